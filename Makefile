@@ -1,0 +1,74 @@
+# Every habit of the project, one word each. `make help` lists them.
+# The first use of any target makes .venv, installs what it needs and compiles the kernels;
+# later uses find the stamps and start at once.
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/.stamps
+WORKERS ?= 2
+
+# The first interpreter that is new enough and has the headers that the kernels need.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.10; do \
+	$$p -c 'import sys, sysconfig, pathlib, venv; sys.exit(sys.version_info < (3, 10) or not pathlib.Path(sysconfig.get_path("include"), "Python.h").exists())' \
+	2>/dev/null && echo $$p && break; done)
+
+KERNELS := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
+PROTOS := $(wildcard src/lancelet/format/proto/*.proto)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint format bench soak proto clean setup
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: setup  ## a small table, made and read in front of you
+	@$(BIN)/python examples/demo.py
+
+test: setup lint  ## lint, then every test (about ten minutes on two cores)
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+lint: setup  ## ruff, mypy --strict, import layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup  ## let ruff rewrite what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup  ## lancelet, pylance and Parquet side by side; ARGS="--rows 200000" for a quick look
+	$(BIN)/python -m benchmarks $(ARGS)
+
+soak: setup $(STAMPS)/sanitized  ## the wide grids, thousands of drawn tables and byte flips over an AddressSanitizer build
+	LANCELET_SANITIZED=build/asan $(BIN)/python -m pytest -n $(WORKERS) -m soak $(ARGS)
+
+proto: setup  ## regenerate the protobuf modules from src/lancelet/format/proto/*.proto
+	$(BIN)/python -m grpc_tools.protoc -I src --python_out=src --pyi_out=src $(PROTOS)
+
+clean:  ## remove everything that can be made again
+	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf src/*.egg-info
+	find src -name '*.so' -delete
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+setup: $(STAMPS)/kernels
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Lancelet needs Python 3.10 or newer with its C headers (python3-dev) and venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(STAMPS)/packages: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --upgrade pip "setuptools>=77" "Cython>=3.1" wheel
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[dev]"
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/kernels: $(STAMPS)/packages setup.py $(KERNELS)
+	$(BIN)/python setup.py --quiet build_ext --inplace
+	@touch $@
+
+# A whole copy of the package, kernels compiled with -fsanitize=address; the fuzz children import it from there.
+$(STAMPS)/sanitized: $(STAMPS)/packages setup.py $(KERNELS) $(shell find src -name '*.py')
+	LANCELET_SANITIZE=1 $(BIN)/python setup.py --quiet build --build-lib build/asan --build-temp build/asan-objects
+	@touch $@

@@ -1,0 +1,68 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""FSST expansion (spec encodings.md 6.7).
+
+A code below 255 stands for a symbol of 1 to 8 bytes; 255 says that the next
+byte is meant literally. Symbols are stored padded to 8 bytes, so expansion
+writes 8 bytes and advances by the symbol's length: the output needs 8 spare bytes.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy
+
+SPARE = 8
+
+
+def expanded_size(const uint8_t[::1] codes, const uint8_t[::1] lengths):
+    """Upper bound of the expanded size of all values: what the codes say, escapes counted as one byte each."""
+    cdef Py_ssize_t i, n = codes.shape[0]
+    cdef int64_t total = 0
+    cdef uint8_t[256] size
+    for i in range(256):
+        size[i] = lengths[i]
+    size[255] = 1
+    with nogil:
+        for i in range(n):
+            total += size[codes[i]]
+    return total
+
+
+def expand(
+    const uint8_t[::1] codes, const int64_t[::1] offsets, const uint64_t[::1] symbols, const uint8_t[::1] lengths,
+    int64_t[::1] out_offsets, uint8_t[::1] out,
+):
+    """Expand value i = codes[offsets[i]:offsets[i + 1]]; returns -1, or the index of the value that lies."""
+    cdef Py_ssize_t i, n = offsets.shape[0] - 1
+    cdef int64_t done = 0, at, end, limit = out.shape[0] - SPARE, size = codes.shape[0]
+    cdef uint8_t code
+    cdef const uint8_t *source
+    cdef uint8_t *target
+    if symbols.shape[0] != 256 or lengths.shape[0] != 256 or out_offsets.shape[0] != n + 1 or limit < 0:
+        return 0
+    source = &codes[0] if size > 0 else NULL
+    target = &out[0]
+    with nogil:
+        out_offsets[0] = 0
+        for i in range(n):
+            at = offsets[i]
+            end = offsets[i + 1]
+            if at < 0 or end < at or end > size:
+                with gil:
+                    return i
+            while at < end:
+                if done > limit:
+                    with gil:
+                        return i
+                code = source[at]
+                at += 1
+                if code != 255:
+                    memcpy(target + done, &symbols[code], 8)
+                    done += lengths[code]
+                elif at < end:
+                    target[done] = source[at]
+                    at += 1
+                    done += 1
+                else:
+                    with gil:
+                        return i
+            out_offsets[i + 1] = done
+    return -1

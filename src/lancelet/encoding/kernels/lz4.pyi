@@ -1,0 +1,3 @@
+from lancelet.encoding.rows import Bytes
+
+def block_size(block: Bytes) -> int: ...

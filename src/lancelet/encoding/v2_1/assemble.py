@@ -1,0 +1,224 @@
+"""Arrow arrays of whole fields, put together from their leaf columns.
+
+A field is built from the inside out. Every leaf starts with its level entries;
+each layer around it takes its share: an item layer (leaf, struct) becomes a
+validity bitmap, a list layer becomes offsets and validity and leaves one entry a
+list. Struct and list layers are the same in all leaves below them, so the first
+leaf speaks for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lancelet.encoding.fetch import Place, gather
+from lancelet.encoding.kernels import levels as kernel
+from lancelet.encoding.rows import Bytes, Ranges, Rows
+from lancelet.encoding.v2_1.column import LeafColumn, LeafType
+from lancelet.encoding.v2_1.levels import ITEM, LIST, Entries, Levels
+from lancelet.encoding.v2_1.pages import PageRows
+from lancelet.encoding.v2_1.values import with_validity
+from lancelet.errors import NotSupported
+from lancelet.format.schema import BLOB_V1_DESCRIPTOR, BLOB_V2_DESCRIPTOR, Field
+
+_INT32_MAX = 2**31 - 1
+
+
+def leaf_types(field: Field) -> dict[int, LeafType]:
+    """The leaves below a top-level field, by field id."""
+    found: dict[int, LeafType] = {}
+
+    def visit(node: Field, outer: tuple[int, ...], multiplier: int) -> None:
+        if node.owns_column:
+            found[node.id] = LeafType(_leaf_dtype(node), (ITEM, *outer), multiplier)
+        elif node.logical_type.startswith("fixed_size_list:struct:"):
+            size = node.arrow_type.list_size
+            if LIST in outer or any(child.logical_type != "struct" for child in node.children) or size < 1:
+                raise NotSupported(f"field '{node.name}': lists around or inside a fixed-size list of structs")
+            visit(node.children[0], (ITEM, *outer), multiplier * size)
+        else:
+            kind = ITEM if node.logical_type == "struct" else LIST
+            for child in node.children:
+                visit(child, (kind, *outer), multiplier)
+
+    visit(field, (), 1)
+    return found
+
+
+def _leaf_dtype(field: Field) -> pa.DataType:
+    if field.is_blob_v2:
+        return BLOB_V2_DESCRIPTOR
+    if field.is_blob:
+        return BLOB_V1_DESCRIPTOR
+    return field.arrow_type
+
+
+def read_field(
+    field: Field, columns: Mapping[int, LeafColumn], rows: Rows, place: Place
+) -> Generator[Ranges, list[Bytes], pa.Array]:
+    """One top-level field; leaves without a column are null."""
+    present = [leaf_id for leaf_id in leaf_types(field) if leaf_id in columns]
+    parts = yield from gather([columns[leaf_id].read(rows) for leaf_id in present])
+    leaves: dict[int, PageRows] = dict(zip(present, parts, strict=True))
+    built = _Builder(leaves, place).build(field, ())
+    if built is None:
+        return pa.nulls(len(rows), field.arrow_type)
+    array, _ = built
+    if len(array) != len(rows):
+        raise place.corrupt(f"levels of field '{field.name}' make {len(array)} rows where {len(rows)} were read")
+    return array
+
+
+@dataclass(slots=True)
+class _Cursor:
+    """Level entries of a leaf, after the layers inside have taken their share."""
+
+    count: int
+    reps: Levels | None
+    defs: Levels | None
+    outer: tuple[int, ...]
+    """Kinds of the layers still to come, innermost first."""
+    taken: int = 0
+    """Definition levels that the layers inside have used up."""
+
+    @property
+    def slot_up_to(self) -> int:
+        """Entries above this level stand for a null or empty list further out, and have no slot in this layer."""
+        total = self.taken + self.outer[0]
+        for kind in self.outer[1:]:
+            if kind == LIST:
+                break
+            total += kind
+        return total
+
+    def take_item(self) -> tuple[int, pa.Buffer | None, int]:
+        """Fold an item layer: slots, validity, nulls."""
+        limit, valid_up_to = self.slot_up_to, self.taken
+        self.taken += ITEM
+        self.outer = self.outer[1:]
+        if self.defs is None:
+            return self.count, None, 0
+        if LIST not in self.outer and self.reps is None:
+            # Every entry is a slot; numpy packs bits faster than a scalar loop.
+            valid = self.defs <= valid_up_to
+            nulls = self.count - int(np.count_nonzero(valid))
+            return self.count, pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None, nulls
+        bitmap = np.zeros((self.count + 7) // 8, np.uint8)
+        slots, nulls = kernel.validity(self.defs, valid_up_to, limit, bitmap)
+        return slots, pa.py_buffer(bitmap), nulls
+
+    def take_list(self, place: Place) -> tuple[int, np.ndarray, int, pa.Buffer, int]:  # type: ignore[type-arg]
+        """Fold a list layer: lists, offsets, children, validity, nulls."""
+        if self.reps is None:
+            raise place.corrupt("lists without repetition levels")
+        limit = self.slot_up_to
+        defs = np.zeros(self.count, np.uint16) if self.defs is None else _writable(self.defs)
+        reps = _writable(self.reps)
+        offsets = np.empty(self.count + 1, np.int64)
+        bitmap = np.zeros((self.count + 7) // 8, np.uint8)
+        lists, children, nulls, left = kernel.list_layer(
+            reps, defs, self.taken, self.taken + 1, self.taken + LIST, limit, offsets, bitmap
+        )
+        self.count, self.reps, self.defs = left, reps[:left], defs[:left]
+        self.taken += LIST
+        self.outer = self.outer[1:]
+        return lists, offsets[: lists + 1], children, pa.py_buffer(bitmap), nulls
+
+    def every(self, size: int, place: Place) -> None:
+        """Keep one entry of each group: the levels of a fixed-size list are repeated for all its items."""
+        if self.count % size:
+            raise place.corrupt(f"{self.count} elements in fixed-size lists of {size}")
+        self.count //= size
+        if self.defs is not None:
+            self.defs = self.defs[::size]
+
+
+class _Builder:
+    def __init__(self, leaves: Mapping[int, PageRows], place: Place) -> None:
+        self._leaves = leaves
+        self._place = place
+
+    def build(self, field: Field, outer: tuple[int, ...]) -> tuple[pa.Array, _Cursor] | None:
+        """The field's array and what is left of its levels; None when the file has none of its leaves."""
+        if field.owns_column:
+            return self._leaf(field, outer)
+        if field.logical_type == "struct":
+            return self._struct(field, outer)
+        if field.logical_type.startswith("fixed_size_list:struct:"):
+            return self._fixed_size_list(field, outer)
+        return self._list(field, outer)
+
+    def _leaf(self, field: Field, outer: tuple[int, ...]) -> tuple[pa.Array, _Cursor] | None:
+        part = self._leaves.get(field.id)
+        if part is None:
+            return None
+        entries: Entries = part.entries
+        cursor = _Cursor(entries.count, entries.reps, entries.defs, (ITEM, *outer))
+        slots, bitmap, nulls = cursor.take_item()
+        if slots != len(part.values):
+            raise self._place.corrupt(f"field '{field.name}' has {slots} slots and {len(part.values)} values")
+        if pa.types.is_struct(part.values.type) and part.values.type.num_fields == 0:
+            return part.values, cursor
+        if bitmap is None:
+            return part.values, cursor
+        return with_validity(part.values, bitmap, nulls), cursor
+
+    def _struct(self, field: Field, outer: tuple[int, ...]) -> tuple[pa.Array, _Cursor] | None:
+        built = [self.build(child, (ITEM, *outer)) for child in field.children]
+        present = [pair for pair in built if pair is not None]
+        if not present:
+            return None
+        cursor = present[0][1]
+        count = len(present[0][0])
+        children = []
+        for child, pair in zip(field.children, built, strict=True):
+            array = pa.nulls(count, child.arrow_type) if pair is None else pair[0]
+            if len(array) != count:
+                raise self._place.corrupt(f"children of '{field.name}' differ in length: {count} and {len(array)}")
+            children.append(array)
+        slots, bitmap, nulls = cursor.take_item()
+        if slots != count:
+            raise self._place.corrupt(f"struct '{field.name}' has {slots} slots and children of {count}")
+        dtype = pa.struct(
+            [pa.field(c.name, a.type, c.nullable, c.arrow_field.metadata) for c, a in zip(field.children, children, strict=True)]
+        )
+        return pa.Array.from_buffers(dtype, count, [bitmap if nulls else None], nulls, children=children), cursor
+
+    def _fixed_size_list(self, field: Field, outer: tuple[int, ...]) -> tuple[pa.Array, _Cursor] | None:
+        built = self.build(field.children[0], (ITEM, *outer))
+        if built is None:
+            return None
+        items, cursor = built
+        size = field.arrow_type.list_size
+        cursor.every(size, self._place)
+        slots, bitmap, nulls = cursor.take_item()
+        dtype = pa.list_(field.arrow_type.value_field, size)
+        return pa.Array.from_buffers(dtype, slots, [bitmap if nulls else None], nulls, children=[items]), cursor
+
+    def _list(self, field: Field, outer: tuple[int, ...]) -> tuple[pa.Array, _Cursor] | None:
+        child = field.children[0]
+        built = self.build(child, (LIST, *outer))
+        if built is None:
+            return None
+        items, cursor = built
+        lists, offsets, children, bitmap, nulls = cursor.take_list(self._place)
+        if children != len(items):
+            raise self._place.corrupt(f"lists of '{field.name}' hold {children} items, the column has {len(items)}")
+        dtype = field.arrow_type
+        if not pa.types.is_large_list(dtype):
+            if children > _INT32_MAX:
+                raise self._place.corrupt(f"{children} items of '{field.name}' in one read; ask for fewer rows at a time")
+            offsets = offsets.astype(np.int32)
+        if not pa.types.is_map(dtype) and items.type != dtype.value_type:
+            item = pa.field(child.name, items.type, child.nullable, child.arrow_field.metadata)
+            dtype = pa.large_list(item) if pa.types.is_large_list(dtype) else pa.list_(item)
+        buffers = [bitmap if nulls else None, pa.py_buffer(offsets)]
+        return pa.Array.from_buffers(dtype, lists, buffers, nulls, children=[items]), cursor
+
+
+def _writable(levels: Levels) -> Levels:
+    return levels if levels.flags.writeable else levels.copy()

@@ -1,0 +1,182 @@
+"""The errors that users see.
+
+Every error raised by a public call is one of these, and is also the built-in
+that a caller of pylance would expect, so ``except ValueError`` keeps working::
+
+    LanceletError
+    ├── InvalidInput (ValueError)            an argument makes no sense
+    │   ├── UnknownColumn (KeyError)         a column that the schema does not have
+    │   └── FilterSyntaxError                a filter or expression that does not parse
+    ├── NotFound (ValueError)                the thing asked for is not there
+    │   ├── TableNotFound (FileNotFoundError)
+    │   ├── VersionNotFound
+    │   └── RefNotFound                      no such tag or branch
+    ├── MissingFile (FileNotFoundError)      a file that the table refers to is gone
+    ├── CorruptFile (OSError)                bytes that cannot be what they claim to be
+    │   └── UnsafePath                       a path that leaves the table
+    ├── NotSupported (NotImplementedError, OSError)   a feature that this version does not know
+    └── StorageError (OSError)               the store refused or failed
+
+The text of an error says what was wrong, where, and what to do next; the same
+facts are attributes (``path``, ``uri``, ``version``, ...).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "CorruptFile",
+    "FilterSyntaxError",
+    "InvalidInput",
+    "LanceletError",
+    "MissingFile",
+    "NotFound",
+    "NotSupported",
+    "RefNotFound",
+    "StorageError",
+    "TableNotFound",
+    "UnknownColumn",
+    "UnsafePath",
+    "VersionNotFound",
+]
+
+
+class LanceletError(Exception):
+    """Base of every error raised by lancelet."""
+
+
+class InvalidInput(LanceletError, ValueError):
+    """An argument that makes no sense for this table."""
+
+
+class UnknownColumn(InvalidInput, KeyError):
+    """A column name that the schema does not have."""
+
+    def __init__(self, name: str, known: Iterable[str], where: str = "the schema") -> None:
+        self.name = name
+        self.known = sorted(known)
+        close = difflib.get_close_matches(name, self.known, n=1, cutoff=0.5)
+        hint = f"did you mean '{close[0]}'?" if close else f"it has: {', '.join(self.known[:20])}"
+        self.message = f"column '{name}' is not in {where}; {hint}"
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore, (type(self), self.message, self.__dict__.copy())
+
+
+class FilterSyntaxError(InvalidInput):
+    """A filter or expression that does not parse; ``position`` is the 0-based offset in ``text``."""
+
+    def __init__(self, text: str, position: int | None, reason: str) -> None:
+        self.text = text
+        self.position = position
+        self.reason = reason
+        at = "" if position is None else f" at character {position + 1}\n  {text}\n  {' ' * position}^"
+        super().__init__(f"cannot parse {text!r}: {reason}{at}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.text, self.position, self.reason)
+
+
+class NotFound(LanceletError, ValueError):
+    """The thing asked for does not exist."""
+
+
+class TableNotFound(NotFound, FileNotFoundError):
+    """There is no table at this URI."""
+
+    def __init__(self, uri: str, reason: str = "it has no _versions/ with a manifest") -> None:
+        self.uri = uri
+        self.reason = reason
+        super().__init__(f"Dataset at path {uri} was not found: {reason}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.uri, self.reason)
+
+    def __str__(self) -> str:
+        return f"Dataset at path {self.uri} was not found: {self.reason}"
+
+
+class VersionNotFound(NotFound):
+    """The table has no such version (never written, or cleaned up)."""
+
+    def __init__(self, uri: str, version: int | str, reason: str) -> None:
+        self.uri = uri
+        self.version = version
+        self.reason = reason
+        super().__init__(f"version {version} of {uri} was not found: {reason}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.uri, self.version, self.reason)
+
+
+class RefNotFound(NotFound):
+    """The table has no such tag or branch."""
+
+
+class MissingFile(LanceletError, FileNotFoundError):
+    """A file that the table refers to is gone."""
+
+    def __init__(self, path: str, reason: str = "") -> None:
+        self.path = path
+        self.reason = reason
+        LanceletError.__init__(self, path, reason)
+
+    def __str__(self) -> str:
+        return f"file {self.path} is missing" + (f": {self.reason}" if self.reason else "")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.reason)
+
+
+class CorruptFile(LanceletError, OSError):
+    """Bytes that cannot be what they claim to be; names the file, the place in it and the reason."""
+
+    def __init__(self, path: str, reason: str, place: str = "") -> None:
+        self.path = path
+        self.reason = reason
+        self.place = place
+        LanceletError.__init__(self, path, reason, place)
+
+    def __str__(self) -> str:
+        return f"corrupt file {self.path}{', ' + self.place if self.place else ''}: {self.reason}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.reason, self.place)
+
+
+class UnsafePath(CorruptFile):
+    """A path inside a manifest that leaves the table."""
+
+
+class NotSupported(LanceletError, NotImplementedError, OSError):
+    """A feature, flag or encoding that this version of lancelet does not know."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class StorageError(LanceletError, OSError):
+    """The object store refused or failed."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        LanceletError.__init__(self, path, reason)
+
+    def __str__(self) -> str:
+        return f"cannot access {self.path}: {self.reason}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.reason)
+
+
+def _restore(kind: type[UnknownColumn], message: str, state: dict[str, object]) -> UnknownColumn:
+    error = kind.__new__(kind, message)
+    error.__dict__.update(state)
+    return error

@@ -1,0 +1,107 @@
+from lancelet.format.proto import encodings21_pb2 as _encodings21_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class DenseStructure(_message.Message):
+    __slots__ = ("layers",)
+    LAYERS_FIELD_NUMBER: _ClassVar[int]
+    layers: _containers.RepeatedScalarFieldContainer[_encodings21_pb2.RepDefLayer]
+    def __init__(self, layers: _Optional[_Iterable[_Union[_encodings21_pb2.RepDefLayer, str]]] = ...) -> None: ...
+
+class SparseStructure(_message.Message):
+    __slots__ = ("layers",)
+    LAYERS_FIELD_NUMBER: _ClassVar[int]
+    layers: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, layers: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class Structure(_message.Message):
+    __slots__ = ("dense", "sparse")
+    DENSE_FIELD_NUMBER: _ClassVar[int]
+    SPARSE_FIELD_NUMBER: _ClassVar[int]
+    dense: DenseStructure
+    sparse: SparseStructure
+    def __init__(self, dense: _Optional[_Union[DenseStructure, _Mapping]] = ..., sparse: _Optional[_Union[SparseStructure, _Mapping]] = ...) -> None: ...
+
+class ChunkedLevels(_message.Message):
+    __slots__ = ("rep", "repetition_index_depth")
+    REP_FIELD_NUMBER: _ClassVar[int]
+    DEF_FIELD_NUMBER: _ClassVar[int]
+    REPETITION_INDEX_DEPTH_FIELD_NUMBER: _ClassVar[int]
+    rep: _encodings21_pb2.CompressiveEncoding
+    repetition_index_depth: int
+    def __init__(self, rep: _Optional[_Union[_encodings21_pb2.CompressiveEncoding, _Mapping]] = ..., repetition_index_depth: _Optional[int] = ..., **kwargs) -> None: ...
+
+class ChunkedValues(_message.Message):
+    __slots__ = ("values", "levels", "dictionary", "num_dictionary_items", "num_buffers", "num_items")
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    LEVELS_FIELD_NUMBER: _ClassVar[int]
+    DICTIONARY_FIELD_NUMBER: _ClassVar[int]
+    NUM_DICTIONARY_ITEMS_FIELD_NUMBER: _ClassVar[int]
+    NUM_BUFFERS_FIELD_NUMBER: _ClassVar[int]
+    NUM_ITEMS_FIELD_NUMBER: _ClassVar[int]
+    values: _encodings21_pb2.CompressiveEncoding
+    levels: ChunkedLevels
+    dictionary: _encodings21_pb2.CompressiveEncoding
+    num_dictionary_items: int
+    num_buffers: int
+    num_items: int
+    def __init__(self, values: _Optional[_Union[_encodings21_pb2.CompressiveEncoding, _Mapping]] = ..., levels: _Optional[_Union[ChunkedLevels, _Mapping]] = ..., dictionary: _Optional[_Union[_encodings21_pb2.CompressiveEncoding, _Mapping]] = ..., num_dictionary_items: _Optional[int] = ..., num_buffers: _Optional[int] = ..., num_items: _Optional[int] = ...) -> None: ...
+
+class ZippedLevels(_message.Message):
+    __slots__ = ("bits_rep", "bits_def")
+    BITS_REP_FIELD_NUMBER: _ClassVar[int]
+    BITS_DEF_FIELD_NUMBER: _ClassVar[int]
+    bits_rep: int
+    bits_def: int
+    def __init__(self, bits_rep: _Optional[int] = ..., bits_def: _Optional[int] = ...) -> None: ...
+
+class ZippedValues(_message.Message):
+    __slots__ = ("values", "levels", "bits_per_value", "bits_per_offset", "num_items", "num_visible_items")
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    LEVELS_FIELD_NUMBER: _ClassVar[int]
+    BITS_PER_VALUE_FIELD_NUMBER: _ClassVar[int]
+    BITS_PER_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    NUM_ITEMS_FIELD_NUMBER: _ClassVar[int]
+    NUM_VISIBLE_ITEMS_FIELD_NUMBER: _ClassVar[int]
+    values: _encodings21_pb2.CompressiveEncoding
+    levels: ZippedLevels
+    bits_per_value: int
+    bits_per_offset: int
+    num_items: int
+    num_visible_items: int
+    def __init__(self, values: _Optional[_Union[_encodings21_pb2.CompressiveEncoding, _Mapping]] = ..., levels: _Optional[_Union[ZippedLevels, _Mapping]] = ..., bits_per_value: _Optional[int] = ..., bits_per_offset: _Optional[int] = ..., num_items: _Optional[int] = ..., num_visible_items: _Optional[int] = ...) -> None: ...
+
+class ConstantValue(_message.Message):
+    __slots__ = ("scalar",)
+    SCALAR_FIELD_NUMBER: _ClassVar[int]
+    scalar: bytes
+    def __init__(self, scalar: _Optional[bytes] = ...) -> None: ...
+
+class NoValues(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Values(_message.Message):
+    __slots__ = ("chunked", "zipped", "constant", "none")
+    CHUNKED_FIELD_NUMBER: _ClassVar[int]
+    ZIPPED_FIELD_NUMBER: _ClassVar[int]
+    CONSTANT_FIELD_NUMBER: _ClassVar[int]
+    NONE_FIELD_NUMBER: _ClassVar[int]
+    chunked: ChunkedValues
+    zipped: ZippedValues
+    constant: ConstantValue
+    none: NoValues
+    def __init__(self, chunked: _Optional[_Union[ChunkedValues, _Mapping]] = ..., zipped: _Optional[_Union[ZippedValues, _Mapping]] = ..., constant: _Optional[_Union[ConstantValue, _Mapping]] = ..., none: _Optional[_Union[NoValues, _Mapping]] = ...) -> None: ...
+
+class PlanarLayout(_message.Message):
+    __slots__ = ("structure", "values")
+    STRUCTURE_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    structure: Structure
+    values: Values
+    def __init__(self, structure: _Optional[_Union[Structure, _Mapping]] = ..., values: _Optional[_Union[Values, _Mapping]] = ...) -> None: ...

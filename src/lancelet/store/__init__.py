@@ -1,0 +1,20 @@
+"""Bytes: local files, memory and object stores behind one small interface."""
+
+from lancelet.store.base import ObjectInfo, Store
+from lancelet.store.local import LocalStore
+from lancelet.store.remote import RemoteStore
+from lancelet.store.source import Bytes, ByteSource, Counters, MappedSource, Ranges
+from lancelet.store.uri import open_store
+
+__all__ = [
+    "ByteSource",
+    "Bytes",
+    "Counters",
+    "LocalStore",
+    "MappedSource",
+    "ObjectInfo",
+    "Ranges",
+    "RemoteStore",
+    "Store",
+    "open_store",
+]

@@ -1,0 +1,51 @@
+"""Merge byte ranges into few requests.
+
+A request to an object store costs about as much as half a megabyte of transfer,
+so near neighbours are fetched together with the gap between them. Spans are
+capped: several requests side by side are faster than one long one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lancelet.store.source import Ranges
+
+GAP = 256 << 10
+SPAN = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One request, and which of the asked ranges it serves."""
+
+    start: int
+    stop: int
+    members: tuple[int, ...]
+
+
+def merge(ranges: Ranges, gap: int = GAP, limit: int = SPAN) -> list[Span]:
+    """Group ranges into spans in file order. Empty ranges are in none; a longer range than ``limit`` is one span."""
+    spans: list[Span] = []
+    members: list[int] = []
+    start = stop = 0
+    for index in sorted((i for i, (_, length) in enumerate(ranges) if length), key=lambda i: ranges[i]):
+        offset, length = ranges[index]
+        end = offset + length
+        if members and offset - stop <= gap and max(end, stop) - start <= limit:
+            members.append(index)
+            stop = max(stop, end)
+            continue
+        if members:
+            spans.append(Span(start, stop, tuple(members)))
+        start, stop, members = offset, end, [index]
+    if members:
+        spans.append(Span(start, stop, tuple(members)))
+    return spans
+
+
+def split(span: Span, limit: int = SPAN) -> list[tuple[int, int]]:
+    """The (start, stop) parts in which a span is fetched."""
+    return [(at, min(at + limit, span.stop)) for at in range(span.start, span.stop, limit)]

@@ -1,0 +1,186 @@
+"""The local file system: files are mapped, writes go through a temporary name."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import uuid
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lancelet.errors import MissingFile, StorageError
+from lancelet.store.base import ObjectInfo
+from lancelet.store.mapped import MappedFile
+from lancelet.store.source import ByteSource, Counters, MappedSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+class LocalStore:
+    """A folder of the local file system. It may be forked, and copied to other processes."""
+
+    __slots__ = ("_root", "counters", "options")
+
+    is_local = True
+    lists_in_order = False
+
+    def __init__(self, root: str | os.PathLike[str], options: Mapping[str, str] | None = None) -> None:
+        # abspath, not resolve: a table that is reached through a symbolic link keeps the name the user gave.
+        self._root = os.path.abspath(Path(root).expanduser())  # noqa: PTH100
+        self.options: Mapping[str, str] = dict(options or {})
+        self.counters = Counters()
+
+    def __getstate__(self) -> tuple[str, Mapping[str, str]]:
+        return self._root, self.options
+
+    def __setstate__(self, state: tuple[str, Mapping[str, str]]) -> None:
+        self._root, self.options = state
+        self.counters = Counters()
+
+    def __repr__(self) -> str:
+        return f"LocalStore({self._root!r})"
+
+    @property
+    def uri(self) -> str:
+        return self._root
+
+    def join(self, path: str) -> str:
+        return f"{self._root}/{path}" if path else self._root
+
+    def child(self, path: str) -> LocalStore:
+        store = LocalStore(self.join(path), self.options)
+        store.counters = self.counters
+        return store
+
+    def open(self, path: str, size: int | None = None) -> ByteSource:
+        full = self.join(path)
+        with _failures(full):
+            return MappedSource(full, MappedFile(full), self.counters)
+
+    def read_all(self, path: str) -> bytes:
+        full = self.join(path)
+        with _failures(full):
+            data = Path(full).read_bytes()
+        return self._counted(data)
+
+    def read_tail(self, path: str, nbytes: int) -> tuple[bytes, int]:
+        full = self.join(path)
+        with _failures(full), Path(full).open("rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            data = os.pread(file.fileno(), nbytes, max(size - nbytes, 0))
+        return self._counted(data), size
+
+    def size_of(self, path: str) -> int:
+        full = self.join(path)
+        with _failures(full):
+            return Path(full).stat().st_size
+
+    def exists(self, path: str) -> bool:
+        return Path(self.join(path)).is_file()
+
+    def list_objects(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        self.counters.lists += 1
+        yield from self._walk(prefix)
+
+    def _walk(self, prefix: str) -> Iterator[ObjectInfo]:
+        for entry in self._scan(prefix):
+            path = f"{prefix}/{entry.name}" if prefix else entry.name
+            if entry.is_dir():
+                yield from self._walk(path)
+                continue
+            try:
+                status = entry.stat()
+            except FileNotFoundError:
+                # Another process removed it between the listing and now.
+                continue
+            yield ObjectInfo(path, status.st_size, datetime.fromtimestamp(status.st_mtime, timezone.utc))
+
+    def list_names(self, prefix: str) -> list[str]:
+        """Names of the files directly in a folder, unsorted, without asking for their sizes."""
+        self.counters.lists += 1
+        full = self.join(prefix)
+        try:
+            with _failures(full):
+                return [entry.name for entry in os.scandir(full)]
+        except MissingFile:
+            return []
+
+    def list_folders(self, prefix: str = "") -> list[str]:
+        self.counters.lists += 1
+        return [entry.name for entry in self._scan(prefix) if entry.is_dir()]
+
+    def _scan(self, prefix: str) -> list[os.DirEntry[str]]:
+        full = self.join(prefix)
+        try:
+            with _failures(full), os.scandir(full) as entries:
+                return sorted(entries, key=lambda entry: entry.name)
+        except MissingFile:
+            return []
+
+    def put(self, path: str, data: bytes) -> None:
+        full = self.join(path)
+        with _failures(full), self._staged(full, data) as temporary:
+            Path(temporary).replace(full)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        full = self.join(path)
+        with _failures(full), self._staged(full, data) as temporary:
+            try:
+                os.link(temporary, full)
+            except FileExistsError:
+                return False
+        return True
+
+    def copy(self, source: str, target: str) -> None:
+        full, origin = self.join(target), self.join(source)
+        with _failures(origin), self._staged(full, b"") as temporary:
+            shutil.copyfile(origin, temporary)
+            Path(temporary).replace(full)
+
+    def delete(self, path: str) -> None:
+        full = self.join(path)
+        with _failures(full):
+            Path(full).unlink(missing_ok=True)
+
+    @contextmanager
+    def _staged(self, full: str, data: bytes) -> Iterator[str]:
+        """Write and sync ``data`` under a name that no reader looks at, next to its final place."""
+        folder, _, name = full.rpartition("/")
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        temporary = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
+        try:
+            with Path(temporary).open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            yield temporary
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+
+    def _counted(self, data: bytes) -> bytes:
+        self.counters.requests += 1
+        self.counters.bytes += len(data)
+        return data
+
+
+@contextmanager
+def _failures(path: str) -> Iterator[None]:
+    """Turn what the operating system says into our errors."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise MissingFile(path) from None
+    except NotADirectoryError:
+        raise MissingFile(path, "a parent of it is a file") from None
+    except ValueError as error:
+        # A name with a null character never reaches the operating system.
+        raise StorageError(path, str(error)) from None
+    except OSError as error:
+        hint = ""
+        if error.errno == errno.ENOMEM:
+            hint = "; too many files may be mapped at once (see vm.max_map_count)"
+        raise StorageError(path, f"{error.strerror or error}{hint}") from None

@@ -1,0 +1,340 @@
+"""Object stores and memory, through obstore.
+
+obstore runs its requests on threads of its own, which do not survive a fork:
+a forked child that used the parent's would wait for ever, and disturb the
+parent. So a child refuses, unless the parent had not used a store before.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import obstore
+from obstore.exceptions import BaseError, GenericError
+from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
+
+from lancelet.errors import CorruptFile, InvalidInput, LanceletError, MissingFile, StorageError
+from lancelet.store.base import ObjectInfo
+from lancelet.store.coalesce import Span, merge, split
+from lancelet.store.options import sort_options
+from lancelet.store.source import Bytes, ByteSource, Counters, Ranges, out_of_range
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+Client: TypeAlias = S3Store | GCSStore | AzureStore | MemoryStore
+
+# Above this, the size that a manifest claims is checked before memory is set aside for it.
+TRUSTED_READ = 256 << 20
+LIST_CHUNK = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Which client serves a URI: the scheme and bucket, without the path."""
+
+    kind: str
+    """``s3``, ``gs``, ``az`` or ``memory``."""
+    root: str
+    """URI of the bucket or container, for example ``s3://bucket``."""
+
+
+class RemoteStore:
+    """A folder of an object store, or of a named store in this process's memory."""
+
+    __slots__ = ("_address", "_client", "_lock", "_prefix", "counters", "options")
+
+    is_local = False
+    lists_in_order = True
+
+    def __init__(self, address: Address, prefix: str, options: Mapping[str, str]) -> None:
+        self._address = address
+        self._prefix = prefix.strip("/")
+        self.options: Mapping[str, str] = dict(options)
+        self.counters = Counters()
+        self._lock = threading.Lock()
+        self._client: Client | None = None
+
+    def __getstate__(self) -> tuple[Address, str, Mapping[str, str]]:
+        return self._address, self._prefix, self.options
+
+    def __setstate__(self, state: tuple[Address, str, Mapping[str, str]]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        return f"RemoteStore({self.uri!r})"
+
+    @property
+    def uri(self) -> str:
+        return f"{self._address.root}/{self._prefix}" if self._prefix else self._address.root
+
+    def join(self, path: str) -> str:
+        return f"{self.uri}/{path}" if path else self.uri
+
+    def child(self, path: str) -> RemoteStore:
+        store = RemoteStore(self._address, self._key(path), self.options)
+        store.counters, store._client, store._lock = self.counters, self._client, self._lock
+        return store
+
+    def open(self, path: str, size: int | None = None) -> ByteSource:
+        if not size:
+            return RemoteSource(self, path, self.size_of(path), known=True)
+        return RemoteSource(self, path, size, known=False)
+
+    def read_all(self, path: str) -> bytes:
+        with self.failures(path) as client:
+            data = bytes(obstore.get(client, self._key(path)).bytes())
+        self.count(1, len(data))
+        return data
+
+    def read_tail(self, path: str, nbytes: int) -> tuple[bytes, int]:
+        with self.failures(path) as client:
+            if self._address.kind == "az":
+                # Azure has no ranges counted from the end.
+                size = int(obstore.head(client, self._key(path))["size"])
+                data = bytes(obstore.get_range(client, self._key(path), start=max(size - nbytes, 0), end=size))
+                self.count(1, 0)
+            else:
+                result = obstore.get(client, self._key(path), options={"range": {"suffix": nbytes}})
+                size = int(result.meta["size"])
+                data = bytes(result.bytes())
+        self.count(1, len(data))
+        return data, size
+
+    def size_of(self, path: str) -> int:
+        with self.failures(path) as client:
+            size = int(obstore.head(client, self._key(path))["size"])
+        self.count(1, 0)
+        return size
+
+    def exists(self, path: str) -> bool:
+        try:
+            self.size_of(path)
+        except MissingFile:
+            return False
+        return True
+
+    def list_objects(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        cut = len(self._prefix) + 1 if self._prefix else 0
+        with self.failures(prefix) as client:
+            self.count(0, 0, 1)
+            for chunk in obstore.list(client, self._key(prefix), chunk_size=LIST_CHUNK):
+                for entry in chunk:
+                    yield ObjectInfo(entry["path"][cut:], entry["size"], entry["last_modified"])
+
+    def list_names(self, prefix: str) -> Iterator[str]:
+        """Names of the objects directly in a folder, in order, fetched as they are consumed."""
+        cut = len(prefix) + 1
+        for entry in self.list_objects(prefix):
+            name = entry.path[cut:]
+            if "/" not in name:
+                yield name
+
+    def list_folders(self, prefix: str = "") -> list[str]:
+        with self.failures(prefix) as client:
+            self.count(0, 0, 1)
+            found = obstore.list_with_delimiter(client, self._key(prefix))["common_prefixes"]
+        return sorted(path.rstrip("/").rpartition("/")[2] for path in found)
+
+    def put(self, path: str, data: bytes) -> None:
+        with self.failures(path) as client:
+            obstore.put(client, self._key(path), data)
+        self.count(1, 0)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        with self.failures(path) as client:
+            try:
+                obstore.put(client, self._key(path), data, mode="create", use_multipart=False)
+            except (obstore.exceptions.AlreadyExistsError, obstore.exceptions.PreconditionError):
+                return False
+            finally:
+                self.count(1, 0)
+        return True
+
+    def copy(self, source: str, target: str) -> None:
+        with self.failures(source) as client:
+            obstore.copy(client, self._key(source), self._key(target))
+        self.count(1, 0)
+
+    def delete(self, path: str) -> None:
+        try:
+            with self.failures(path) as client:
+                obstore.delete(client, self._key(path))
+        except MissingFile:
+            return
+        finally:
+            self.count(1, 0)
+
+    def fetch(self, path: str, parts: list[tuple[int, int]]) -> list[Any]:
+        """The bytes of each (start, stop), with requests side by side. No two parts overlap."""
+        key = self._key(path)
+
+        def get(chosen: list[tuple[int, int]]) -> list[Any]:
+            with self.failures(path) as client:
+                starts, stops = [start for start, _ in chosen], [stop for _, stop in chosen]
+                return obstore.get_ranges(client, key, starts=starts, ends=stops, coalesce=0)
+
+        self.count(len(parts), sum(stop - start for start, stop in parts))
+        if all(left[1] < right[0] for left, right in itertools.pairwise(parts)):
+            return get(parts)
+        # obstore joins parts that touch into one long request; every other part never touches.
+        odd = _pool().submit(get, parts[1::2])
+        fetched: list[Any] = [None] * len(parts)
+        fetched[::2] = get(parts[::2])
+        fetched[1::2] = odd.result()
+        return fetched
+
+    @contextmanager
+    def failures(self, path: str) -> Iterator[Client]:
+        """The client, with everything it raises turned into our errors."""
+        try:
+            yield self._connect()
+        except LanceletError:
+            raise
+        except FileNotFoundError:
+            raise MissingFile(self.join(path)) from None
+        except (BaseError, OSError, ValueError) as error:
+            raise StorageError(self.join(path), _first_lines(error)) from None
+
+    def count(self, requests: int, nbytes: int, lists: int = 0) -> None:
+        with self._lock:
+            self.counters.requests += requests
+            self.counters.bytes += nbytes
+            self.counters.lists += lists
+
+    def _connect(self) -> Client:
+        _FORK.check(self.uri)
+        if self._client is None:
+            self._client = _client(self._address, self.options)
+        return self._client
+
+    def _key(self, path: str) -> str:
+        return "/".join(part for part in (self._prefix, path) if part)
+
+
+class RemoteSource:
+    """One object, read by range."""
+
+    __slots__ = ("_key", "_known", "_store", "mapped", "path", "size")
+
+    def __init__(self, store: RemoteStore, key: str, size: int, *, known: bool) -> None:
+        self.path = store.join(key)
+        self.size = size
+        self.mapped: Bytes | None = None
+        self._store = store
+        self._key = key
+        self._known = known
+
+    def read(self, ranges: Ranges) -> list[Bytes]:
+        for offset, length in ranges:
+            if offset < 0 or length < 0 or offset + length > self.size:
+                raise out_of_range(self.path, offset, length, self.size)
+        spans = merge(ranges)
+        if not self._known and sum(span.stop - span.start for span in spans) > TRUSTED_READ:
+            self._verify_size()
+        views: list[Bytes] = [_EMPTY] * len(ranges)
+        for span, data in zip(spans, self._fetch(spans), strict=True):
+            for index in span.members:
+                offset, length = ranges[index]
+                views[index] = data[offset - span.start : offset - span.start + length]
+        return views
+
+    def release(self, start: int, stop: int) -> None:
+        """Nothing is kept."""
+
+    def _fetch(self, spans: list[Span]) -> Iterator[Bytes]:
+        if not spans:
+            return
+        parts = [split(span) for span in spans]
+        try:
+            fetched = iter(self._store.fetch(self._key, [part for group in parts for part in group]))
+        except StorageError:
+            # Stores have many words for a range past the end; the size says it plainly.
+            self._verify_size()
+            raise
+        for span, group in zip(spans, parts, strict=True):
+            pieces = [np.frombuffer(next(fetched), np.uint8) for _ in group]
+            data = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+            if data.size != span.stop - span.start:
+                raise CorruptFile(
+                    self.path, f"has no {span.stop - span.start} bytes at {span.start}; is it shorter than recorded?"
+                )
+            data.flags.writeable = False
+            yield data
+
+    def _verify_size(self) -> None:
+        if self._known:
+            return
+        size = self._store.size_of(self._key)
+        if size != self.size:
+            raise CorruptFile(self.path, f"has {size} bytes, but {self.size} are recorded for it")
+        self._known = True
+
+
+_EMPTY: Bytes = np.empty(0, np.uint8)
+_EMPTY.flags.writeable = False
+_MEMORY: dict[str, MemoryStore] = {}
+_CLIENTS: dict[tuple[Address, tuple[tuple[str, str], ...]], Client] = {}
+_POOL: list[ThreadPoolExecutor] = []
+
+
+def _client(address: Address, options: Mapping[str, str]) -> Client:
+    """The client for an address; equal addresses and options share one, with its connections."""
+    if address.kind == "memory":
+        return _MEMORY.setdefault(address.root, MemoryStore())
+    key = (address, tuple(sorted((name, str(value)) for name, value in options.items())))
+    if key not in _CLIENTS:
+        settings = sort_options(address.kind, options)
+        kinds: dict[str, Any] = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
+        extra: dict[str, Any] = {"retry_config": settings.retry} if settings.retry else {}
+        try:
+            _CLIENTS[key] = kinds[address.kind].from_url(
+                address.root, config=settings.config, client_options=settings.client or None, **extra
+            )
+        except (GenericError, ValueError, TypeError) as error:
+            raise InvalidInput(f"cannot open {address.root}: {_first_lines(error)}") from None
+    return _CLIENTS[key]
+
+
+def _pool() -> ThreadPoolExecutor:
+    if not _POOL:
+        _POOL.append(ThreadPoolExecutor(max_workers=4, thread_name_prefix="lancelet-fetch"))
+    return _POOL[0]
+
+
+class _ForkGuard:
+    """Knows whether this process was forked from one that had already used obstore."""
+
+    __slots__ = ("inherited", "used")
+
+    def __init__(self) -> None:
+        self.used = False
+        self.inherited = False
+        os.register_at_fork(after_in_child=self._in_child)
+
+    def _in_child(self) -> None:
+        self.inherited = self.inherited or self.used
+
+    def check(self, uri: str) -> None:
+        if self.inherited:
+            raise StorageError(
+                uri,
+                "this process was forked from one that had already read from an object store, whose connections "
+                "do not survive a fork; start workers with the 'spawn' or 'forkserver' method instead",
+            )
+        self.used = True
+
+
+_FORK = _ForkGuard()
+
+
+def _first_lines(error: BaseException) -> str:
+    """The message without the dump of Rust structures that follows it."""
+    return str(error).partition("\n\nDebug source:")[0].strip() or type(error).__name__

@@ -1,0 +1,145 @@
+"""One immutable object as bytes: mapped when it is a local file, fetched by range otherwise."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from lancelet.errors import CorruptFile
+
+if TYPE_CHECKING:
+    from lancelet.store.mapped import MappedFile
+
+Ranges: TypeAlias = Sequence[tuple[int, int]]
+"""(offset, length) pairs."""
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+
+# Pages of mapped files count as resident memory until they are dropped. A fault maps its neighbours too
+# (16 pages on Linux), so a scattered read is charged that much more than it asked for.
+RESIDENT_LIMIT = 128 << 20
+FAULT_AROUND = 64 << 10
+
+
+@dataclass(slots=True)
+class Counters:
+    """What a store was asked for so far; benchmarks and tests read it."""
+
+    requests: int = 0
+    """Reads that went to the store. For mapped files: ranges asked for."""
+    bytes: int = 0
+    """Bytes fetched, gaps between merged ranges included."""
+    lists: int = 0
+    """Listings started."""
+
+    def reset(self) -> None:
+        self.requests = self.bytes = self.lists = 0
+
+
+class ByteSource(Protocol):
+    """One immutable object of a store."""
+
+    @property
+    def path(self) -> str:
+        """Full path or URI, for error texts."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def mapped(self) -> Bytes | None:
+        """The whole object as a read-only array when it is a local file."""
+
+    def read(self, ranges: Ranges) -> list[Bytes]:
+        """The bytes of each (offset, length) pair, read-only, in the order asked for."""
+
+    def release(self, start: int, stop: int) -> None:
+        """Say that ``[start, stop)`` is not needed for now, so that memory does not grow with the file."""
+
+
+class MappedSource:
+    """A local file. Views stay valid for as long as somebody holds them."""
+
+    __slots__ = ("__weakref__", "_counters", "_file", "_touched", "mapped", "path", "size")
+
+    def __init__(self, path: str, file: MappedFile, counters: Counters) -> None:
+        self.path = path
+        self.size = file.size
+        self.mapped: Bytes = np.frombuffer(_buffer(file), np.uint8)
+        self._file = file
+        self._counters = counters
+        self._touched = 0
+        _RESIDENCY.sources.add(self)
+
+    def read(self, ranges: Ranges) -> list[Bytes]:
+        mapped, size = self.mapped, self.size
+        views = []
+        total = 0
+        for offset, length in ranges:
+            stop = offset + length
+            if offset < 0 or length < 0 or stop > size:
+                raise out_of_range(self.path, offset, length, size)
+            views.append(mapped[offset:stop])
+            total += length
+        self._counters.requests += len(views)
+        self._counters.bytes += total
+        self.touch(len(views), total)
+        return views
+
+    def touch(self, ranges: int, nbytes: int) -> None:
+        """Account for scattered reads made directly on ``mapped``."""
+        charge = nbytes + ranges * FAULT_AROUND
+        self._touched += charge
+        _RESIDENCY.charge(charge)
+
+    def release(self, start: int, stop: int) -> None:
+        self._file.release(start, stop)
+        returned = min(self._touched, stop - start)
+        self._touched -= returned
+        _RESIDENCY.charge(-returned)
+
+    def prefetch(self, start: int, stop: int) -> None:
+        self._file.prefetch(start, stop)
+
+    def drop(self) -> None:
+        """Release every page touched so far."""
+        if self._touched:
+            self._touched = 0
+            self._file.release(0, self.size)
+
+
+class _Residency:
+    """How much of all mapped files together may be in memory since the last sweep.
+
+    The sum is process-wide: a take over many fragments touches a little of each file. Threads may lose an
+    update of the sum, which only moves the next sweep.
+    """
+
+    __slots__ = ("sources", "touched")
+
+    def __init__(self) -> None:
+        self.touched = 0
+        self.sources: weakref.WeakSet[MappedSource] = weakref.WeakSet()
+
+    def charge(self, nbytes: int) -> None:
+        self.touched = max(self.touched + nbytes, 0)
+        if self.touched > RESIDENT_LIMIT:
+            self.touched = 0
+            for source in list(self.sources):
+                source.drop()
+
+
+_RESIDENCY = _Residency()
+
+
+def out_of_range(path: str, offset: int, length: int, size: int) -> CorruptFile:
+    """The error for a range that the object does not have; its numbers came from the object itself."""
+    return CorruptFile(path, f"asks for {length} bytes at {offset}, but the file has {size} bytes")
+
+
+def _buffer(file: MappedFile) -> Any:
+    return file

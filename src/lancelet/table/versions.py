@@ -1,0 +1,108 @@
+"""Which versions a table has, and where their manifests are.
+
+Spec table-format.md 1.1 and 1.2. Under naming scheme V2 the newest version has
+the smallest name, so the beginning of a sorted listing is enough. The hint file
+next to the manifests is never needed: local listings are cheap, and the object
+stores that we speak to list in order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lancelet.errors import CorruptFile, MissingFile, NotFound, TableNotFound, VersionNotFound
+from lancelet.table.manifest import Manifest, read_manifest
+from lancelet.table.names import (
+    MAX_VERSION,
+    VERSIONS_DIR,
+    ManifestName,
+    NamingScheme,
+    is_detached,
+    parse_manifest_name,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+    from lancelet.store import Store
+
+
+def latest_version(store: Store) -> ManifestName:
+    """The newest version of the table at ``store``, by one listing."""
+    names = _attached(store)
+    if store.lists_in_order:
+        first = next(names, None)
+        if first is None:
+            raise TableNotFound(store.uri)
+        if first.scheme is NamingScheme.V2:
+            return first
+        names = iter([first, *names])
+    found = _consistent(store, names)
+    if not found:
+        raise TableNotFound(store.uri)
+    return max(found, key=lambda name: name.version)
+
+
+def list_versions(store: Store) -> list[ManifestName]:
+    """All versions in the table's history, oldest first. Detached versions are not part of it."""
+    found = _consistent(store, _attached(store))
+    if not found:
+        raise TableNotFound(store.uri)
+    return sorted(found, key=lambda name: name.version)
+
+
+def read_version(store: Store, version: int, scheme: NamingScheme | None = None) -> Manifest:
+    """The manifest of one version, detached ones included.
+
+    ``scheme`` saves a look at the other naming scheme where it is known.
+    """
+    if not 0 <= version <= MAX_VERSION:
+        raise VersionNotFound(store.uri, version, "versions are numbers from 1 on")
+    schemes = [scheme] if scheme is not None else [NamingScheme.V2, NamingScheme.V1]
+    if is_detached(version):
+        schemes = [NamingScheme.V2]
+    for choice in schemes:
+        try:
+            return read_manifest(store, ManifestName(version, choice).path)
+        except MissingFile:
+            continue
+    names = list_versions(store)
+    raise VersionNotFound(
+        store.uri,
+        version,
+        f"the table has {len(names)} version(s), from {names[0].version} to {names[-1].version}; "
+        "it was never written, or has been cleaned up",
+    )
+
+
+def read_latest(store: Store) -> Manifest:
+    """The manifest of the newest version: one listing and one read."""
+    return read_manifest(store, latest_version(store).path)
+
+
+def read_as_of(store: Store, moment: datetime) -> Manifest:
+    """The newest version committed before ``moment``; a naive time is local time."""
+    moment = moment.astimezone()
+    # Clocks of writers differ, so times need not ascend with versions: the newest version that fits wins.
+    for name in reversed(list_versions(store)):
+        manifest = read_manifest(store, name.path)
+        if manifest.timestamp < moment:
+            return manifest
+    raise NotFound(f"{moment.isoformat()} is earlier than the first version of {store.uri}")
+
+
+def _attached(store: Store) -> Iterator[ManifestName]:
+    names: Iterable[str] = store.list_names(VERSIONS_DIR)
+    parsed = (parse_manifest_name(name) for name in names)
+    return (name for name in parsed if name is not None and not name.is_detached)
+
+
+def _consistent(store: Store, names: Iterable[ManifestName]) -> list[ManifestName]:
+    found = list(names)
+    if len({name.scheme for name in found}) > 1:
+        raise CorruptFile(
+            store.join(VERSIONS_DIR),
+            "has manifests of both naming schemes; finish the migration by renaming those of the old scheme",
+        )
+    return found

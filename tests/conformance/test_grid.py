@@ -1,0 +1,50 @@
+"""Every type, pattern, null share, size and file version: lancelet reads what pylance reads."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+import lancelet
+from conformance.agree import answers, rows_of
+from conformance.grid import FAMILIES, SIZES, VERSIONS, Size, columns, write
+
+CELLS = [
+    pytest.param(family, size, version, id=f"{family}-{size.name}-{version}")
+    for family, kinds in FAMILIES.items()
+    for size in SIZES
+    for version in VERSIONS
+    if any(kind.fits(version, size) for kind in kinds)
+]
+
+
+@pytest.mark.parametrize(("family", "size", "version"), CELLS)
+def test_reads_as_pylance(tmp_path: Path, family: str, size: Size, version: str) -> None:
+    table = columns(FAMILIES[family], version, size)
+    theirs = write(table, tmp_path / "t", version, size)
+    ours = lancelet.dataset(tmp_path / "t")
+
+    assert ours.schema.equals(theirs.schema, check_metadata=True)
+    assert ours.count_rows() == size.rows
+    whole = theirs.to_table()
+    answers(ours, lambda ds, names: ds.to_table(names), whole)
+    addressed = theirs.to_table(with_row_id=True, with_row_address=True)
+    answers(ours, lambda ds, names: ds.to_table(names, with_row_id=True, with_row_address=True), addressed, whole.column_names)
+    half = whole.column_names[::2][::-1]
+    answers(ours, lambda ds, names: ds.to_table(names), whole.select(half))
+    answers(ours, lambda ds, names: ds.scanner(names, batch_size=97).to_reader().read_all(), whole)
+    for offset, limit in [(0, 1), (size.rows // 2, 10), (max(size.rows - 3, 0), 100), (size.rows + 5, 3)]:
+        part = whole.slice(offset, limit)
+        answers(ours, lambda ds, names, o=offset, n=limit: ds.to_table(names, offset=o, limit=n), part)
+    for rows in _takes(size.rows):
+        answers(ours, lambda ds, names, rows=rows: ds.take(rows, names), rows_of(whole, rows))
+
+
+def _takes(rows: int) -> list[list[int]]:
+    if rows == 0:
+        return []
+    rng = random.Random(rows)
+    drawn = [rng.randrange(rows) for _ in range(60)]
+    return [[rows - 1], sorted(set(drawn)), drawn, [*range(min(rows, 40))], [0, rows - 1, 0, rows // 2, rows // 2]]
