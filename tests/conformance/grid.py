@@ -171,7 +171,14 @@ FAMILIES: dict[str, tuple[Kind, ...]] = {
         *(
             Kind(f"{key}_text", pa.dictionary(key, pa.string()))
             for key in (
-                pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()
+                pa.int8(),
+                pa.int16(),
+                pa.int32(),
+                pa.int64(),
+                pa.uint8(),
+                pa.uint16(),
+                pa.uint32(),
+                pa.uint64(),
             )
         ),
         Kind("large_text", pa.dictionary(pa.int16(), pa.large_string())),

@@ -33,7 +33,9 @@ def _compressed(kind: pa.DataType, name: str, since: str = "2.0") -> Iterator[Ki
         # pylance panics on a page of nulls alone with FSST in 2.0.
         nulls = NULLS[:2] if scheme == "fsst" else NULLS
         yield Kind(f"{name}_{scheme}", kind, since, nulls, metadata=_setting(compression=scheme), text_bytes=40)
-    yield Kind(f"{name}_zstd9", kind, since, metadata=_setting(compression="zstd", compression_level="9"), text_bytes=40)
+    yield Kind(
+        f"{name}_zstd9", kind, since, metadata=_setting(compression="zstd", compression_level="9"), text_bytes=40
+    )
 
 
 GROUPS: dict[str, tuple[Kind, ...]] = {
@@ -101,7 +103,10 @@ HUGE = tuple(
     Kind(f"{name}_{scheme}", kind, "2.0", metadata=_setting(compression=scheme), text_bytes=70_000)
     for name, kind in {"string": pa.string(), "binary": pa.binary(), "large": pa.large_binary()}.items()
     for scheme in ("none", "zstd", "lz4")
-) + (Kind("unset", pa.string(), "2.0", text_bytes=70_000), Kind("list", pa.list_(pa.binary()), "2.0", text_bytes=50_000))
+) + (
+    Kind("unset", pa.string(), "2.0", text_bytes=70_000),
+    Kind("list", pa.list_(pa.binary()), "2.0", text_bytes=50_000),
+)
 
 CELLS = [
     pytest.param(group, size, version, id=f"{group}-{size.name}-{version}")

@@ -31,7 +31,12 @@ def test_reads_as_pylance(tmp_path: Path, family: str, size: Size, version: str)
     whole = theirs.to_table()
     answers(ours, lambda ds, names: ds.to_table(names), whole)
     addressed = theirs.to_table(with_row_id=True, with_row_address=True)
-    answers(ours, lambda ds, names: ds.to_table(names, with_row_id=True, with_row_address=True), addressed, whole.column_names)
+    answers(
+        ours,
+        lambda ds, names: ds.to_table(names, with_row_id=True, with_row_address=True),
+        addressed,
+        whole.column_names,
+    )
     half = whole.column_names[::2][::-1]
     answers(ours, lambda ds, names: ds.to_table(names), whole.select(half))
     answers(ours, lambda ds, names: ds.scanner(names, batch_size=97).to_reader().read_all(), whole)

@@ -119,6 +119,7 @@ def test_what_a_dataset_says_of_itself(history: Path) -> None:
     assert ours.config() == theirs.config()
 
 
+@pytest.mark.filterwarnings("ignore:The 'list_indices' method:DeprecationWarning")
 def test_indices_are_described(tmp_path: Path) -> None:
     dataset = create(tmp_path / "t", OPTIONS)
     dataset.create_scalar_index("k", "BTREE")

@@ -50,13 +50,23 @@ REFUSED: dict[str, Callable[[Any], object]] = {
 }
 
 
+# pylance raises OSError for these, though ValueError for the same mistake in another call; lancelet always ValueError.
+INCONSISTENT = {
+    "count with a malformed filter",
+    "unknown version",
+    "unknown tag",
+    "row past the end",
+    "row far past the end",
+}
+
+
 @pytest.mark.parametrize("what", REFUSED)
 def test_refused_alike(where: Path, what: str) -> None:
     with pytest.raises(Exception) as theirs:
         REFUSED[what](lance.dataset(where))
     with pytest.raises(LanceletError) as ours:
         REFUSED[what](lancelet.dataset(where))
-    assert isinstance(ours.value, theirs.type)
+    assert isinstance(ours.value, ValueError if what in INCONSISTENT else theirs.type)
 
 
 @pytest.mark.parametrize("options", [{"version": 99}, {"version": 0}, {"version": "nope"}])

@@ -52,7 +52,7 @@ def shift_bits(data: Bytes, skip: int, count: int) -> Bytes:
     size = (count + 7) // 8
     if skip == 0:
         return data[:size]
-    moved = data[:size] >> np.uint8(skip)
+    moved: Bytes = data[:size] >> np.uint8(skip)
     spill = data[1 : size + 1] << np.uint8(8 - skip)
     moved[: len(spill)] |= spill
     return moved

@@ -35,6 +35,14 @@ class RowRange:
         first = max(self.start, start)
         return RowRange(first - start, max(min(self.stop, stop), first) - start)
 
+    def clip(self, start: int, stop: int) -> RowRange:
+        """The part inside [start, stop)."""
+        first = max(self.start, start)
+        return RowRange(first, max(min(self.stop, stop), first))
+
+    def shift(self, by: int) -> RowRange:
+        return RowRange(self.start + by, self.stop + by)
+
     def to_indices(self) -> Indices:
         return np.arange(self.start, self.stop, dtype=np.int64)
 
@@ -52,6 +60,14 @@ class RowIndices:
         """The part inside [start, stop), counted from ``start``."""
         first, last = np.searchsorted(self.values, (start, stop))
         return RowIndices(self.values[first:last] - start)
+
+    def clip(self, start: int, stop: int) -> RowIndices:
+        """The part inside [start, stop)."""
+        first, last = self.values.searchsorted((start, stop))
+        return RowIndices(self.values[first:last])
+
+    def shift(self, by: int) -> RowIndices:
+        return RowIndices(self.values + by)
 
     def to_indices(self) -> Indices:
         return self.values

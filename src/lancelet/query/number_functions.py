@@ -98,15 +98,12 @@ def _refuse_overflow(left: Datum, right: Datum, kind: pa.DataType) -> None:
 
 
 def _decimal_arithmetic(name: str, left: Datum, right: Datum, kind: pa.DataType) -> Datum:
-    # Wide operands give pyarrow's own result types room; the result is then cut to the wanted scale.
-    wide = [
-        arg.cast(pa.decimal256(38 if name == "divide" else 37, arg.type.scale), safe=False) if name != "divide" else arg
-        for arg in (left, right)
-    ]
-    if name == "divide":
-        wide[0] = cast_datum(left, pa.decimal256(min(76, left.type.precision + 8), left.type.scale + 4), False)
-        wide[1] = cast_datum(right, pa.decimal256(right.type.precision, right.type.scale), False)
-    result = getattr(pc, name)(*wide)
+    """Compute in 256 bits, where pyarrow's intermediate types have room, then cut to the wanted scale."""
+    # Four more digits on the dividend are enough for the quotient's scale.
+    extra = 4 if name == "divide" else 0
+    left = cast_datum(left, pa.decimal256(left.type.precision + extra, left.type.scale + extra), lenient=False)
+    right = cast_datum(right, pa.decimal256(right.type.precision, right.type.scale), lenient=False)
+    result = getattr(pc, name)(left, right)
     return result.cast(pa.decimal256(76, kind.scale), safe=False).cast(kind)
 
 

@@ -1,0 +1,1 @@
+"""Tables: manifests, versions, fragments, deletions, row ids, tags and branches."""

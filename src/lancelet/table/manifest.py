@@ -255,7 +255,7 @@ class Manifest:
         """How this version came about: the inline copy, else its file, else None."""
         message = self._message
         for field in ("transaction_section", "transaction_section_deprecated"):
-            if message.HasField(field):  # type: ignore[arg-type]
+            if message.HasField(field):
                 return self._file.message(getattr(message, field), transaction_pb2.Transaction, "transaction section")
         name = self.transaction_file
         if name is None:

@@ -117,7 +117,7 @@ class _Record:
         self.path = path
         try:
             content = json.loads(data)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise CorruptFile(path, f"is not JSON: {error}") from None
         if not isinstance(content, dict):
             raise CorruptFile(path, "is not a JSON object")

@@ -8,6 +8,7 @@ stores that we speak to list in order.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lancelet.errors import CorruptFile, MissingFile, NotFound, TableNotFound, VersionNotFound
@@ -63,10 +64,8 @@ def read_version(store: Store, version: int, scheme: NamingScheme | None = None)
     if is_detached(version):
         schemes = [NamingScheme.V2]
     for choice in schemes:
-        try:
+        with suppress(MissingFile):
             return read_manifest(store, ManifestName(version, choice).path)
-        except MissingFile:
-            continue
     names = list_versions(store)
     raise VersionNotFound(
         store.uri,

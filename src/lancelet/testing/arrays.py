@@ -236,7 +236,9 @@ class _Draw:
         return pa.array(data, kind)
 
     def _float(self, kind: pa.DataType, length: int) -> pa.Array:
-        data = (self.rng.standard_normal(length) * 10.0 ** self.rng.integers(-3, 4, length)).astype(kind.to_pandas_dtype())
+        data = (self.rng.standard_normal(length) * 10.0 ** self.rng.integers(-3, 4, length)).astype(
+            kind.to_pandas_dtype()
+        )
         if length > 8:
             places = self.rng.choice(length, 6, replace=False)
             data[places] = [np.nan, -0.0, 0.0, np.inf, -np.inf, np.finfo(data.dtype).tiny]

@@ -133,7 +133,9 @@ NESTED = [
 TYPES = [pa.null(), *FIXED, *VARIABLE, *DICTIONARIES, *NESTED]
 
 
-def write_pages(path: Path, array: pa.Array, cuts: list[int], cache: int = 1, metadata: dict[str, str] | None = None) -> None:
+def write_pages(
+    path: Path, array: pa.Array, cuts: list[int], cache: int = 1, metadata: dict[str, str] | None = None
+) -> None:
     """A 2.0 file with one column ``c``, written in the given pieces; a small cache gives a page for each."""
     schema = pa.schema([pa.field("c", array.type, metadata=metadata)])
     with lance.file.LanceFileWriter(str(path), schema, data_cache_bytes=cache, version="2.0") as writer:

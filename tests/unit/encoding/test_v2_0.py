@@ -180,7 +180,9 @@ def test_files_without_rows(tmp_path, dtype):
     assert read(file, RowIndices(np.zeros(0, np.int64))).type == dtype
 
 
-@pytest.mark.parametrize("dtype", [pa.int64(), pa.bool_(), pa.list_(pa.float32(), 64), pa.string(), pa.list_(pa.int64())])
+@pytest.mark.parametrize(
+    "dtype", [pa.int64(), pa.bool_(), pa.list_(pa.float32(), 64), pa.string(), pa.list_(pa.int64())]
+)
 def test_only_the_bytes_of_the_rows_are_read(tmp_path, dtype):
     array = make(dtype, 20_000, 0)
     write_pages(tmp_path / "f.lance", array, [10_000])
@@ -200,7 +202,9 @@ def test_a_row_range_is_a_view_of_the_file(tmp_path):
     assert file.source.data.ctypes.data <= values.address < file.source.data.ctypes.data + file.source.size
 
 
-@pytest.mark.parametrize("dtype", [t for t in (*FIXED[:12:3], *VARIABLE[:1], *NESTED[::3], pa.dictionary(pa.int8(), pa.string()))], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [t for t in (*FIXED[:12:3], *VARIABLE[:1], *NESTED[::3], pa.dictionary(pa.int8(), pa.string()))], ids=str
+)
 @pytest.mark.parametrize("compression", [None, "zstd", "lz4", "fsst"])
 def test_flipped_bytes_give_our_errors_or_values(tmp_path, dtype, compression):
     if compression and dtype != pa.string():

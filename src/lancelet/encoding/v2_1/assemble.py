@@ -18,7 +18,7 @@ import pyarrow as pa
 from lancelet.encoding.fetch import Place, gather
 from lancelet.encoding.kernels import levels as kernel
 from lancelet.encoding.rows import Bytes, Ranges, Rows
-from lancelet.encoding.v2_1.column import LeafColumn, LeafType
+from lancelet.encoding.v2_1.column import LeafColumn, LeafType, join_parts
 from lancelet.encoding.v2_1.levels import ITEM, LIST, Entries, Levels
 from lancelet.encoding.v2_1.pages import PageRows
 from lancelet.encoding.v2_1.values import with_validity
@@ -26,6 +26,7 @@ from lancelet.errors import NotSupported
 from lancelet.format.schema import BLOB_V1_DESCRIPTOR, BLOB_V2_DESCRIPTOR, Field
 
 _INT32_MAX = 2**31 - 1
+_CHUNKED_BYTES = 256 << 10
 
 
 def leaf_types(field: Field) -> dict[int, LeafType]:
@@ -59,17 +60,27 @@ def _leaf_dtype(field: Field) -> pa.DataType:
 
 def read_field(
     field: Field, columns: Mapping[int, LeafColumn], rows: Rows, place: Place
-) -> Generator[Ranges, list[Bytes], pa.Array]:
-    """One top-level field; leaves without a column are null."""
+) -> Generator[Ranges, list[Bytes], pa.Array | pa.ChunkedArray]:
+    """One top-level field; leaves without a column are null.
+
+    Big plain leaves come in the chunks that their pages gave, so that views of the file are not copied."""
     present = [leaf_id for leaf_id in leaf_types(field) if leaf_id in columns]
-    parts = yield from gather([columns[leaf_id].read(rows) for leaf_id in present])
-    leaves: dict[int, PageRows] = dict(zip(present, parts, strict=True))
-    built = _Builder(leaves, place).build(field, ())
-    if built is None:
+    if not present:
         return pa.nulls(len(rows), field.arrow_type)
+    parts: list[list[PageRows]] = yield from gather([columns[leaf_id].read(rows) for leaf_id in present])
+    if field.owns_column and len(parts[0]) > 1 and sum(p.values.nbytes for p in parts[0]) > _CHUNKED_BYTES * len(parts[0]):
+        chunks = [_build(field, {field.id: part}, len(part.values), place) for part in parts[0]]
+        return pa.chunked_array(chunks)
+    leaves = {leaf_id: join_parts(part, place) for leaf_id, part in zip(present, parts, strict=True)}
+    return _build(field, leaves, len(rows), place)
+
+
+def _build(field: Field, leaves: Mapping[int, PageRows], rows: int, place: Place) -> pa.Array:
+    built = _Builder(leaves, place).build(field, ())
+    assert built is not None
     array, _ = built
-    if len(array) != len(rows):
-        raise place.corrupt(f"levels of field '{field.name}' make {len(array)} rows where {len(rows)} were read")
+    if len(array) != rows:
+        raise place.corrupt(f"levels of field '{field.name}' make {len(array)} rows where {rows} were read")
     return array
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from lancelet.encoding.rows import Bytes, Ranges, Rows
 from lancelet.encoding.v2_1.constant import ConstantPage
 from lancelet.encoding.v2_1.levels import ITEM, Entries, PageLevels
-from lancelet.encoding.v2_1.miniblock import MiniBlockPage
+from lancelet.encoding.v2_1.miniblock import MiniBlockPage, MiniBlockRun, Recipe
 from lancelet.encoding.v2_1.pages import PageContext, PageDecoder, PageRows
 from lancelet.errors import NotSupported
 from lancelet.format.proto import encodings21_pb2 as pb
@@ -35,7 +35,8 @@ class BlobPage:
         self._inner: PageDecoder
         match layout.inner_layout.WhichOneof("layout"):
             case "mini_block_layout":
-                self._inner = MiniBlockPage(layout.inner_layout.mini_block_layout, inner)
+                page = MiniBlockPage(layout.inner_layout.mini_block_layout, inner, 0)
+                self._inner = MiniBlockRun((page,), Recipe.of(page.layout, inner.kinds, inner.place))
             case "constant_layout":
                 self._inner = ConstantPage(layout.inner_layout.constant_layout, inner)
             case kind:

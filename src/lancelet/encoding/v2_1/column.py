@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import bisect
+import itertools
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +13,9 @@ import pyarrow as pa
 from lancelet.encoding.fetch import FileBytes, Place, gather
 from lancelet.encoding.rows import Bytes, Ranges, RowIndices, RowRange, Rows
 from lancelet.encoding.v2_1.constant import zero_slots
-from lancelet.encoding.v2_1.layouts import open_page
+from lancelet.encoding.v2_1.layouts import open_page, parse_layout
 from lancelet.encoding.v2_1.levels import Entries, join_entries
+from lancelet.encoding.v2_1.miniblock import MiniBlockPage, MiniBlockRun, Recipe, join_values, recipe_key
 from lancelet.encoding.v2_1.pages import PageContext, PageDecoder, PageRows
 from lancelet.format.proto import column_pb2
 
@@ -31,7 +34,7 @@ class LeafType:
 class LeafColumn:
     """Reads rows of one leaf column."""
 
-    __slots__ = ("_bounds", "_decoders", "_file", "_index", "_metadata", "leaf")
+    __slots__ = ("_bounds", "_file", "_index", "_metadata", "_segments", "_starts", "leaf")
 
     def __init__(self, metadata: column_pb2.ColumnMetadata, index: int, leaf: LeafType, file: FileBytes) -> None:
         self._metadata = metadata
@@ -41,41 +44,47 @@ class LeafColumn:
         lengths = [page.length for page in metadata.pages]
         if any(length > 2**40 for length in lengths):
             raise Place(file.path, index).corrupt("a page of an impossible number of rows")
-        self._bounds = np.cumsum([0, *lengths], dtype=np.int64)
-        self._decoders: list[PageDecoder | None] = [None] * len(lengths)
+        self._bounds = [0, *itertools.accumulate(lengths)]
+        self._segments: list[Segment] | None = None
+        self._starts: list[int] = []
 
     @property
     def nbytes(self) -> int:
-        return int(self._bounds.nbytes) + sum(d.nbytes for d in self._decoders if d is not None)
+        return 8 * len(self._bounds) + sum(segment.decoder.nbytes for segment in self._segments or ())
 
     @property
     def rows(self) -> int:
         """Rows that the pages hold."""
-        return int(self._bounds[-1]) // self.leaf.multiplier
+        return self._bounds[-1] // self.leaf.multiplier
 
     @property
     def stored_bytes(self) -> int:
         return sum(sum(page.buffer_sizes) for page in self._metadata.pages)
 
-    def read(self, rows: Rows) -> Generator[Ranges, list[Bytes], PageRows]:
-        """Level entries and visible values of some rows."""
+    def read(self, rows: Rows) -> Generator[Ranges, list[Bytes], list[PageRows]]:
+        """Level entries and visible values of some rows, in one or more parts."""
         rows = self._scaled(rows)
         if len(rows) == 0:
-            return PageRows(Entries(0, None, None), zero_slots(self.leaf.dtype, 0))
-        first, last = (rows.start, rows.stop - 1) if isinstance(rows, RowRange) else (rows.values[0], rows.values[-1])
+            return [PageRows(Entries(0, None, None), zero_slots(self.leaf.dtype, 0))]
+        if isinstance(rows, RowRange):
+            first, last = rows.start, rows.stop - 1
+        else:
+            first, last = int(rows.values[0]), int(rows.values[-1])
         if first < 0 or last >= self._bounds[-1]:
             raise Place(self._file.path, self._index).corrupt(f"the pages hold {self._bounds[-1]} rows, not row {last}")
-        begin, end = np.searchsorted(self._bounds, (first, last), "right") - 1
+        if self._segments is None:
+            self._segments = self._open_segments()
+            self._starts = [segment.start for segment in self._segments]
+        begin = bisect.bisect_right(self._starts, first) - 1
+        end = bisect.bisect_right(self._starts, last) - 1
         if begin == end:
-            inside = rows.within(int(self._bounds[begin]), int(self._bounds[begin + 1]))
-            return (yield from self._decoder(int(begin)).read(inside))
+            return [(yield from self._segments[begin].read(rows))]
         steps = []
-        for page in range(int(begin), int(end) + 1):
-            inside = rows.within(int(self._bounds[page]), int(self._bounds[page + 1]))
+        for segment in self._segments[begin : end + 1]:
+            inside = rows.clip(segment.start, segment.stop)
             if len(inside):
-                steps.append(self._decoder(page).read(inside))
-        parts = yield from gather(steps)
-        return PageRows(join_entries([p.entries for p in parts]), join_values([p.values for p in parts]))
+                steps.append(segment.read(inside))
+        return (yield from gather(steps))
 
     def _scaled(self, rows: Rows) -> Rows:
         times = self.leaf.multiplier
@@ -85,42 +94,63 @@ class LeafColumn:
             return RowRange(rows.start * times, rows.stop * times)
         return RowIndices((rows.values[:, None] * times + np.arange(times)).reshape(-1))
 
-    def _decoder(self, page: int) -> PageDecoder:
-        decoder = self._decoders[page]
-        if decoder is None:
-            message = self._metadata.pages[page]
-            place = Place(self._file.path, self._index, page)
-            if len(message.buffer_offsets) != len(message.buffer_sizes):
-                raise place.corrupt("buffer offsets and sizes differ in number")
-            context = PageContext(
-                self._file,
-                place,
-                tuple(message.buffer_offsets),
-                tuple(message.buffer_sizes),
-                message.length,
-                self.leaf.dtype,
-                self.leaf.kinds,
-            )
-            decoder = self._decoders[page] = open_page(message.encoding, context)
-        return decoder
+    def _open_segments(self) -> list[Segment]:
+        """Parse the pages' layouts; neighbouring mini-block pages of one recipe become one run."""
+        segments: list[Segment] = []
+        waiting: list[MiniBlockPage] = []
+        waiting_key = b""
+
+        def flush() -> None:
+            if waiting:
+                recipe = Recipe.of(waiting[0].layout, self.leaf.kinds, waiting[0].context.place)
+                stop = waiting[-1].first_row + waiting[-1].context.rows
+                segments.append(Segment(waiting[0].first_row, stop, 0, MiniBlockRun(tuple(waiting), recipe)))
+                waiting.clear()
+
+        for page, message in enumerate(self._metadata.pages):
+            if message.length == 0:
+                continue
+            start, stop = self._bounds[page], self._bounds[page + 1]
+            context = self._context(page, message)
+            layout = parse_layout(message.encoding, context.place)
+            if layout.WhichOneof("layout") != "mini_block_layout":
+                flush()
+                segments.append(Segment(start, stop, start, open_page(layout, context)))
+                continue
+            key = recipe_key(layout.mini_block_layout)
+            if key != waiting_key:
+                flush()
+                waiting_key = key
+            waiting.append(MiniBlockPage(layout.mini_block_layout, context, start))
+        flush()
+        return segments
+
+    def _context(self, page: int, message: column_pb2.ColumnMetadata.Page) -> PageContext:
+        place = Place(self._file.path, self._index, page)
+        if len(message.buffer_offsets) != len(message.buffer_sizes):
+            raise place.corrupt("buffer offsets and sizes differ in number")
+        offsets, sizes = tuple(message.buffer_offsets), tuple(message.buffer_sizes)
+        if any(offset + size > self._file.size for offset, size in zip(offsets, sizes, strict=True)):
+            raise place.corrupt(f"a buffer lies outside of the file's {self._file.size} bytes")
+        return PageContext(self._file, place, offsets, sizes, message.length, self.leaf.dtype, self.leaf.kinds)
 
 
-def join_values(parts: list[pa.Array]) -> pa.Array:
-    """Values of several pages; dictionaries are unified."""
-    if not pa.types.is_dictionary(parts[0].type):
-        return pa.concat_arrays(parts)
-    dtype = parts[0].type
-    joined = pa.chunked_array([_wide_keys(part) for part in parts]).unify_dictionaries().combine_chunks()
-    if isinstance(joined, pa.ChunkedArray):
-        joined = joined.chunk(0)
-    if len(joined.dictionary) - 1 > _max_key(dtype.index_type):
-        raise ValueError(f"{len(joined.dictionary)} dictionary items do not fit into {dtype.index_type} keys")
-    return pa.DictionaryArray.from_arrays(joined.indices.cast(dtype.index_type), joined.dictionary, safe=False)
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Neighbouring pages with one decoder."""
+
+    start: int
+    stop: int
+    shift: int
+    """What the decoder calls row 0."""
+    decoder: PageDecoder
+
+    def read(self, rows: Rows) -> Generator[Ranges, list[Bytes], PageRows]:
+        return self.decoder.read(rows.shift(-self.shift) if self.shift else rows)
 
 
-def _wide_keys(array: pa.DictionaryArray) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(array.indices.cast(pa.int64()), array.dictionary, safe=False)
-
-
-def _max_key(dtype: pa.DataType) -> int:
-    return int(np.iinfo(dtype.to_pandas_dtype()).max)
+def join_parts(parts: Sequence[PageRows], place: Place) -> PageRows:
+    """Parts of one read end to end."""
+    if len(parts) == 1:
+        return parts[0]
+    return PageRows(join_entries([p.entries for p in parts]), join_values([p.values for p in parts], place))

@@ -13,22 +13,16 @@ from lancelet.encoding.fetch import Place
 from lancelet.encoding.v2_1.blob import BlobPage
 from lancelet.encoding.v2_1.constant import ConstantPage
 from lancelet.encoding.v2_1.fullzip import FullZipPage
-from lancelet.encoding.v2_1.miniblock import MiniBlockPage
 from lancelet.encoding.v2_1.pages import PageContext, PageDecoder
 from lancelet.errors import NotSupported
 from lancelet.format.proto import column_pb2, encodings23_pb2
 from lancelet.format.proto import encodings21_pb2 as pb
 
-_MAX_CODEC_DEPTH = 32
 
-
-def open_page(encoding: column_pb2.Encoding, context: PageContext) -> PageDecoder:
-    """The decoder of a page."""
+def open_page(layout: pb.PageLayout, context: PageContext) -> PageDecoder:
+    """The decoder of a page by itself; mini-block pages are read in runs."""
     place = context.place
-    layout = parse_layout(encoding, place)
     match layout.WhichOneof("layout"):
-        case "mini_block_layout":
-            return MiniBlockPage(layout.mini_block_layout, context)
         case "full_zip_layout":
             return FullZipPage(layout.full_zip_layout, context)
         case "constant_layout":

@@ -10,34 +10,31 @@
     last       repetition index, when there are lists: for each chunk, u64 rows that end in it and
                u64 entries of the row that goes on in the next
 
-A read picks the chunks that hold its rows and decodes them with one kernel call
-each for headers, levels and values.
+Writers cut list columns into hundreds of small pages, so the unit here is a *run*:
+neighbouring pages with one recipe, whose chunks form one long table. A read picks
+the chunks that hold its rows, decodes them with one kernel call each for headers,
+levels and values, cuts out the rows, and only then looks up dictionary items and
+expands FSST codes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from lancelet.encoding.fetch import Place
-from lancelet.encoding.kernels import bitpack, miniblock
+from lancelet.encoding.fetch import Place, gather
+from lancelet.encoding.kernels import fullzip as records_kernel
 from lancelet.encoding.kernels import levels as levels_kernel
+from lancelet.encoding.kernels import miniblock
 from lancelet.encoding.rows import Bytes, Indices, Ranges, RowRange, Rows
-from lancelet.encoding.v2_1.codecs import (
-    ChunkBuffer,
-    check,
-    decode_block,
-    decode_chunks,
-    flat_chunks,
-    rle_bits,
-)
-from lancelet.encoding.v2_1.levels import Entries, Levels, PageLevels, entry_ranges
-from lancelet.encoding.v2_1.pages import PageContext, PageRows, select, select_levels
-from lancelet.encoding.v2_1.values import Fixed, Values, allocate, to_arrow
-from lancelet.errors import NotSupported
+from lancelet.encoding.v2_1.chunk_levels import decode_levels
+from lancelet.encoding.v2_1.codecs import ChunkBuffer, SymbolTable, check, decode_block, decode_chunks, expand_fsst
+from lancelet.encoding.v2_1.levels import Entries, Levels, PageLevels, entry_ranges, expand_ranges
+from lancelet.encoding.v2_1.pages import PageContext, PageRows, select_levels
+from lancelet.encoding.v2_1.values import Fixed, Values, Variable, allocate, to_arrow
 from lancelet.format.proto import encodings21_pb2 as pb
 
 _MAX_BUFFERS = 64
@@ -45,8 +42,76 @@ _INDEX_TYPES = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()
 
 
 @dataclass(frozen=True, slots=True)
-class Chunks:
-    """Where the chunks are, and what they hold; kept between reads."""
+class Recipe:
+    """How the chunks of a run are made."""
+
+    shape: PageLevels
+    has_rep: bool
+    has_def: bool
+    num_buffers: int
+    large: bool
+    rep_codec: pb.CompressiveEncoding
+    def_codec: pb.CompressiveEncoding
+    value_codec: pb.CompressiveEncoding
+    """Without FSST, which is undone after rows are chosen."""
+    fsst: bool
+    dictionary: bool
+
+    @classmethod
+    def of(cls, layout: pb.MiniBlockLayout, kinds: tuple[int, ...], place: Place) -> Recipe:
+        shape = PageLevels.of(layout.layers, kinds, place)
+        if not 1 <= layout.num_buffers <= _MAX_BUFFERS:
+            raise place.corrupt(f"{layout.num_buffers} value buffers a chunk")
+        if shape.lists and layout.repetition_index_depth == 0:
+            raise place.corrupt("lists without a repetition index")
+        if (shape.lists > 0) != layout.HasField("rep_compression"):
+            raise place.corrupt("repetition levels do not agree with the layers of nesting")
+        fsst = layout.value_compression.WhichOneof("compression") == "fsst"
+        return cls(
+            shape,
+            layout.HasField("rep_compression"),
+            layout.HasField("def_compression"),
+            int(layout.num_buffers),
+            layout.has_large_chunk,
+            layout.rep_compression,
+            layout.def_compression,
+            layout.value_compression.fsst.values if fsst else layout.value_compression,
+            fsst,
+            layout.HasField("dictionary"),
+        )
+
+    @property
+    def flat_bytes(self) -> int:
+        """Bytes a value where values lie plain in the chunks, else 0."""
+        codec = self.value_codec
+        plain = codec.WhichOneof("compression") == "flat" and not codec.flat.HasField("data")
+        bits = int(codec.flat.bits_per_value) if plain and self.num_buffers == 1 else 0
+        return 0 if bits % 8 else bits // 8
+
+    @property
+    def offset_bits(self) -> int:
+        """Width of value offsets where byte strings lie plain in the chunks, else 0."""
+        codec = self.value_codec
+        plain = codec.WhichOneof("compression") == "variable" and not codec.variable.HasField("values")
+        bits = int(codec.variable.offsets.flat.bits_per_value) if plain and self.num_buffers == 1 else 0
+        return bits if bits in (32, 64) else 0
+
+
+def recipe_key(layout: pb.MiniBlockLayout) -> bytes:
+    """Equal for pages that one run may hold."""
+    key = pb.MiniBlockLayout()
+    key.CopyFrom(layout)
+    key.num_items = key.num_dictionary_items = 0
+    if key.HasField("dictionary"):
+        key.dictionary.Clear()
+    if key.value_compression.WhichOneof("compression") == "fsst":
+        key.value_compression.fsst.symbol_table = b""
+    return key.SerializeToString(deterministic=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkTable:
+    """Where chunks are and what they hold. Rows and items count from the column's first."""
 
     positions: Indices
     """In the file."""
@@ -54,182 +119,262 @@ class Chunks:
     counts: Indices
     """Visible items a chunk."""
     item_starts: Indices
-    """Number of each chunk's first item."""
+    """Number of each chunk's first item; without lists, of its first row."""
     first_rows: Indices
-    """Number of the first row that starts in each chunk."""
+    """With lists: number of the first row that starts in each chunk."""
     row_starts: Indices
-    """How many rows start in each chunk."""
+    """With lists: how many rows start in each chunk."""
     row_ends: Indices
-    """Rows that end in this chunk or before it."""
-    dictionary: pa.Array | None
+    """With lists: rows that end in this chunk or before it."""
+    page_starts: Indices
+    """First chunk of each page."""
+    dictionaries: tuple[pa.Array, ...] = ()
+    symbols: tuple[SymbolTable, ...] = ()
 
     @property
     def nbytes(self) -> int:
-        return 7 * self.positions.nbytes + (self.dictionary.nbytes if self.dictionary is not None else 0)
+        return 7 * self.positions.nbytes + sum(int(d.nbytes) for d in self.dictionaries) + 2400 * len(self.symbols)
+
+    @classmethod
+    def join(cls, tables: Sequence[ChunkTable]) -> ChunkTable:
+        if len(tables) == 1:
+            return tables[0]
+        lengths = np.array([len(table.positions) for table in tables])
+        columns = ("positions", "sizes", "counts", "item_starts", "first_rows", "row_starts", "row_ends")
+        return cls(
+            *(np.concatenate([getattr(table, name) for table in tables]) for name in columns),
+            np.cumsum(lengths) - lengths,
+            tuple(d for table in tables for d in table.dictionaries),
+            tuple(s for table in tables for s in table.symbols),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """Levels, as the page numbers them, and values of some chunks, joined."""
+    """Levels, as the pages number them, and values of some chunks, joined."""
 
     reps: Levels | None
     defs: Levels | None
     level_counts: Indices
     values: pa.Array
+    """Final values, or dictionary indices, or FSST codes."""
 
 
+@dataclass(frozen=True, slots=True)
 class MiniBlockPage:
-    """Decoder of one mini-block page."""
+    """One page of a run."""
 
-    __slots__ = ("_chunks", "_context", "_layout", "_shape")
+    layout: pb.MiniBlockLayout
+    context: PageContext
+    first_row: int
 
-    def __init__(self, layout: pb.MiniBlockLayout, context: PageContext) -> None:
-        self._layout = layout
-        self._context = context
-        self._shape = PageLevels.of(layout.layers, context.kinds, context.place)
-        self._chunks: Chunks | None = None
-        place = context.place
-        if not 1 <= layout.num_buffers <= _MAX_BUFFERS:
-            raise place.corrupt(f"{layout.num_buffers} value buffers a chunk")
-        if self._shape.lists and layout.repetition_index_depth == 0:
-            raise place.corrupt("lists without a repetition index")
-        if (self._shape.lists > 0) != layout.HasField("rep_compression"):
-            raise place.corrupt("repetition levels do not agree with the layers of nesting")
+
+class MiniBlockRun:
+    """Decoder of neighbouring mini-block pages with one recipe. Rows count from the column's first."""
+
+    __slots__ = ("_bounds", "_context", "_joined", "_pages", "_recipe", "_tables")
+
+    def __init__(self, pages: Sequence[MiniBlockPage], recipe: Recipe) -> None:
+        self._pages = pages
+        self._recipe = recipe
+        self._context = pages[0].context
+        self._bounds = np.array([page.first_row for page in pages], np.int64)
+        self._tables: list[ChunkTable | None] = [None] * len(pages)
+        self._joined: ChunkTable | None = None
 
     @property
     def nbytes(self) -> int:
-        return self._chunks.nbytes if self._chunks else 0
+        if self._joined is not None:
+            return 2 * self._joined.nbytes
+        return sum(table.nbytes for table in self._tables if table is not None)
 
     def read(self, rows: Rows) -> Generator[Ranges, list[Bytes], PageRows]:
-        chunks = self._chunks
-        if chunks is None:
-            chunks = self._chunks = yield from self._locate_chunks()
-        if self._shape.lists:
-            return (yield from self._read_lists(chunks, rows))
-        return (yield from self._read_items(chunks, rows))
-
-    def _read_items(self, chunks: Chunks, rows: Rows) -> Generator[Ranges, list[Bytes], PageRows]:
-        """Rows are items."""
+        table = self._joined
+        if table is None:
+            table = yield from self._locate(rows)
+        if self._recipe.shape.lists:
+            return (yield from self._read_lists(table, rows))
         if isinstance(rows, RowRange):
-            first = int(np.searchsorted(chunks.item_starts, rows.start, "right")) - 1
-            last = int(np.searchsorted(chunks.item_starts, rows.stop, "left"))
-            part = yield from self._decode(chunks, np.arange(first, last))
-            start = rows.start - int(chunks.item_starts[first])
-            starts, stops = np.array([start]), np.array([start + len(rows)])
-        else:
-            owner = np.searchsorted(chunks.item_starts, rows.values, "right") - 1
-            chosen, rank = np.unique(owner, return_inverse=True)
-            part = yield from self._decode(chunks, chosen)
-            counts = chunks.counts[chosen]
-            at = rows.values - chunks.item_starts[owner] + (np.cumsum(counts) - counts)[rank]
-            defs = None if part.defs is None else self._shape.common(part.defs[at], self._context.place)
-            return PageRows(Entries(len(at), None, defs), part.values.take(pa.array(at)))
-        defs = self._shape.common(select_levels(part.defs, starts, stops), self._context.place)
-        return PageRows(Entries(len(rows), None, defs), select(part.values, starts, stops))
+            return (yield from self._read_range(table, rows))
+        return (yield from self._pick_items(table, rows.values))
 
-    def _read_lists(self, chunks: Chunks, rows: Rows) -> Generator[Ranges, list[Bytes], PageRows]:
+    def _read_range(self, table: ChunkTable, rows: RowRange) -> Generator[Ranges, list[Bytes], PageRows]:
+        """Neighbouring items."""
+        first = int(table.item_starts.searchsorted(rows.start, "right")) - 1
+        last = int(table.item_starts.searchsorted(rows.stop, "left"))
+        part = yield from self._decode(table, slice(first, last))
+        start = rows.start - int(table.item_starts[first])
+        stop = start + len(rows)
+        defs = None if part.defs is None else self._recipe.shape.common(part.defs[start:stop], self._context.place)
+        values = part.values if len(part.values) == len(rows) else part.values.slice(start, len(rows))
+        finished = self._finish(values, table, slice(first, last), (start, stop), part.defs)
+        return PageRows(Entries(len(rows), None, defs), finished)
+
+    def _pick_items(self, table: ChunkTable, rows: Indices) -> Generator[Ranges, list[Bytes], PageRows]:
+        """Scattered items."""
+        recipe, place = self._recipe, self._context.place
+        owner = table.item_starts.searchsorted(rows, "right") - 1
+        fresh = np.empty(len(owner), bool)
+        fresh[0] = True
+        np.not_equal(owner[1:], owner[:-1], out=fresh[1:])
+        chosen = owner[fresh]
+        rank = fresh.cumsum() - 1
+        inside = rows - table.item_starts[owner]
+        counts = table.counts[chosen]
+        at = inside + (counts.cumsum() - counts)[rank]
+        width, offset_bits = recipe.flat_bytes, recipe.offset_bits
+        if not (width or offset_bits) or pa.types.is_boolean(self._context.dtype):
+            part = yield from self._decode(table, chosen)
+            values = part.values.take(pa.array(at))
+        else:
+            part, buffers = yield from self._parse(table, chosen)
+            raw = _pick_flat(buffers, counts, rank, inside, width, place) if width else None
+            picked: Values = raw or _pick_variable(buffers, counts, rank, inside, offset_bits == 64, place)
+            values = to_arrow(picked, self._raw_type(picked), place)
+        defs = None if part.defs is None else recipe.shape.common(part.defs[at], place)
+        return PageRows(Entries(len(at), None, defs), self._finish(values, table, chosen, at, part.defs))
+
+    def _read_lists(self, table: ChunkTable, rows: Rows) -> Generator[Ranges, list[Bytes], PageRows]:
         """Rows are runs of level entries, and may go on over several chunks."""
-        place = self._context.place
+        place, shape = self._context.place, self._recipe.shape
         if isinstance(rows, RowRange):
-            wanted_first = np.array([rows.start], np.int64)
-            wanted_last = np.array([rows.stop - 1], np.int64)
+            first, last = np.array([rows.start], np.int64), np.array([rows.stop - 1], np.int64)
         else:
-            wanted_first = wanted_last = rows.values
-        begin = np.searchsorted(chunks.first_rows, wanted_first, "right") - 1
-        end = np.minimum(np.searchsorted(chunks.row_ends, wanted_last, "right"), len(chunks.positions) - 1)
-        marks = np.zeros(len(chunks.positions) + 1, np.int64)
-        np.add.at(marks, begin, 1)
-        np.add.at(marks, end + 1, -1)
-        chosen = np.flatnonzero(np.cumsum(marks[:-1]) > 0)
-        part = yield from self._decode(chunks, chosen)
+            first = last = rows.values
+        begin = table.first_rows.searchsorted(first, "right") - 1
+        end = np.minimum(table.row_ends.searchsorted(last, "right"), len(table.positions) - 1)
+        if len(first) == 1:
+            chosen = np.arange(begin[0], end[0] + 1)
+        else:
+            marks = np.zeros(len(table.positions) + 1, np.int64)
+            np.add.at(marks, begin, 1)
+            np.add.at(marks, end + 1, -1)
+            chosen = np.flatnonzero(marks[:-1].cumsum() > 0)
+        part = yield from self._decode(table, chosen)
         reps, defs = part.reps, part.defs
         assert reps is not None
-        starts = np.flatnonzero(reps == self._shape.lists).astype(np.int64)
-        if len(starts) != int(chunks.row_starts[chosen].sum()):
+        bounds = np.append(np.flatnonzero(reps == shape.lists), len(reps))
+        starts_here = table.row_starts[chosen]
+        if len(bounds) - 1 != int(starts_here.sum()):
             raise place.corrupt("repetition levels do not agree with the repetition index")
-        # Rows in a run of neighbouring chunks are numbered on from the run's first.
-        run_heads = np.flatnonzero(np.concatenate(([True], np.diff(chosen) > 1)))
-        run_of = np.searchsorted(chosen[run_heads], begin, "right") - 1
-        starts_before = np.cumsum(chunks.row_starts[chosen]) - chunks.row_starts[chosen]
-        shift = starts_before[run_heads] - chunks.first_rows[chosen[run_heads]]
-        entry_ends = np.cumsum(part.level_counts)
-        run_tails = np.append(run_heads[1:], len(chosen)) - 1
-        run_ends = entry_ends[run_tails]
-        first = wanted_first + shift[run_of]
-        last = wanted_last + shift[run_of]
-        if last[-1] >= len(starts):
+        starts_before = starts_here.cumsum() - starts_here
+        first_at = starts_before[chosen.searchsorted(begin)] + first - table.first_rows[begin]
+        if len(first) == 1:
+            last_at = first_at + (last - first)
+        else:
+            last_at = first_at
+        if int(last_at[-1]) >= len(bounds) - 1:
             raise place.corrupt("the repetition index names rows that the levels do not have")
-        bounds = np.append(starts, len(reps))
-        entry_first = bounds[first]
-        entry_last = np.minimum(bounds[last + 1], run_ends[run_of])
-        ranges = entry_ranges(entry_first, entry_last, defs, self._shape.max_visible)
+        # A row ends where the next one starts, or with the last chunk that holds a part of it.
+        entry_last = np.minimum(bounds[last_at + 1], part.level_counts.cumsum()[chosen.searchsorted(end)])
+        ranges = entry_ranges(bounds[first_at], entry_last, defs, shape.max_visible)
         count = int((ranges.stops - ranges.starts).sum())
-        return PageRows(
-            Entries(
-                count,
-                select_levels(reps, ranges.starts, ranges.stops),
-                self._shape.common(select_levels(defs, ranges.starts, ranges.stops), place),
-            ),
-            select(part.values, ranges.value_starts, ranges.value_stops),
+        entries = Entries(
+            count,
+            select_levels(reps, ranges.starts, ranges.stops),
+            shape.common(select_levels(defs, ranges.starts, ranges.stops), place),
         )
+        visible = None if defs is None else defs[defs <= shape.max_visible] if self._recipe.dictionary else None
+        if len(ranges.starts) == 1:
+            start, stop = int(ranges.value_starts[0]), int(ranges.value_stops[0])
+            values = part.values if stop - start == len(part.values) else part.values.slice(start, stop - start)
+            return PageRows(entries, self._finish(values, table, chosen, (start, stop), visible))
+        at = expand_ranges(ranges.value_starts, ranges.value_stops)
+        return PageRows(entries, self._finish(part.values.take(pa.array(at)), table, chosen, at, visible))
 
-    def _decode(self, chunks: Chunks, chosen: Indices) -> Generator[Ranges, list[Bytes], Decoded]:
-        """Decode whole chunks."""
-        layout, place = self._layout, self._context.place
-        sizes, counts = chunks.sizes[chosen], chunks.counts[chosen]
-        data, positions = yield from self._context.file.fetch(chunks.positions[chosen], sizes, place)
-        has_rep, has_def = layout.HasField("rep_compression"), layout.HasField("def_compression")
-        table = np.empty((1 + 2 * (has_rep + has_def + layout.num_buffers), len(chosen)), np.int64)
+    def _parse(
+        self, table: ChunkTable, chosen: Indices | slice
+    ) -> Generator[Ranges, list[Bytes], tuple[Decoded, list[ChunkBuffer]]]:
+        """Headers and levels of whole chunks."""
+        recipe, place = self._recipe, self._context.place
+        sizes, counts = table.sizes[chosen], table.counts[chosen]
+        data, positions = yield from self._context.file.fetch(table.positions[chosen], sizes, place)
+        header = np.empty((1 + 2 * (recipe.has_rep + recipe.has_def + recipe.num_buffers), len(sizes)), np.int64)
         bad = miniblock.parse_chunks(
-            data, positions, sizes, has_rep, has_def, layout.num_buffers, layout.has_large_chunk, table
+            data, positions, sizes, recipe.has_rep, recipe.has_def, recipe.num_buffers, recipe.large, header
         )
         check(bad, "buffers", place)
-        level_counts, row = table[0], 1
+        level_counts, row = header[0], 1
         reps = defs = None
-        if has_rep:
-            reps, level_counts = _levels(layout.rep_compression, data, table[1], table[2], level_counts, place)
+        if recipe.has_rep:
+            reps, level_counts = decode_levels(recipe.rep_codec, data, header[1], header[2], level_counts, place)
             row = 3
-        if has_def:
-            defs, level_counts = _levels(layout.def_compression, data, table[row], table[row + 1], level_counts, place)
+        if recipe.has_def:
+            levels = header[0] if reps is None else level_counts
+            defs, level_counts = decode_levels(recipe.def_codec, data, header[row], header[row + 1], levels, place)
             row += 2
         self._check_levels(reps, defs, level_counts, counts)
-        buffers = [ChunkBuffer(data, table[i], table[i + 1]) for i in range(row, len(table), 2)]
-        values = decode_chunks(layout.value_compression, buffers, counts, place)
-        if chunks.dictionary is None:
-            return Decoded(reps, defs, level_counts, to_arrow(values, self._context.dtype, place))
-        return Decoded(reps, defs, level_counts, self._look_up(values, chunks.dictionary, defs))
+        buffers = [ChunkBuffer(data, header[i], header[i + 1]) for i in range(row, len(header), 2)]
+        return Decoded(reps, defs, level_counts, None), buffers
 
-    def _check_levels(
-        self, reps: Levels | None, defs: Levels | None, level_counts: Indices, counts: Indices
-    ) -> None:
-        """Each chunk must have as many visible entries as items, else values would move to other rows."""
-        place = self._context.place
-        if reps is not None and defs is not None and len(reps) != len(defs):
-            raise place.corrupt("repetition and definition levels differ in number")
-        if reps is None and defs is None:
-            return
-        if not self._shape.lists or defs is None:
-            if (level_counts != counts).any():
-                raise place.corrupt("levels and values differ in number")
-            return
-        bounds = np.cumsum(level_counts)
-        visible = np.empty(len(bounds), np.int64)
-        levels_kernel.visible_before(defs, self._shape.max_visible, bounds, visible)
-        if (np.diff(visible, prepend=0) != counts).any():
-            raise place.corrupt("visible levels and values differ in number")
+    def _decode(self, table: ChunkTable, chosen: Indices | slice) -> Generator[Ranges, list[Bytes], Decoded]:
+        """Levels and values of whole chunks."""
+        part, buffers = yield from self._parse(table, chosen)
+        values = decode_chunks(self._recipe.value_codec, buffers, table.counts[chosen], self._context.place)
+        raw = to_arrow(values, self._raw_type(values), self._context.place)
+        return Decoded(part.reps, part.defs, part.level_counts, raw)
 
-    def _look_up(self, values: Values, dictionary: pa.Array, defs: Levels | None) -> pa.Array:
-        """Replace indices by the dictionary's items, or keep both when the column is a dictionary itself."""
+    def _raw_type(self, values: Values) -> pa.DataType:
+        """Type of the values before the dictionary and FSST."""
+        if self._recipe.dictionary:
+            if not isinstance(values, Fixed) or values.bits not in _INDEX_TYPES:
+                raise self._context.place.corrupt("dictionary indices that are not plain integers")
+            return _INDEX_TYPES[values.bits]
+        return pa.large_binary() if self._recipe.fsst else self._context.dtype
+
+    def _finish(
+        self,
+        values: pa.Array,
+        table: ChunkTable,
+        chosen: Indices | slice,
+        at: Indices | tuple[int, int],
+        slot_defs: Levels | None,
+    ) -> pa.Array:
+        """Dictionary lookup and FSST, page by page.
+
+        ``at`` are the positions of the values among all items of the chosen chunks, ``slot_defs`` their levels."""
+        recipe = self._recipe
+        if not (recipe.fsst or recipe.dictionary):
+            return values
+        page_starts = table.page_starts
+        if len(page_starts) == 1:
+            return self._finish_page(values, table, 0, at, slot_defs)
+        if isinstance(chosen, slice):
+            chosen = np.arange(chosen.start, chosen.stop)
+        items_before = np.concatenate(([0], table.counts[chosen].cumsum()))
+        marks = items_before[chosen.searchsorted(page_starts)]
+        if isinstance(at, tuple):
+            cuts = np.clip(marks - at[0], 0, len(values))
+        else:
+            cuts = at.searchsorted(marks)
+        stops = np.append(cuts[1:], len(values))
+        parts = []
+        for page in np.flatnonzero(stops > cuts).tolist():
+            start, stop = int(cuts[page]), int(stops[page])
+            part_at = (at[0] + start, at[0] + stop) if isinstance(at, tuple) else at[start:stop]
+            parts.append(self._finish_page(values.slice(start, stop - start), table, page, part_at, slot_defs))
+        if not parts:
+            return self._finish_page(values, table, 0, at, slot_defs)
+        return parts[0] if len(parts) == 1 else join_values(parts, self._context.place)
+
+    def _finish_page(
+        self, values: pa.Array, table: ChunkTable, page: int, at: Indices | tuple[int, int], slot_defs: Levels | None
+    ) -> pa.Array:
         place, dtype = self._context.place, self._context.dtype
-        if not isinstance(values, Fixed) or values.bits not in _INDEX_TYPES:
-            raise place.corrupt("dictionary indices that are not plain integers")
-        indices = np.frombuffer(values.data, f"<u{values.bits // 8}")[: values.count]
+        if self._recipe.fsst:
+            offsets = np.frombuffer(values.buffers()[1], np.int64)[values.offset : values.offset + len(values) + 1]
+            codes = np.frombuffer(values.buffers()[2] or b"", np.uint8)
+            return to_arrow(expand_fsst(table.symbols[page], Variable(offsets, codes), place), dtype, place)
+        dictionary = table.dictionaries[page]
+        indices = values.to_numpy(zero_copy_only=True)
         if len(indices) and int(indices.max()) >= len(dictionary):
             # Slots under nulls may hold any index.
-            visible = np.empty(0) if defs is None else defs[defs <= self._shape.max_visible]
-            indices = np.where(visible > 0, 0, indices) if len(visible) == len(indices) else indices
-            if len(dictionary) == 0 and len(visible) == len(indices) and visible.all():
+            if slot_defs is None:
+                raise place.corrupt(f"dictionary index {indices.max()} of {len(dictionary)} items")
+            null = (slot_defs[at[0] : at[1]] if isinstance(at, tuple) else slot_defs[at]) > 0
+            if len(dictionary) == 0 and null.all():
                 return pa.nulls(len(indices), dtype)
+            indices = np.where(null, np.zeros(1, indices.dtype), indices)
             if int(indices.max()) >= len(dictionary):
                 raise place.corrupt(f"dictionary index {indices.max()} of {len(dictionary)} items")
         if pa.types.is_dictionary(dtype):
@@ -237,130 +382,144 @@ class MiniBlockPage:
             return pa.DictionaryArray.from_arrays(keys, dictionary, safe=False)
         return dictionary.take(pa.array(indices))
 
-    def _locate_chunks(self) -> Generator[Ranges, list[Bytes], Chunks]:
-        """Read the chunk words, the repetition index and the dictionary."""
-        layout, context, place = self._layout, self._context, self._context.place
-        words = yield from context.buffer(0)
-        word = 4 if layout.has_large_chunk else 2
-        if len(words) % word:
-            raise place.corrupt(f"{len(words)} bytes of chunk words of {word} bytes each")
-        table = np.frombuffer(words, f"<u{word}").astype(np.int64)
-        sizes = ((table >> 4) + 1) * 8
-        counts = np.left_shift(1, table & 15)
-        if len(table) == 0:
-            raise place.corrupt("a page without chunks")
-        if (table[:-1] & 15 == 0).any():
-            raise place.corrupt("a chunk in the middle of the page says that it is the last")
-        items = int(layout.num_items)
-        counts[-1] = items - int(counts[:-1].sum())
-        if counts[-1] < 0 or (self._shape.lists == 0 and items != context.rows):
-            raise place.corrupt(f"{items} items in the page do not agree with its chunks or its {context.rows} rows")
-        if len(context.sizes) < 2 or int(sizes.sum()) > context.sizes[1]:
-            raise place.corrupt("chunks are longer than their buffer")
-        dictionary = None
-        if layout.HasField("dictionary"):
-            dictionary = yield from self._read_dictionary()
-        nothing = np.empty(0, np.int64)
-        first_rows = row_starts = row_ends = nothing
-        if self._shape.lists:
-            first_rows, row_starts, row_ends = yield from self._read_repetition_index(len(table))
-        return Chunks(
-            context.offsets[1] + np.cumsum(sizes) - sizes,
-            sizes,
-            counts,
-            np.cumsum(counts) - counts,
-            first_rows,
-            row_starts,
-            row_ends,
-            dictionary,
-        )
+    def _check_levels(self, reps: Levels | None, defs: Levels | None, level_counts: Indices, counts: Indices) -> None:
+        """Each chunk must have as many visible entries as items, else values would move to other rows."""
+        place, shape = self._context.place, self._recipe.shape
+        if reps is None and defs is None:
+            return
+        if reps is not None and defs is not None and len(reps) != len(defs):
+            raise place.corrupt("repetition and definition levels differ in number")
+        if not shape.lists or defs is None:
+            if (level_counts != counts).any():
+                raise place.corrupt("levels and values differ in number")
+            return
+        visible = np.empty(len(level_counts), np.int64)
+        levels_kernel.visible_before(defs, shape.max_visible, level_counts.cumsum(), visible)
+        visible[1:] -= visible[:-1].copy()
+        if (visible != counts).any():
+            raise place.corrupt("visible levels and values differ in number")
 
-    def _read_dictionary(self) -> Generator[Ranges, list[Bytes], pa.Array]:
-        context, place = self._context, self._context.place
-        data = yield from context.buffer(2)
-        dtype = context.dtype.value_type if pa.types.is_dictionary(context.dtype) else context.dtype
-        count = self._layout.num_dictionary_items
-        if count > 2**31 or count > 64 * (len(data) + 1) * 256:
-            raise place.corrupt(f"{count} dictionary items in {len(data)} bytes")
-        return to_arrow(decode_block(self._layout.dictionary, data, int(count), place), dtype, place)
-
-    def _read_repetition_index(self, chunks: int) -> Generator[Ranges, list[Bytes], tuple[Indices, Indices, Indices]]:
-        """Number of the first row that starts in each chunk, rows that start in it, rows ended so far."""
-        layout, context, place = self._layout, self._context, self._context.place
-        depth = layout.repetition_index_depth + 1
-        data = yield from context.buffer(3 if layout.HasField("dictionary") else 2)
-        if len(data) != chunks * depth * 8:
-            raise place.corrupt(f"a repetition index of {len(data)} bytes for {chunks} chunks")
-        table = np.frombuffer(data, "<u8").reshape(chunks, depth)[:, :2]
-        if (table > 2**40).any():
-            raise place.corrupt("a repetition index with impossible counts")
-        ends, partial = table[:, 0].astype(np.int64), table[:, 1] > 0
-        preamble = np.concatenate(([False], partial[:-1]))
-        starts = ends + partial - preamble
-        if int(ends.sum()) != context.rows or partial[-1] or (starts < 0).any():
-            raise place.corrupt(f"a repetition index of {int(ends.sum())} rows in a page of {context.rows}")
-        return np.cumsum(starts) - starts, starts, np.cumsum(ends)
+    def _locate(self, rows: Rows) -> Generator[Ranges, list[Bytes], ChunkTable]:
+        """The chunk tables of the pages that hold the rows."""
+        if isinstance(rows, RowRange):
+            first, last = self._bounds.searchsorted((rows.start, rows.stop - 1), "right") - 1
+            needed = list(range(int(first), int(last) + 1))
+        else:
+            needed = np.unique(self._bounds.searchsorted(rows.values, "right") - 1).tolist()
+        missing = [page for page in needed if self._tables[page] is None]
+        loaded = yield from gather([_read_table(self._pages[page], self._recipe) for page in missing])
+        for page, table in zip(missing, loaded, strict=True):
+            self._tables[page] = table
+        present = [table for table in self._tables if table is not None]
+        if len(present) == len(self._tables):
+            self._joined = ChunkTable.join(present)
+            self._tables = [self._joined] * len(self._tables)
+            return self._joined
+        return ChunkTable.join([table for page in needed if (table := self._tables[page]) is not None])
 
 
-def _levels(
-    codec: pb.CompressiveEncoding, data: Bytes, positions: Indices, sizes: Indices, counts: Indices, place: Place
-) -> tuple[Levels, Indices]:
-    """Levels of all chunks joined, and how many each chunk has."""
-    kind = codec.WhichOneof("compression")
-    total = int(counts.sum())
-    match kind:
-        case "flat" if codec.flat.bits_per_value == 16:
-            values = flat_chunks(ChunkBuffer(data, positions, sizes), counts, total, 16, place)
-            return np.frombuffer(values.data, np.uint16), counts
-        case "inline_bitpacking" if codec.inline_bitpacking.uncompressed_bits_per_value == 16:
-            buffer, out = allocate(total * 2)
-            bad = bitpack.unpack_inline(data, positions, sizes, counts, 16, out)
-        case "out_of_line_bitpacking" if codec.out_of_line_bitpacking.uncompressed_bits_per_value == 16:
-            width = codec.out_of_line_bitpacking.values.flat.bits_per_value
-            if width > 16:
-                raise place.corrupt(f"levels packed to {width} bits")
-            buffer, out = allocate(total * 2)
-            bad = bitpack.unpack_blocks(data, positions, sizes, counts, 16, width, out)
-        case "rle" if rle_bits(codec.rle, place) == 16:
-            parts = _run_parts(data, positions, sizes, place)
-            buffer, out = allocate(total * 2)
-            bad = miniblock.expand_runs(data, *parts, counts, 2, out)
-            if bad >= 0:
-                counts = _unwrapped_counts(data, parts[2], parts[3], counts)
-                buffer, out = allocate(int(counts.sum()) * 2)
-                bad = miniblock.expand_runs(data, *parts, counts, 2, out)
-        case "general":
-            blocks = [
-                decode_block(codec, data[at : at + size], count, place)
-                for at, size, count in zip(positions.tolist(), sizes.tolist(), counts.tolist(), strict=True)
-            ]
-            if any(not isinstance(block, Fixed) or block.bits != 16 for block in blocks):
-                raise place.corrupt("levels that are not 16-bit numbers")
-            return np.concatenate([np.frombuffer(block.data, np.uint16) for block in blocks]), counts  # type: ignore[union-attr]
-        case _:
-            raise NotSupported(f"{place.path}: levels encoded as '{kind}' are not supported")
-    check(bad, "levels", place)
-    return np.frombuffer(buffer, np.uint16), counts
+def _pick_flat(
+    buffers: list[ChunkBuffer], counts: Indices, rank: Indices, inside: Indices, width: int, place: Place
+) -> Fixed:
+    (values,) = buffers
+    if (values.sizes < counts * width).any():
+        raise place.corrupt("values do not fit their recorded sizes")
+    buffer, out = allocate(len(rank) * width)
+    bad = records_kernel.gather_records(values.data, values.positions[rank] + inside * width, width, out)
+    check(bad, "values", place)
+    return Fixed(buffer, width * 8, len(rank))
 
 
-def _run_parts(
-    data: Bytes, positions: Indices, sizes: Indices, place: Place
-) -> tuple[Indices, Indices, Indices, Indices]:
-    """Positions and sizes of the run values and of the run lengths of each chunk."""
-    if len(sizes) and int(sizes.min()) < 8:
-        raise place.corrupt("run-length levels without header")
-    heads = data[positions[:, None] + np.arange(8)].reshape(-1).view("<u8")
-    if (heads > (sizes - 8).astype(np.uint64)).any():
-        raise place.corrupt("run-length levels whose parts do not fit")
-    value_bytes = heads.astype(np.int64)
-    return positions + 8, value_bytes, positions + 8 + value_bytes, sizes - 8 - value_bytes
+def _pick_variable(
+    buffers: list[ChunkBuffer], counts: Indices, rank: Indices, inside: Indices, wide: bool, place: Place
+) -> Variable:
+    (values,) = buffers
+    starts, sizes = np.empty(len(rank), np.int64), np.empty(len(rank), np.int64)
+    bad = miniblock.variable_pick(
+        values.data, values.positions[rank], values.sizes[rank], counts[rank], inside, wide, starts, sizes
+    )
+    check(bad, "value offsets", place)
+    offsets = np.zeros(len(rank) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    buffer, out = allocate(int(offsets[-1]))
+    records_kernel.gather_slices(values.data, starts, sizes, 0, out)
+    return Variable(offsets, buffer)
 
 
-def _unwrapped_counts(data: Bytes, positions: Indices, sizes: Indices, counts: Indices) -> Indices:
-    """Old writers stored counts above 65535 modulo 65536; the runs know the truth (spec 3.3)."""
-    result = counts.copy()
-    for i, (at, size) in enumerate(zip(positions.tolist(), sizes.tolist(), strict=True)):
-        held = int(data[at : at + size].sum(dtype=np.int64))
-        if held > result[i] and (held - result[i]) % 65536 == 0:
-            result[i] = held
-    return result
+def _read_table(page: MiniBlockPage, recipe: Recipe) -> Generator[Ranges, list[Bytes], ChunkTable]:
+    """Read a page's chunk words, repetition index and dictionary."""
+    layout, context, place = page.layout, page.context, page.context.place
+    small = [context.buffer(0)]
+    if recipe.dictionary:
+        small.append(context.buffer(2))
+    if recipe.shape.lists:
+        small.append(context.buffer(3 if recipe.dictionary else 2))
+    parts = yield from gather(small)
+    word = 4 if recipe.large else 2
+    if len(parts[0]) % word or len(parts[0]) == 0:
+        raise place.corrupt(f"{len(parts[0])} bytes of chunk words of {word} bytes each")
+    table = parts[0].view(f"<u{word}").astype(np.int64)
+    sizes = ((table >> 4) + 1) * 8
+    counts = np.left_shift(1, table & 15)
+    if (table[:-1] & 15 == 0).any():
+        raise place.corrupt("a chunk in the middle of the page says that it is the last")
+    items = int(layout.num_items)
+    counts[-1] = items - int(counts[:-1].sum())
+    if counts[-1] < 0 or (recipe.shape.lists == 0 and items != context.rows):
+        raise place.corrupt(f"{items} items in the page do not agree with its chunks or its {context.rows} rows")
+    if len(context.sizes) < 2 or int(sizes.sum()) > context.sizes[1]:
+        raise place.corrupt("chunks are longer than their buffer")
+    first_rows = row_starts = row_ends = np.empty(0, np.int64)
+    if recipe.shape.lists:
+        first_rows, row_starts, row_ends = _repetition_index(parts[-1], layout.repetition_index_depth, len(table), context)
+    symbols = layout.value_compression.fsst.symbol_table
+    return ChunkTable(
+        context.offsets[1] + sizes.cumsum() - sizes,
+        sizes,
+        counts,
+        page.first_row + counts.cumsum() - counts,
+        page.first_row + first_rows,
+        row_starts,
+        page.first_row + row_ends,
+        np.zeros(1, np.int64),
+        (_dictionary(parts[1], layout, context),) if recipe.dictionary else (),
+        (SymbolTable.parse(symbols, place),) if recipe.fsst else (),
+    )
+
+
+def _dictionary(data: Bytes, layout: pb.MiniBlockLayout, context: PageContext) -> pa.Array:
+    dtype = context.dtype.value_type if pa.types.is_dictionary(context.dtype) else context.dtype
+    count = int(layout.num_dictionary_items)
+    if count > (len(data) + 1) * 2**14:
+        raise context.place.corrupt(f"{count} dictionary items in {len(data)} bytes")
+    return to_arrow(decode_block(layout.dictionary, data, count, context.place), dtype, context.place)
+
+
+def _repetition_index(
+    data: Bytes, depth: int, chunks: int, context: PageContext
+) -> tuple[Indices, Indices, Indices]:
+    """Number of the first row that starts in each chunk, rows that start in it, rows ended so far."""
+    place = context.place
+    if len(data) != chunks * (depth + 1) * 8:
+        raise place.corrupt(f"a repetition index of {len(data)} bytes for {chunks} chunks")
+    table = np.frombuffer(data, "<u8").reshape(chunks, depth + 1)[:, :2]
+    if (table > 2**40).any():
+        raise place.corrupt("a repetition index with impossible counts")
+    ends, partial = table[:, 0].astype(np.int64), table[:, 1] > 0
+    preamble = np.concatenate(([False], partial[:-1]))
+    starts = ends + partial - preamble
+    if int(ends.sum()) != context.rows or partial[-1] or (starts < 0).any():
+        raise place.corrupt(f"a repetition index of {int(ends.sum())} rows in a page of {context.rows}")
+    return starts.cumsum() - starts, starts, ends.cumsum()
+
+
+def join_values(parts: list[pa.Array], place: Place) -> pa.Array:
+    """Values of several pages; dictionaries are unified."""
+    dtype = parts[0].type
+    if not pa.types.is_dictionary(dtype):
+        return pa.concat_arrays(parts)
+    wide = [pa.DictionaryArray.from_arrays(p.indices.cast(pa.int64()), p.dictionary, safe=False) for p in parts]
+    joined = pa.concat_arrays(wide)
+    if len(joined.dictionary) - 1 > np.iinfo(dtype.index_type.to_pandas_dtype()).max:
+        raise place.corrupt(f"{len(joined.dictionary)} dictionary items in one read do not fit into {dtype.index_type} keys")
+    return pa.DictionaryArray.from_arrays(joined.indices.cast(dtype.index_type), joined.dictionary, safe=False)

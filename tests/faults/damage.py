@@ -1,0 +1,127 @@
+"""Ways to damage a file, each a small picklable value, and the child process that reads the result.
+
+Every damage is applied to a fresh copy (a new inode, so that nothing mapped
+before changes), the table is read in all the ways there are, and each reading
+must end in one of two ways: an error of lancelet's own tree, or Arrow data that
+is sound. A crash, a hang, a wild allocation or a foreign exception is a finding.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+LIMIT_BYTES = 3 * 2**30
+"""Address space a child may use: a lying length of gigabytes becomes a MemoryError, which is a finding."""
+
+PATTERNS = (b"\xff" * 8, b"\x00" * 8, (2**60).to_bytes(8, "little"), b"\xff\xff\xff\x7f", b"\x80\x80\x80\x80\x01")
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes from ``at`` on are replaced by ``patch`` (hex), or the file ends there when ``patch`` is None."""
+
+    at: int
+    patch: str | None
+
+    def apply(self, data: bytes) -> bytes:
+        if self.patch is None:
+            return data[: self.at]
+        patch = bytes.fromhex(self.patch)
+        return data[: self.at] + patch + data[self.at + len(patch) :]
+
+
+def flips(data: bytes, count: int, seed: int) -> list[Damage]:
+    """Single bits: a third anywhere, a third in the last kilobytes, where the metadata is, a third at the very end."""
+    rng = random.Random(seed)
+    found = []
+    for number in range(count):
+        reach = (len(data), min(len(data), 4096), min(len(data), 300))[number % 3]
+        at = len(data) - 1 - rng.randrange(reach)
+        found.append(Damage(at, bytes([data[at] ^ (1 << rng.randrange(8))]).hex()))
+    return found
+
+
+def patches(data: bytes, count: int, seed: int) -> list[Damage]:
+    """Lengths and offsets that lie: extreme numbers over whatever stood there."""
+    rng = random.Random(seed)
+    found = []
+    for number in range(count):
+        patch = PATTERNS[number % len(PATTERNS)]
+        reach = (len(data), min(len(data), 4096))[number % 2]
+        at = max(len(data) - len(patch) - rng.randrange(reach), 0)
+        found.append(Damage(at, patch[: len(data) - at].hex()))
+    return found
+
+
+def truncations(data: bytes, count: int, seed: int) -> list[Damage]:
+    """Files that end too early: at once, inside the footer, anywhere."""
+    rng = random.Random(seed)
+    places = {0, 1, 4, 7, 8, 15, 16, 39, 40, *(len(data) - back for back in (1, 2, 4, 8, 9, 16, 17, 40, 41))}
+    places |= {rng.randrange(len(data)) for _ in range(count)}
+    return [Damage(at, None) for at in sorted(place for place in places if 0 <= place < len(data))]
+
+
+def findings(table: Path, victim: Path, damages: list[Damage], *, seconds: int = 300) -> list[str]:
+    """Read the table once for each damage of ``victim`` in a child process; what went wrong, in words."""
+    job = {
+        "table": str(table),
+        "victim": str(victim),
+        "damages": [asdict(damage) for damage in damages],
+        "limit": LIMIT_BYTES,
+    }
+    environment = dict(os.environ)
+    sanitized = os.environ.get("LANCELET_SANITIZED")
+    if sanitized:
+        job["limit"] = 0
+        environment |= _sanitizer(Path(sanitized).resolve())
+    found: list[str] = []
+    while job["damages"]:
+        lines, reason = _run(job, environment, seconds)
+        found += [line[5:] for line in lines if line.startswith("FIND ")]
+        done = sum(line.startswith("DONE") for line in lines)
+        if reason is None:
+            break
+        found.append(f"{job['damages'][done]}: {reason}")
+        job["damages"] = job["damages"][done + 1 :]
+    return found
+
+
+def _run(job: dict[str, object], environment: dict[str, str], seconds: int) -> tuple[list[str], str | None]:
+    """The child's lines, and why it ended early if it did."""
+    child = subprocess.Popen(
+        [sys.executable, str(HERE / "reading_child.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    try:
+        out, err = child.communicate(json.dumps(job), timeout=seconds)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        out, err = child.communicate()
+        return out.splitlines(), f"no end after {seconds} s"
+    if child.returncode:
+        return out.splitlines(), f"the process died with {child.returncode}: {err[-3000:]}"
+    return out.splitlines(), None
+
+
+def _sanitizer(package: Path) -> dict[str, str]:
+    runtime = subprocess.run(
+        ["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    return {
+        "PYTHONPATH": str(package),
+        "LD_PRELOAD": runtime,
+        "ASAN_OPTIONS": "detect_leaks=0:max_allocation_size_mb=2048:allocator_may_return_null=1:abort_on_error=0",
+        "ARROW_DEFAULT_MEMORY_POOL": "system",
+        "PYTHONMALLOC": "malloc",
+    }

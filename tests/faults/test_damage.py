@@ -1,0 +1,78 @@
+"""Damaged bytes give a lancelet error or another value; never a crash, a hang, a wild allocation or a foreign error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from faults.damage import Damage, findings, flips, patches, truncations
+
+VERSIONS = ("0.1", "2.0", "2.1", "2.2")
+
+
+def _victim(table: Path, kind: str) -> Path:
+    """The newest manifest, the data file or the deletion file."""
+    if kind == "manifest":
+        return min((table / "_versions").glob("*.manifest"))
+    folder = {"data": "data", "deletion": "_deletions"}[kind]
+    return next(path for path in (table / folder).iterdir() if path.is_file())
+
+
+def _report(found: list[str]) -> None:
+    if found:
+        pytest.fail(f"{len(found)} findings, the first ones:\n" + "\n".join(found[:5]).replace("\\n", "\n"))
+
+
+def test_the_child_reads_the_intact_table(tables: dict[str, Path]) -> None:
+    for table in tables.values():
+        victim = _victim(table, "data")
+        _report(findings(table, victim, [Damage(0, victim.read_bytes()[:1].hex())]))
+
+
+@pytest.mark.parametrize("kind", ["data", "manifest", "deletion"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_flipped_bits(tables: dict[str, Path], version: str, kind: str) -> None:
+    victim = _victim(tables[version], kind)
+    _report(findings(tables[version], victim, flips(victim.read_bytes(), 60 if kind == "data" else 30, 1)))
+
+
+@pytest.mark.parametrize("kind", ["data", "manifest", "deletion"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_lying_numbers(tables: dict[str, Path], version: str, kind: str) -> None:
+    victim = _victim(tables[version], kind)
+    _report(findings(tables[version], victim, patches(victim.read_bytes(), 40 if kind == "data" else 20, 2)))
+
+
+@pytest.mark.parametrize("kind", ["data", "manifest", "deletion"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_truncated_files(tables: dict[str, Path], version: str, kind: str) -> None:
+    victim = _victim(tables[version], kind)
+    _report(findings(tables[version], victim, truncations(victim.read_bytes(), 15, 3)))
+
+
+def test_damaged_bitmap_deletions(tables: dict[str, Path]) -> None:
+    victim = _victim(tables["bitmap"], "deletion")
+    assert victim.suffix == ".bin"
+    data = victim.read_bytes()
+    _report(findings(tables["bitmap"], victim, flips(data, 60, 4) + patches(data, 20, 5) + truncations(data, 15, 6)))
+
+
+def test_damaged_head_of_every_deletion_file(tables: dict[str, Path]) -> None:
+    """Roaring keeps its counts at the front, Arrow its magic."""
+    for name in ("bitmap", "2.2"):
+        victim = _victim(tables[name], "deletion")
+        data = victim.read_bytes()
+        every = [Damage(at, bytes([data[at] ^ bit]).hex()) for at in range(min(24, len(data))) for bit in (1, 0x80)]
+        _report(findings(tables[name], victim, every))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("round_", range(25))
+@pytest.mark.parametrize("kind", ["data", "manifest", "deletion"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_thousands_of_damages(tables: dict[str, Path], version: str, kind: str, round_: int) -> None:
+    victim = _victim(tables[version], kind)
+    data = victim.read_bytes()
+    every = flips(data, 100, 1000 + round_) + patches(data, 40, 2000 + round_) + truncations(data, 10, 3000 + round_)
+    _report(findings(tables[version], victim, every, seconds=3600))
