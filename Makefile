@@ -61,11 +61,11 @@ $(BIN)/python:
 
 $(STAMPS)/packages: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --upgrade pip "setuptools>=77" "Cython>=3.1" wheel
-	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[dev]"
+	LANCELET_KERNELS=0 $(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[dev]"
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/kernels: $(STAMPS)/packages setup.py $(KERNELS)
-	$(BIN)/python setup.py --quiet build_ext --inplace
+	$(BIN)/python setup.py --quiet build_ext --inplace --parallel $(WORKERS)
 	@touch $@
 
 # A whole copy of the package, kernels compiled with -fsanitize=address; the fuzz children import it from there.

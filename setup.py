@@ -1,7 +1,9 @@
 """Extension modules; everything else about the package is in pyproject.toml.
 
 Every ``.pyx`` under ``src/lancelet`` becomes a module of the same dotted name.
-``LANCELET_SANITIZE=1`` builds with AddressSanitizer for the soak run.
+``LANCELET_SANITIZE=1`` builds with AddressSanitizer for the soak run;
+``LANCELET_KERNELS=0`` leaves the kernels out, for an editable install that is
+about to compile them in place anyway.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 SOURCE = Path("src")
+KERNELS = os.environ.get("LANCELET_KERNELS") != "0"
 SANITIZE = os.environ.get("LANCELET_SANITIZE") == "1"
 
 if SANITIZE:
@@ -45,4 +48,4 @@ def extensions() -> list[Extension]:
     ]
 
 
-setup(ext_modules=cythonize(extensions(), compiler_directives=DIRECTIVES, build_dir="build/cython"))
+setup(ext_modules=cythonize(extensions(), compiler_directives=DIRECTIVES, build_dir="build/cython") if KERNELS else [])

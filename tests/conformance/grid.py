@@ -72,7 +72,7 @@ def _kinds(*types: pa.DataType, **options: object) -> tuple[Kind, ...]:
     return tuple(Kind(str(kind).translate(_PLAIN).strip("_"), kind, **options) for kind in types)  # type: ignore[arg-type]
 
 
-_PLAIN = str.maketrans({char: "_" for char in "<>[](),: +/=.'\""})
+_PLAIN = str.maketrans(dict.fromkeys("<>[](),: +/=.'\"", "_"))
 
 FAMILIES: dict[str, tuple[Kind, ...]] = {
     "integers": _kinds(

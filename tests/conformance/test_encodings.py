@@ -99,11 +99,12 @@ GROUPS: dict[str, tuple[Kind, ...]] = {
     ),
 }
 
-HUGE = tuple(
-    Kind(f"{name}_{scheme}", kind, "2.0", metadata=_setting(compression=scheme), text_bytes=70_000)
-    for name, kind in {"string": pa.string(), "binary": pa.binary(), "large": pa.large_binary()}.items()
-    for scheme in ("none", "zstd", "lz4")
-) + (
+HUGE = (
+    *(
+        Kind(f"{name}_{scheme}", kind, "2.0", metadata=_setting(compression=scheme), text_bytes=70_000)
+        for name, kind in {"string": pa.string(), "binary": pa.binary(), "large": pa.large_binary()}.items()
+        for scheme in ("none", "zstd", "lz4")
+    ),
     Kind("unset", pa.string(), "2.0", text_bytes=70_000),
     Kind("list", pa.list_(pa.binary()), "2.0", text_bytes=50_000),
 )
@@ -150,7 +151,7 @@ def _crafted(version: str) -> pa.Table:
         "one_null": (pa.array([None, *range(1, n)], pa.int64()), {}),
         "late_null": (pa.array([*range(n - 1), None], pa.int64()), {}),
         "nulls_in_runs": (pa.array([None if i // 700 % 2 else i for i in range(n)], pa.int32()), {}),
-        "long_lists": (pa.array([list(range(i % 900)) for i in range(0, n)][:400] * 15, pa.list_(pa.int16())), {}),
+        "long_lists": (pa.array([list(range(i % 900)) for i in range(n)][:400] * 15, pa.list_(pa.int16())), {}),
         "giant_list": (pa.array([[]] * (n - 1) + [list(range(70_000))], pa.list_(pa.int32())), {}),
         "empty_lists": (pa.array([[]] * n, pa.list_(pa.int32())), {}),
         "no_lists": (pa.array([None] * n, pa.list_(pa.string())), {}),

@@ -111,7 +111,7 @@ def test_negative_rows_are_refused(where: Path, indices: list[int]) -> None:
 
 def test_a_missing_data_file_is_named(tmp_path: Path) -> None:
     create(tmp_path / "t", {"data_storage_version": "2.2"})
-    gone = sorted((tmp_path / "t" / "data").iterdir())[0]
+    gone = min((tmp_path / "t" / "data").iterdir())
     gone.unlink()
     with pytest.raises(LanceletError, match=re.escape(gone.name)) as caught:
         lancelet.dataset(tmp_path / "t").to_table()

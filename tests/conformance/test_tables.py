@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import os
 import pickle
 import shutil
+import subprocess
+import sys
+import textwrap
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -12,21 +17,25 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from conftest import Bucket
 from lancelet.errors import (
     CorruptFile,
     InvalidInput,
     MissingFile,
     NotFound,
+    NotSupported,
     RefNotFound,
     TableNotFound,
     VersionNotFound,
 )
 from lancelet.index.metadata import read_indices
 from lancelet.store import open_store
+from lancelet.table import flags
 from lancelet.table.addresses import row_addresses, split_addresses
 from lancelet.table.deletion import read_deletions
 from lancelet.table.fragment import Spilled
 from lancelet.table.names import NamingScheme
+from lancelet.table.overlay import overlay_patches
 from lancelet.table.refs import list_branches, list_tags, read_branch, read_tag
 from lancelet.table.rowid_index import build_row_id_index
 from lancelet.table.rowids import read_created_at, read_last_updated_at, read_row_ids
@@ -556,3 +565,81 @@ def test_addresses_split_and_join() -> None:
     fragments, again = split_addresses(row_addresses(2**32 - 1, offsets))
     assert fragments.tolist() == [2**32 - 1] * 3
     assert np.array_equal(again, offsets)
+
+
+def test_a_table_with_branches_on_s3(bucket: Bucket) -> None:
+    uri = f"{bucket.uri}/some/table"
+    dataset = lance.write_dataset(rows(0, 100), uri, max_rows_per_file=40, storage_options=bucket.options)
+    dataset.delete("k % 9 = 4")
+    dataset.tags.create("t", 2)
+    branch = dataset.create_branch("dev/x")
+    branch.delete("k = 50")
+    store = open_store(uri, bucket.options)
+    store.counters.reset()
+    snapshot = open_snapshot(store)
+    assert (store.counters.lists, store.counters.requests) == (1, 1)
+    assert addresses(snapshot).tolist() == dataset.scanner(columns=["_rowaddr"]).to_table()["_rowaddr"].to_pylist()
+    assert [tag.name for tag in list_tags(store)] == ["t"]
+    assert [branch.name for branch in list_branches(store)] == ["dev/x"]
+    opened = open_snapshot(uri, ("dev/x", None), storage_options=bucket.options)
+    assert opened.version == 3
+    assert addresses(opened).tolist() == branch.scanner(columns=["_rowaddr"]).to_table()["_rowaddr"].to_pylist()
+    file = opened.manifest.fragments[0].files[0]
+    place = opened.places.data_file(file)
+    assert place.full_path == f"{uri}/data/{file.path}"
+    assert place.open(file.size).read([(file.size - 4, 4)])[0].tobytes() == b"LANC"
+    with pytest.raises(TableNotFound):
+        open_snapshot(f"{bucket.uri}/nowhere", storage_options=bucket.options)
+
+
+OVERLAYS = """
+    import sys
+    import lance, pyarrow as pa
+    from lance.file import LanceFileWriter
+    path = sys.argv[1]
+    dataset = lance.write_dataset(pa.table({"a": range(8), "b": range(8)}), path)
+
+    def overlay(name, column, offsets, values):
+        schema = pa.schema([pa.field(column, pa.int64())])
+        with LanceFileWriter(f"{path}/data/{name}", schema, version="2.2") as writer:
+            writer.write_batch(pa.table({column: values}, schema=schema))
+        field = {"a": 0, "b": 1}[column]
+        file = lance.fragment.DataFile(name, [field], [0], 2, 2)
+        return lance.LanceOperation.DataOverlayFile(file, offsets)
+
+    def commit(*overlays):
+        global dataset
+        group = lance.LanceOperation.DataOverlayGroup(0, list(overlays))
+        operation = lance.LanceOperation.DataOverlay([group])
+        dataset = lance.LanceDataset.commit(path, operation, read_version=dataset.version)
+
+    commit(overlay("o1.lance", "b", [1, 3], [100, 300]), overlay("o2.lance", "b", [3, 5], [301, 500]))
+    commit(overlay("o3.lance", "a", [0], [-1]), overlay("o4.lance", "b", [1, 2, 5], [101, 200, 501]))
+    print(dataset.to_table().to_pydict())
+"""
+
+
+def test_the_newest_overlay_of_a_cell_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t"
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(OVERLAYS), str(path)],
+        env={**os.environ, "LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    expected = ast.literal_eval(result.stdout)
+    with pytest.raises(NotSupported, match="OVERLAY_FILES"):
+        open_snapshot(path)
+    monkeypatch.setattr(flags, "READABLE", flags.READABLE | flags.Feature.OVERLAY_FILES)
+    (fragment,) = open_snapshot(path).manifest.fragments
+    values = {"o1.lance": [100, 300], "o2.lance": [301, 500], "o3.lance": [-1], "o4.lance": [101, 200, 501]}
+    for field_id, name in enumerate("ab"):
+        column = list(range(8))
+        for patch in overlay_patches(fragment, field_id, 8, "manifest"):
+            for row, position in zip(patch.rows.tolist(), patch.positions.tolist(), strict=True):
+                column[row] = values[patch.file.path][position]
+        assert column == expected[name]
+    with pytest.raises(CorruptFile, match="covers row 5 of 4"):
+        overlay_patches(fragment, 1, 4, "manifest")

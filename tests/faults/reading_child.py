@@ -8,7 +8,6 @@ knows which one a crash or a hang belongs to.
 from __future__ import annotations
 
 import json
-import os
 import resource
 import shutil
 import signal
@@ -92,7 +91,7 @@ def main() -> None:
             damaged = intact[:start] if patch is None else intact[:start] + new + intact[start + len(new) :]
             fresh = victim.with_name(victim.name + ".new")
             fresh.write_bytes(damaged)
-            os.replace(fresh, victim)
+            fresh.replace(victim)
             for name, read in _readings(where).items():
                 problem = _attempt(read)
                 if problem is not None:

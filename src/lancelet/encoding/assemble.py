@@ -47,6 +47,11 @@ def bit_width(dtype: pa.DataType) -> int:
         return 0
 
 
+def is_variable(dtype: pa.DataType) -> bool:
+    """Strings and binary, with offsets of either width."""
+    return dtype in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+
+
 def shift_bits(data: Bytes, skip: int, count: int) -> Bytes:
     """``count`` bits from bit ``skip`` (below 8) on, moved to bit 0."""
     size = (count + 7) // 8
@@ -125,6 +130,22 @@ def list_array(dtype: pa.DataType, lengths: Indices, valid: Bytes | None, items:
 def struct_array(dtype: pa.DataType, count: int, children: list[pa.Array]) -> pa.Array:
     """Structs, all of them valid."""
     return pa.Array.from_buffers(dtype, count, [None], children=children)
+
+
+def dictionary_array(keys: pa.Array, values: pa.Array, dtype: pa.DataType, place: Place) -> pa.Array:
+    """Keys that point to a null value become null themselves; the values keep no null, so that they can be unified."""
+    valid = keys.is_valid().to_numpy(zero_copy_only=False)
+    numbers: Indices = keys.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    used = numbers[valid]
+    if len(used) and (used.min() < 0 or used.max() >= len(values)):
+        raise place.corrupt(f"dictionary keys from {used.min()} to {used.max()}, but only {len(values)} values")
+    if values.null_count == 0:
+        return pa.DictionaryArray.from_arrays(keys, values)
+    present = values.is_valid().to_numpy(zero_copy_only=False)
+    valid &= present[numbers]
+    numbers = np.where(valid, (np.cumsum(present) - 1)[numbers], 0)
+    indices = pa.array(numbers.astype(dtype.index_type.to_pandas_dtype()), dtype.index_type, mask=~valid)
+    return pa.DictionaryArray.from_arrays(indices, values.drop_null())
 
 
 def concat(arrays: list[pa.Array], dtype: pa.DataType, place: Place) -> pa.Array:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Protocol, overload
 
-import pyarrow as pa
-
-from lancelet.encoding.fetch import FileBytes, Place, gather
-from lancelet.encoding.rows import Bytes, Decode, Ranges, Rows
+from lancelet.encoding.fetch import FileBytes, Place
+from lancelet.encoding.legacy.reader import LegacyReader
+from lancelet.encoding.rows import Decode, Rows
+from lancelet.encoding.v2_0.reader import ColumnReader20
 from lancelet.encoding.v2_1.assemble import leaf_types, read_field
 from lancelet.encoding.v2_1.column import LeafColumn, LeafType
 from lancelet.errors import CorruptFile
 from lancelet.file.container import TAIL_BYTES, Container, version_of_footer
+from lancelet.format.proto import column_pb2
 from lancelet.format.schema import Field, Schema
 from lancelet.store import ByteSource
 
+_WIDE_BYTES = 256
+_LEGACY_BYTES = 4096
+
 
 class FileReader(Protocol):
-    """What the versions have in common. ``columns`` maps field ids to column numbers, as the manifest says."""
+    """What the versions have in common."""
 
     @property
     def version(self) -> str: ...
@@ -29,40 +33,51 @@ class FileReader(Protocol):
     @property
     def nbytes(self) -> int:
         """Memory held between reads."""
-        ...
 
-    def read(self, field: Field, columns: Mapping[int, int], rows: Rows) -> Decode:
-        """One top-level field, its subtree possibly pruned."""
-        ...
+    def schema(self) -> Schema:
+        """The file's own schema."""
 
-    def row_bytes(self, field: Field, columns: Mapping[int, int]) -> float:
-        """Roughly how many bytes of the file one row of a field takes."""
-        ...
+    def read(self, field: Field, rows: Rows) -> Decode:
+        """One top-level field, its subtree possibly pruned; what the file does not have is null."""
+
+    def row_bytes(self, field: Field) -> tuple[float, float]:
+        """Roughly the bytes that a row of a field takes in the file, and in memory once decoded."""
 
 
-def open_file(source: ByteSource) -> FileReader:
-    """Read the end of a file and choose the reader of its version."""
+def open_file(source: ByteSource, columns: Mapping[int, int] | None = None) -> FileReader:
+    """Read the end of a file and choose the reader of its version.
+
+    ``columns`` maps field ids to column numbers, as the table's manifest says; without it the file's own schema counts.
+    """
     if source.size < 16:
         raise CorruptFile(source.path, f"{source.size} bytes are too few for a Lance file", "footer")
     length = min(source.size, TAIL_BYTES)
     (tail,) = source.read([(source.size - length, length)])
     version = version_of_footer(tail, source.path)
+    if version == "0.1":
+        return LegacyFile(source, columns)
     container = Container.read(source, source.size, source.path, tail)
-    return StructuralFile(source, container)
+    if version == "2.0":
+        return FlatFile(source, container, columns)
+    return StructuralFile(source, container, columns)
 
 
 class StructuralFile:
     """A file of version 2.1 or later: one column a leaf, nesting in levels."""
 
-    __slots__ = ("_bytes", "_columns", "_container", "_source", "num_rows", "version")
+    __slots__ = ("_bytes", "_column_of", "_columns", "_container", "_source", "num_rows", "version")
 
-    def __init__(self, source: ByteSource, container: Container) -> None:
+    def __init__(self, source: ByteSource, container: Container, columns: Mapping[int, int] | None) -> None:
         self._source = source
         self._container = container
         self._bytes = FileBytes(source.path, source.size, source.mapped)
         self._columns: dict[tuple[int, LeafType], LeafColumn] = {}
         self.version = container.version
         self.num_rows = int(container.descriptor(source).length)
+        if columns is None:
+            owners = [leaf_id for field in self.schema().fields for leaf_id in leaf_types(field)]
+            columns = {field_id: index for index, field_id in enumerate(owners)}
+        self._column_of = columns
 
     @property
     def nbytes(self) -> int:
@@ -71,17 +86,19 @@ class StructuralFile:
     def schema(self) -> Schema:
         return self._container.schema(self._source)
 
-    def read(self, field: Field, columns: Mapping[int, int], rows: Rows) -> Decode:
-        found = self._leaves(field, columns)
-        return read_field(field, found, rows, Place(self._source.path))
+    def read(self, field: Field, rows: Rows) -> Decode:
+        return read_field(field, self._leaves(field), rows, Place(self._source.path))
 
-    def row_bytes(self, field: Field, columns: Mapping[int, int]) -> float:
-        return sum(leaf.stored_bytes for leaf in self._leaves(field, columns).values()) / max(self.num_rows, 1)
+    def row_bytes(self, field: Field) -> tuple[float, float]:
+        stored = sum(leaf.stored_bytes for leaf in self._leaves(field).values()) / max(self.num_rows, 1)
+        # Wide plain values of a mapped file are handed out as they lie there.
+        viewed = self._bytes.mapped is not None and field.owns_column and stored >= _WIDE_BYTES
+        return stored, 0 if viewed else 2 * stored
 
-    def _leaves(self, field: Field, columns: Mapping[int, int]) -> dict[int, LeafColumn]:
+    def _leaves(self, field: Field) -> dict[int, LeafColumn]:
         found = {}
         for leaf_id, leaf in leaf_types(field).items():
-            index = columns.get(leaf_id)
+            index = self._column_of.get(leaf_id)
             if index is None:
                 continue
             column = self._columns.get((index, leaf))
@@ -96,8 +113,103 @@ class StructuralFile:
         return found
 
 
-def read_fields(
-    reader: FileReader, fields: Sequence[Field], columns: Mapping[int, int], rows: Rows
-) -> Generator[Ranges, list[Bytes], list[pa.Array]]:
-    """Several fields side by side."""
-    return (yield from gather([reader.read(field, columns, rows) for field in fields]))
+class FlatFile:
+    """A file of version 2.0: one column a field."""
+
+    __slots__ = ("_container", "_reader", "_source", "num_rows", "version")
+
+    def __init__(self, source: ByteSource, container: Container, columns: Mapping[int, int] | None) -> None:
+        self._source = source
+        self._container = container
+        self.version = container.version
+        self.num_rows = int(container.descriptor(source).length)
+        schema = self.schema()
+        if columns is None:
+            columns = {field_id: index for index, field_id in enumerate(_flat_owners(schema.fields))}
+        self._reader = ColumnReader20(
+            source.path,
+            _Columns(container, source),
+            columns,
+            source.size,
+            schema=schema,
+            file_buffers=[(int(start), int(size)) for start, size in container.global_buffers],
+            **({"gap": source.size} if source.mapped is not None else {}),
+        )
+
+    @property
+    def nbytes(self) -> int:
+        return self._container.nbytes
+
+    def schema(self) -> Schema:
+        return self._container.schema(self._source)
+
+    def read(self, field: Field, rows: Rows) -> Decode:
+        return self._reader.read(field, rows)
+
+    def row_bytes(self, field: Field) -> tuple[float, float]:
+        each = self._source.size / max(self.num_rows, 1) / max(len(self._container.columns), 1)
+        return each, each
+
+
+class LegacyFile:
+    """A file of version 0.1."""
+
+    __slots__ = ("_reader", "_source", "version")
+
+    def __init__(self, source: ByteSource, columns: Mapping[int, int] | None) -> None:
+        self._source = source
+        self._reader = LegacyReader(source, field_ids=list(columns or ()))
+        self.version = "0.1"
+
+    @property
+    def num_rows(self) -> int:
+        return self._reader.num_rows
+
+    @property
+    def nbytes(self) -> int:
+        return _LEGACY_BYTES
+
+    def schema(self) -> Schema:
+        if self._reader.schema is None:
+            raise CorruptFile(self._source.path, "it has no schema of its own; open it through its table")
+        return self._reader.schema
+
+    def read(self, field: Field, rows: Rows) -> Decode:
+        return self._reader.read(field, rows)
+
+    def row_bytes(self, field: Field) -> tuple[float, float]:
+        each = self._source.size / max(self.num_rows, 1)
+        return each, each
+
+
+class _Columns(Sequence[column_pb2.ColumnMetadata]):
+    """Column metadata, parsed when first asked for."""
+
+    def __init__(self, container: Container, source: ByteSource) -> None:
+        self._container = container
+        self._source = source
+        self._parsed: dict[int, column_pb2.ColumnMetadata] = {}
+
+    def __len__(self) -> int:
+        return len(self._container.columns)
+
+    @overload
+    def __getitem__(self, index: int) -> column_pb2.ColumnMetadata: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[column_pb2.ColumnMetadata]: ...
+    def __getitem__(self, index: int | slice) -> column_pb2.ColumnMetadata | list[column_pb2.ColumnMetadata]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if index not in self._parsed:
+            self._parsed[index] = self._container.column(self._source, index)
+        return self._parsed[index]
+
+
+def _flat_owners(fields: Sequence[Field]) -> list[int]:
+    """Ids of the fields that own a column in a 2.0 file, in the order of the columns."""
+    owners = []
+    for field in fields:
+        owners.append(field.id)
+        if not field.is_packed:
+            owners.extend(_flat_owners(field.children))
+    return owners

@@ -185,23 +185,23 @@ class Schema:
 
         return list(below("", self.fields))
 
-    def field_by_path(self, path: str) -> Field:
-        """The field at a dotted path; names with dots may be quoted with backticks."""
+    def field_by_path(self, path: str | tuple[str, ...]) -> Field:
+        """The field at a path: its names one by one, or dotted, with backticks around names that have dots."""
         return self.resolve(path)[-1]
 
-    def resolve(self, path: str) -> tuple[Field, ...]:
+    def resolve(self, path: str | tuple[str, ...]) -> tuple[Field, ...]:
         """All fields from the top level down to the one at ``path``."""
-        steps = split_path(path)
+        steps = split_path(path) if isinstance(path, str) else path
         fields, found = self.fields, []
         for step in steps:
             match = next((field for field in fields if field.name == step), None)
             if match is None:
-                raise UnknownColumn(path, self.paths())
+                raise UnknownColumn(".".join(steps), self.paths())
             found.append(match)
             fields = match.children
         return tuple(found)
 
-    def project(self, paths: Sequence[str]) -> Schema:
+    def project(self, paths: Iterable[str | tuple[str, ...]]) -> Schema:
         """Only these columns, in this order; nested paths keep their parents and prune the siblings."""
         chosen: dict[str, Field] = {}
         for path in paths:
@@ -210,7 +210,7 @@ class Schema:
             for parent in reversed(chain[:-1]):
                 branch = replace(parent, children=(branch,))
             top = chain[0].name
-            chosen[top] = _merge(chosen[top], branch, self.resolve(f"`{top}`")[0]) if top in chosen else branch
+            chosen[top] = _merge(chosen[top], branch, self.resolve((top,))[0]) if top in chosen else branch
         return Schema(tuple(chosen.values()), self.metadata)
 
 

@@ -36,7 +36,7 @@ from lancelet.query.expr import (
     type_of,
 )
 from lancelet.query.functions import FUNCTIONS
-from lancelet.query.literals import Placed, place
+from lancelet.query.literals import Placed, integer_range, place
 from lancelet.query.signature import coerce
 
 __all__ = [
@@ -109,6 +109,8 @@ def call(name: str, args: Sequence[Expr], narrow: bool = False) -> Expr:
     """A function call. ``narrow`` puts a number next to a column into the column's type, as pylance does
     for arithmetic at the top of a projection."""
     arguments = list(args)
+    if name == "get_field" and len(args) == 2 and isinstance(args[0], Column) and isinstance(args[1], Literal):
+        return field_of(args[0], str(args[1].value))
     if narrow and len(arguments) == 2:
         left, right = args
         arguments = [_narrowed(left, right), _narrowed(right, left)]
@@ -117,10 +119,13 @@ def call(name: str, args: Sequence[Expr], narrow: bool = False) -> Expr:
 
 
 def _narrowed(expr: Expr, beside: Expr) -> Expr:
-    if isinstance(expr, Literal) and isinstance(beside, Column) and expr.value is not None and is_number(expr.type):
-        placed = place(expr, value_type(beside.type), narrow=True)
+    if not isinstance(expr, Literal) or not isinstance(beside, Column) or expr.value is None:
+        return expr
+    kind = value_type(beside.type)
+    if is_number(kind) and (pa.types.is_integer(expr.type) or pa.types.is_floating(kind)):
+        placed = place(expr, kind, narrow=True)
         if placed is not None and placed.exact:
-            return Literal(placed.value, value_type(beside.type))
+            return Literal(placed.value, kind)
     return expr
 
 
@@ -278,10 +283,10 @@ def _compare_literal(op: str, left: Expr, literal: Literal, narrow: bool) -> Exp
 
 def _without_cast(left: Expr, literal: Literal) -> Expr:
     """Comparing a cast integer is comparing the integer itself, which an index may know."""
-    if isinstance(left, Cast) and not left.lenient and pa.types.is_integer(literal.type):
-        if pa.types.is_integer(left.type) and pa.types.is_integer(value_type(type_of(left.arg))):
-            return left.arg
-    return left
+    if not isinstance(left, Cast) or left.lenient:
+        return left
+    kinds = (literal.type, left.type, value_type(type_of(left.arg)))
+    return left.arg if all(pa.types.is_integer(kind) for kind in kinds) else left
 
 
 def _compare_placed(op: str, left: Expr, placed: Placed, kind: pa.DataType) -> Expr:
@@ -349,7 +354,7 @@ def in_list(arg: Expr, items: Sequence[Expr], narrow: bool = False) -> Expr:
     if isinstance(arg, Literal) or is_list_like(value_type(type_of(arg))):
         return any_of([compare("=", arg, item, narrow) for item in items])
     others = [compare("=", arg, item) for item in items if not isinstance(item, Literal)]
-    if not literals:
+    if others and not literals:
         return any_of(others)
     members = _in_literals(arg, literals, narrow)
     return any_of([members, *others]) if others else members
@@ -360,6 +365,10 @@ def _in_literals(arg: Expr, literals: list[Literal], narrow: bool) -> Expr:
     if pa.types.is_null(kind):
         return UNKNOWN
     values: list[object] = []
+    if pa.types.is_integer(kind) and all(type(literal.value) is int for literal in literals):
+        low, high = integer_range(kind)
+        numbers = [literal.value for literal in literals]
+        return In(arg, value_set([n for n in numbers if low <= n <= high], kind))  # type: ignore[operator]
     for literal in literals:
         if literal.type == kind or literal.value is None:
             values.append(literal.value)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import decimal
 import math
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +42,7 @@ def can_cast(origin: pa.DataType, kind: pa.DataType) -> bool:
         return is_bytes(origin) and is_bytes(kind)
     if pa.types.is_boolean(origin) or pa.types.is_boolean(kind):
         other = kind if pa.types.is_boolean(origin) else origin
-        return pa.types.is_integer(other) or pa.types.is_floating(other)
+        return bool(pa.types.is_integer(other) or pa.types.is_floating(other))
     if pa.types.is_temporal(origin) and pa.types.is_temporal(kind):
         return _same_sort_of_time(origin, kind)
     if pa.types.is_temporal(origin) or pa.types.is_temporal(kind):
@@ -80,8 +80,9 @@ def cast_datum(values: Datum, kind: pa.DataType, lenient: bool) -> Datum:
     if values.type == kind:
         return values
     if isinstance(values, pa.Scalar):
-        return cast_datum(pa.array([values.as_py()], values.type) if not values.is_valid else pa.repeat(values, 1),
-                          kind, lenient)[0]
+        return cast_datum(
+            pa.array([values.as_py()], values.type) if not values.is_valid else pa.repeat(values, 1), kind, lenient
+        )[0]
     if isinstance(values.type, pa.BaseExtensionType):
         return cast_datum(values.storage, kind, lenient)
     if pa.types.is_dictionary(values.type):
@@ -136,7 +137,9 @@ def _refuse(values: pa.Array, bad: pa.Array, kind: pa.DataType) -> None:
     index = pc.index(bad, True).as_py()
     if index >= 0:
         shown = values[index].as_py()
-        raise InvalidInput(f"cannot cast {shown!r} from {describe(values.type)} to {describe(kind)}; TRY_CAST gives NULL")
+        raise InvalidInput(
+            f"cannot cast {shown!r} from {describe(values.type)} to {describe(kind)}; TRY_CAST gives NULL"
+        )
 
 
 def _to_integer(values: pa.Array, kind: pa.DataType, lenient: bool) -> pa.Array:
@@ -165,22 +168,23 @@ def _to_integer(values: pa.Array, kind: pa.DataType, lenient: bool) -> pa.Array:
     return pc.cast(pc.if_else(bad, pa.scalar(None, whole.type), whole), kind, safe=False)
 
 
-def _by_distinct(values: pa.Array, kind: pa.DataType, convert: Callable[[object], object], lenient: bool) -> pa.Array:
+def _by_distinct(values: pa.Array, kind: pa.DataType, convert: Callable[[Any], object], lenient: bool) -> pa.Array:
     """Convert each distinct value once; ``convert`` raises ValueError for one that does not fit."""
-    encoded = values.dictionary_encode()
-    results: list[object] = []
-    for value in encoded.dictionary.to_pylist():
+
+    def converted(value: object) -> object:
         try:
-            results.append(convert(value))
+            result = convert(value)
         except (ValueError, OverflowError):
-            if not lenient:
-                raise InvalidInput(
-                    f"cannot cast {value!r} from {describe(values.type)} to {describe(kind)}; TRY_CAST gives NULL"
-                ) from None
-            results.append(None)
-    if pa.types.is_float16(kind):
-        results = [None if result is None else np.float16(result) for result in results]  # type: ignore[arg-type]
-    return pa.array(results, kind).take(encoded.indices)
+            if lenient:
+                return None
+            origin = describe(values.type)
+            raise InvalidInput(
+                f"cannot cast {value!r} from {origin} to {describe(kind)}; TRY_CAST gives NULL"
+            ) from None
+        return np.float16(result) if isinstance(result, float) and pa.types.is_float16(kind) else result
+
+    encoded = values.dictionary_encode()
+    return pa.array([converted(value) for value in encoded.dictionary.to_pylist()], kind).take(encoded.indices)
 
 
 def _from_text(values: pa.Array, kind: pa.DataType, lenient: bool) -> pa.Array:
@@ -192,11 +196,11 @@ def _from_text(values: pa.Array, kind: pa.DataType, lenient: bool) -> pa.Array:
 def _to_text(values: pa.Array, kind: pa.DataType, lenient: bool) -> pa.Array:
     origin = values.type
     if is_bytes(origin):
-        return _by_distinct(values, kind, lambda raw: raw.decode(), lenient)  # type: ignore[attr-defined]
+        return _by_distinct(values, kind, lambda raw: raw.decode(), lenient)
     if pa.types.is_floating(origin):
         single = not pa.types.is_float64(origin)
         wide = _through_numpy(values, pa.float32()) if pa.types.is_float16(origin) else values
-        return _by_distinct(wide, kind, lambda number: _float_text(float(number), single), lenient)  # type: ignore[arg-type]
+        return _by_distinct(wide, kind, lambda number: _float_text(float(number), single), lenient)
     if pa.types.is_timestamp(origin):
         return _timestamp_text(values).cast(kind)
     if pa.types.is_time(origin):
@@ -213,7 +217,7 @@ def _float_text(number: float, single: bool) -> str:
         return str(number)
     shortest = str(np.float32(number)) if single else repr(number)
     exact = decimal.Decimal(shortest)
-    if 1e-5 <= abs(number) < (1e13 if single else 1e16):
+    if -5 <= exact.adjusted() < (13 if single else 16):
         plain = format(exact, "f")
         return plain if "." in plain else plain + ".0"
     digits, exponent = f"{exact.normalize():e}".split("e")
@@ -248,8 +252,8 @@ def _cast_time(values: pa.Array, kind: pa.DataType, lenient: bool) -> pa.Array:
         return _cast_timestamp(values, kind)
     if pa.types.is_timestamp(origin) and origin.tz is not None:
         values = pc.local_timestamp(values)
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        return _cast_timestamp(_by_arrow(values, pa.timestamp(kind.unit)), kind)
+    if pa.types.is_timestamp(kind):
+        return _by_arrow(values, pa.timestamp(kind.unit)).view(kind)  # a date is midnight in UTC
     return _by_arrow(values, kind, safe=False)
 
 
@@ -275,13 +279,16 @@ def _cast_decimal(values: pa.Array, kind: pa.DataType, lenient: bool) -> pa.Arra
     origin = values.type
     if pa.types.is_decimal(origin):
         if pa.types.is_integer(kind):
-            whole = pc.trunc(values).cast(pa.decimal256(76, 0), safe=False)
+            whole = values.cast(pa.decimal256(76, origin.scale)).cast(pa.decimal256(76, 0), safe=False)
             return _decimal_to_integer(values, whole, kind, lenient)
         if pa.types.is_floating(kind):
             return cast_datum(values.cast(pa.float64()), kind, lenient)
     if pa.types.is_floating(origin):
-        return _by_distinct(cast_datum(values, pa.float64(), lenient), kind, lambda x: parse_text(_plain(x), kind), lenient)
-    wide = values.cast(pa.decimal256(20, 0)) if pa.types.is_integer(origin) else values
+        return _by_distinct(
+            cast_datum(values, pa.float64(), lenient), kind, lambda x: parse_text(_plain(x), kind), lenient
+        )
+    # In 76 digits there is room for what rounding or a larger scale adds.
+    wide = values.cast(pa.decimal256(76, 0 if pa.types.is_integer(origin) else origin.scale))
     if wide.type.scale > kind.scale:
         wide = pc.round(wide, ndigits=kind.scale, round_mode="half_towards_infinity")
     wide = wide.cast(pa.decimal256(76, kind.scale), safe=False)

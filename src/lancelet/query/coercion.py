@@ -5,7 +5,7 @@ The rules are those of DataFusion, which pylance uses::
     integers        the wider one; signed with unsigned goes to the next wider signed type,
                     uint64 with a signed type to decimal128(20, 0)
     with a float    the float (the wider of two floats)
-    with a decimal  a decimal with room for both
+    with a decimal  a decimal with room for both; in arithmetic a float makes it a double
     text            large_string if either is, else string
     bytes           large_binary if either is, else binary; text with bytes meet as bytes
     text with a number, date, time or timestamp    the other type (the text is parsed)
@@ -174,6 +174,10 @@ def arithmetic_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None
         return right if is_number(right) else None
     if pa.types.is_null(right):
         return left if is_number(left) else None
+    if pa.types.is_decimal(left) != pa.types.is_decimal(right) and (
+        pa.types.is_floating(left) or pa.types.is_floating(right)
+    ):
+        return pa.float64()
     if is_number(left) and is_number(right):
         return _common_number(left, right)
     return None
@@ -187,5 +191,7 @@ def decimal_result(name: str, left: pa.DataType, right: pa.DataType) -> pa.DataT
     if name == "divide":
         scale = left.scale + 4
         return _decimal(scale - left.scale + right.scale + left.precision, scale, widest)
-    common = _common_decimal(left, right)
-    return _decimal(common.precision + 1, common.scale, widest)
+    scale = max(left.scale, right.scale)
+    if name == "modulo":
+        return _decimal(min(left.precision - left.scale, right.precision - right.scale) + scale, scale, widest)
+    return _decimal(max(left.precision - left.scale, right.precision - right.scale) + scale + 1, scale, widest)

@@ -9,6 +9,7 @@ NaN and still null for null.
 from __future__ import annotations
 
 import math
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +29,7 @@ KERNELS = {
     ">=": pc.greater_equal,
 }
 FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_FEW = 4
 _OPPOSITE = {">": "<=", ">=": "<", "!=": "="}
 
 
@@ -95,4 +97,7 @@ def is_in(values: pa.Array, wanted: pa.Array, match_null: bool = False) -> pa.Ar
         values, wanted = values.cast(plain), wanted.cast(plain)
     if pa.types.is_floating(wanted.type) and pc.any(pc.equal(wanted, 0.0)).as_py():
         wanted = pa.concat_arrays([wanted, pa.array([0.0, -0.0], wanted.type)])
+    elif 0 < len(wanted) <= _FEW and not wanted.null_count:
+        # A few comparisons are quicker than a hash lookup.
+        return reduce(pc.or_, [pc.equal(values, value) for value in wanted]).fill_null(False)
     return pc.is_in(values, value_set=wanted, skip_nulls=not match_null)

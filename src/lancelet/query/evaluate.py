@@ -69,6 +69,8 @@ def mask(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
     >>> mask(parse_filter("a > 1", batch.schema), batch).to_pylist()
     [False, True, False]
     """
+    if not pa.types.is_boolean(type_of(expr)):
+        raise InvalidInput(f"the filter {_shortened(str(expr))} gives {type_of(expr)}, but it must be true or false")
     values = evaluate(expr, data)
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()

@@ -49,12 +49,14 @@ __all__ = [
     "children_of",
     "columns_of",
     "conjuncts",
+    "depth_of",
     "is_constant",
     "type_of",
     "walk",
 ]
 
-COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
+# Front ends refuse deeper expressions, so that code may walk them by recursion.
+MAX_DEPTH = 100
 
 
 class _Node:
@@ -230,6 +232,16 @@ def walk(expr: Expr) -> Iterator[Expr]:
         stack.extend(reversed(children_of(node)))
 
 
+def depth_of(expr: Expr) -> int:
+    """The number of nodes on the longest way down."""
+    deepest = 0
+    level: list[Expr] = [expr]
+    while level:
+        deepest += 1
+        level = [child for node in level for child in children_of(node)]
+    return deepest
+
+
 def columns_of(expr: Expr) -> set[tuple[str, ...]]:
     """The paths of the columns that ``expr`` reads.
 
@@ -261,4 +273,3 @@ def storage_value(scalar: pa.Scalar) -> object:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return tuple(storage_value(item) for item in scalar.values)
     return scalar.as_py()
-

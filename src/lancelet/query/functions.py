@@ -52,7 +52,7 @@ ALIASES = {
 _OPERATORS = {*number_functions.SYMBOLS, "negate", "case", "is_true", "is_false", "||"}
 
 # Functions that the parser turns into other expressions.
-REWRITTEN = ("arrow_cast", "current_date", "current_timestamp", "get_field", "is_valid", "now", "pi", "today")
+REWRITTEN = ("arrow_cast", "current_date", "current_timestamp", "is_valid", "now", "pi", "today")
 
 
 def find_function(name: str) -> str:

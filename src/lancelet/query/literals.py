@@ -41,9 +41,9 @@ _INTEGER = re.compile(r"[+-]?\d+")
 _FLOAT = re.compile(r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)", re.IGNORECASE)
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)")
 _EPOCH = dt.date(1970, 1, 1).toordinal()
-_WORDS = {word: True for word in ("true", "t", "yes", "y", "on", "1")} | {
-    word: False for word in ("false", "f", "no", "n", "off", "0")
-}
+_WORDS = dict.fromkeys(("true", "t", "yes", "y", "on", "1"), True) | dict.fromkeys(
+    ("false", "f", "no", "n", "off", "0"), False
+)
 
 
 def typed_null(kind: pa.DataType) -> Literal:
@@ -323,8 +323,8 @@ def _placed_timestamp(value: int, origin: pa.DataType, kind: pa.DataType) -> Pla
     ticks = truncated(value * DAY * TICKS[kind.unit], _ticks_per_day(origin))
     if not -(2**63) <= ticks < 2**63:
         return _ABOVE if ticks > 0 else _BELOW
-    zoned = pa.types.is_timestamp(origin) and origin.tz is not None
-    if kind.tz is not None and not zoned:
+    # A naive timestamp shows the zone's clock; a date is midnight in UTC.
+    if kind.tz is not None and pa.types.is_timestamp(origin) and origin.tz is None:
         try:
             ticks = _localized(ticks, kind.unit, kind.tz)
         except ValueError as error:

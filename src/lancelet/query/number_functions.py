@@ -13,7 +13,7 @@ from lancelet.errors import InvalidInput
 from lancelet.query.casting import Datum, cast_datum
 from lancelet.query.coercion import UNITS, arithmetic_type, decimal_result, describe, value_type
 from lancelet.query.expr import Expr, type_of
-from lancelet.query.signature import Bound, Function, arity, as_array, coerce, number_arg, unify
+from lancelet.query.signature import Bound, Function, arity, as_array, coerce, constant, number_arg, unify
 
 __all__ = ["FUNCTIONS"]
 
@@ -25,6 +25,9 @@ SYMBOLS = {
     "modulo": "%",
     "shift_left": "<<",
     "shift_right": ">>",
+    "bit_wise_and": "&",
+    "bit_wise_or": "|",
+    "bit_wise_xor": "^",
 }
 
 
@@ -34,9 +37,9 @@ def _bind_arithmetic(name: str, args: list[Expr]) -> Bound:
     kind = arithmetic_type(left, right)
     if kind is None:
         return _bind_time_arithmetic(name, args, left, right)
-    if name.startswith("shift"):
+    if name.startswith(("shift", "bit")):
         if not pa.types.is_integer(kind):
-            raise InvalidInput(f"{SYMBOLS[name]} shifts integers, not {describe(left)} by {describe(right)}")
+            raise InvalidInput(f"{SYMBOLS[name]} works on integers, not on {describe(left)} and {describe(right)}")
     elif pa.types.is_decimal(kind) and pa.types.is_decimal(left) and pa.types.is_decimal(right):
         return args, decimal_result(name, left, right)
     elif pa.types.is_decimal(kind):
@@ -91,6 +94,8 @@ def _run_arithmetic(name: str) -> Callable[[list[Datum], pa.DataType], Datum]:
 
 def _refuse_overflow(left: Datum, right: Datum, kind: pa.DataType) -> None:
     """The least integer divided by -1 has no result, and pyarrow would answer 0."""
+    if isinstance(right, pa.Scalar) and right.as_py() != -1:
+        return
     least = -(2 ** (kind.bit_width - 1))
     lost = pc.and_kleene(pc.equal(left, pa.scalar(least, kind)), pc.equal(right, pa.scalar(-1, kind)))
     if (lost if isinstance(lost, pa.Scalar) else pc.any(lost)).as_py():
@@ -107,10 +112,17 @@ def _decimal_arithmetic(name: str, left: Datum, right: Datum, kind: pa.DataType)
     return result.cast(pa.decimal256(76, kind.scale), safe=False).cast(kind)
 
 
+def _decimal_modulo(left: Datum, right: Datum, kind: pa.DataType) -> Datum:
+    whole = pa.decimal256(38 - kind.scale, 0)
+    left, right = (cast_datum(arg, pa.decimal256(38, kind.scale), lenient=False) for arg in (left, right))
+    times = cast_datum(pc.trunc(pc.divide(left, right)), whole, lenient=False)
+    return pc.subtract(left, pc.multiply(times, right)).cast(kind)
+
+
 def _run_modulo(args: list[Datum], kind: pa.DataType) -> Datum:
     """The remainder has the sign of the dividend."""
     if pa.types.is_decimal(kind):
-        raise InvalidInput("% is not supported on decimals; CAST them to an integer or a double")
+        return _decimal_modulo(args[0], args[1], kind)
     if all(isinstance(arg, pa.Scalar) for arg in args):
         return _run_modulo([as_array(args[0], 1), args[1]], kind)[0]
     length = next(len(arg) for arg in args if isinstance(arg, pa.Array))
@@ -162,25 +174,29 @@ def _bind_rounding(name: str, args: list[Expr]) -> Bound:
     arity(name, args, 1, 2 if name in ("round", "trunc") else 1)
     arg = number_arg(name, args[0])
     kind = value_type(type_of(arg))
-    rest = [coerce(digits, pa.int32()) for digits in args[1:]]
-    if pa.types.is_decimal(kind):
-        return [arg, *rest], kind
-    return [coerce(arg, _float_kind(kind)), *rest], _float_kind(kind)
+    digits = [coerce(each, pa.int32()) for each in args[1:]]
+    if digits and constant(name, digits[0]) is None:
+        raise InvalidInput(f"{name}() takes a number of digits, not NULL")
+    if pa.types.is_decimal(kind) and name != "trunc":
+        scale = kind.scale if name != "round" else max(0, min(constant(name, digits[0]) if digits else 0, kind.scale))
+        return [arg, *digits], pa.decimal128(kind.precision, scale)
+    return [coerce(arg, _float_kind(kind)), *digits], _float_kind(kind)
 
 
-def _run_round(args: list[Datum], kind: pa.DataType) -> Datum:
-    digits = 0
-    if len(args) > 1:
-        if not isinstance(args[1], pa.Scalar) or not args[1].is_valid:
-            raise InvalidInput("round() takes a literal number of digits")
-        digits = args[1].as_py()
-    return pc.round(args[0], ndigits=digits, round_mode="half_towards_infinity").cast(kind)
+_MODES = {"round": "half_towards_infinity", "trunc": "towards_zero", "floor": "down", "ceil": "up"}
 
 
-def _run_trunc(args: list[Datum], kind: pa.DataType) -> Datum:
-    if len(args) == 1:
-        return pc.trunc(args[0]).cast(kind)
-    return pc.round(args[0], ndigits=args[1].as_py(), round_mode="towards_zero").cast(kind)
+def _run_rounding(name: str) -> Callable[[list[Datum], pa.DataType], Datum]:
+    def run(args: list[Datum], kind: pa.DataType) -> Datum:
+        value = args[0]
+        digits = args[1].as_py() if len(args) > 1 else 0
+        if not pa.types.is_decimal(kind):
+            return pc.round(value, ndigits=digits, round_mode=_MODES[name])
+        # Rounding can need a digit more than the type has.
+        wide = value.cast(pa.decimal256(76, value.type.scale))
+        return cast_datum(pc.round(wide, ndigits=digits, round_mode=_MODES[name]), kind, lenient=False)
+
+    return run
 
 
 def _kernel(function: Callable[[Datum], Datum]) -> Callable[[list[Datum], pa.DataType], Datum]:
@@ -253,7 +269,9 @@ def _bind_case(name: str, args: list[Expr]) -> Bound:
     conditions, values = args[:-1:2], [*args[1:-1:2], args[-1]]
     for condition in conditions:
         if not pa.types.is_boolean(type_of(condition)):
-            raise InvalidInput(f"a WHEN condition must be true or false, not {describe(type_of(condition))} ({condition})")
+            raise InvalidInput(
+                f"a WHEN condition must be true or false, not {describe(type_of(condition))} ({condition})"
+            )
     values, kind = unify("CASE", values)
     bound = [part for pair in zip(conditions, values[:-1], strict=True) for part in pair]
     return [*bound, values[-1]], kind
@@ -292,10 +310,7 @@ FUNCTIONS: dict[str, Function] = {
     "modulo": Function(_bind_arithmetic, _run_modulo, may_fail=True),
     "negate": Function(_bind_negate, _run_negate),
     "abs": Function(_bind_same, _kernel(pc.abs_checked), may_fail=True),
-    "floor": Function(_bind_rounding, _kernel(pc.floor)),
-    "ceil": Function(_bind_rounding, _kernel(pc.ceil)),
-    "round": Function(_bind_rounding, _run_round),
-    "trunc": Function(_bind_rounding, _run_trunc),
+    **{name: Function(_bind_rounding, _run_rounding(name), may_fail=True) for name in _MODES},
     **{name: Function(_bind_float, _kernel(kernel)) for name, kernel in _MATH.items()},
     "log": Function(_bind_log, _run_log),
     "power": Function(_bind_power, lambda args, _: pc.power(*args)),

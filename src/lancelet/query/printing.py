@@ -9,7 +9,7 @@ import re
 
 import pyarrow as pa
 
-from lancelet.query.coercion import DAY, TICKS, is_bytes, is_text
+from lancelet.query.coercion import DAY, TICKS, is_bytes, is_number, is_text
 from lancelet.query.expr import And, Call, Cast, Column, Compare, Expr, In, IsNull, Like, Literal, Not, Or
 from lancelet.query.number_functions import SYMBOLS
 from lancelet.query.type_names import arrow_name, sql_name
@@ -19,13 +19,19 @@ __all__ = ["quoted_path", "to_sql"]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Words that cannot stand for a column without backticks.
 _RESERVED = frozenset(
-    "all and any as asc between by case cast collate cross cube current_date current_timestamp date desc distinct div"
-    " else end escape except exists false for from full glob group having ilike in inner intersect interval into is"
-    " isnull join left like limit natural not notnull null offset on or order outer over qualify regexp right rlike"
-    " rollup rows select set similar some struct table then time timestamp true try_cast union unique unnest using"
-    " values when where window with xor".split()
+    re.findall(
+        r"\w+",
+        """
+        all and any as asc between by case cast collate cross cube current_date current_timestamp
+        date desc distinct div else end escape except exists false for from full glob
+        group having ilike in inner intersect interval into is isnull join left like limit
+        natural not notnull null offset on or order outer over qualify regexp right rlike
+        rollup rows select set similar some struct table then time timestamp true try_cast union
+        unique unnest using values when where window with xor
+        """,
+    )
 )
-_OR, _AND, _NOT, _TEST, _JOIN, _SHIFT, _SUM, _PRODUCT, _ATOM = range(9)
+_OR, _AND, _NOT, _TEST, _JOIN, _BITS, _SUM, _PRODUCT, _ATOM = range(9)
 _ARITHMETIC = {"add": _SUM, "subtract": _SUM, "multiply": _PRODUCT, "divide": _PRODUCT, "modulo": _PRODUCT}
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 
@@ -36,6 +42,8 @@ def to_sql(expr: Expr) -> str:
     >>> to_sql(Compare(">=", Column(("a b", "c"), pa.int64()), Literal(5, pa.int64())))
     '`a b`.c >= 5'
     """
+    if isinstance(expr, Literal) and expr.value is None and pa.types.is_boolean(expr.type):
+        return "CAST(NULL AS BOOLEAN)"  # a bare NULL has no type
     return _text(expr, _OR)
 
 
@@ -99,30 +107,44 @@ def _set(expr: In) -> str:
     return "(" + ", ".join(_literal(item)[0] for item in expr.values.literals()) + ")"
 
 
+def _operand(expr: Expr, outer: int) -> str:
+    """An operand of a function: nothing there gives a number its type, so the text must."""
+    if isinstance(expr, Literal) and expr.value is not None and not isinstance(expr.value, decimal.Decimal):
+        kind = expr.type
+        if is_number(kind) and kind not in (pa.int64(), pa.float64()) and not _is_big(expr):
+            return _text(Cast(expr, kind), outer)
+    return _text(expr, outer)
+
+
+def _is_big(expr: Literal) -> bool:
+    return isinstance(expr.value, int) and expr.value >= 2**63
+
+
 def _call(expr: Call) -> tuple[str, int]:
     name, args = expr.name, expr.args
     if name in _ARITHMETIC:
         level = _ARITHMETIC[name]
-        return f"{_text(args[0], level)} {SYMBOLS[name]} {_text(args[1], level + 1)}", level
+        return f"{_operand(args[0], level)} {SYMBOLS[name]} {_operand(args[1], level + 1)}", level
     if name in SYMBOLS:
-        return f"{_text(args[0], _SHIFT)} {SYMBOLS[name]} {_text(args[1], _SUM)}", _SHIFT
+        # Dialects disagree on how tightly these bind, so they take no part in precedence.
+        return f"{_operand(args[0], _SUM)} {SYMBOLS[name]} {_operand(args[1], _SUM)}", _BITS
     if name == "||":
-        return f"{_text(args[0], _JOIN)} || {_text(args[1], _SHIFT)}", _JOIN
+        return f"{_operand(args[0], _SUM)} || {_operand(args[1], _SUM)}", _JOIN
     if name == "negate":
-        return f"-{_text(args[0], _ATOM)}", _ATOM
+        return f"-{_operand(args[0], _ATOM)}", _ATOM
     if name in ("is_true", "is_false"):
-        return f"{_text(args[0], _JOIN)} IS {name[3:].upper()}", _TEST
+        return f"{_operand(args[0], _JOIN)} IS {name[3:].upper()}", _TEST
     if name == "case":
         return _case(args), _ATOM
     if name == "array_element" and isinstance(args[0], Column):
-        return f"{_text(args[0], _ATOM)}[{_text(args[1], _OR)}]", _ATOM
-    return f"{name}({', '.join(_text(arg, _OR) for arg in args)})", _ATOM
+        return f"{_operand(args[0], _ATOM)}[{_operand(args[1], _OR)}]", _ATOM
+    return f"{name}({', '.join(_operand(arg, _OR) for arg in args)})", _ATOM
 
 
 def _case(args: tuple[Expr, ...]) -> str:
     pairs = zip(args[:-1:2], args[1:-1:2], strict=True)
-    branches = " ".join(f"WHEN {_text(test, _OR)} THEN {_text(value, _OR)}" for test, value in pairs)
-    return f"CASE {branches} ELSE {_text(args[-1], _OR)} END"
+    branches = " ".join(f"WHEN {_operand(test, _OR)} THEN {_operand(value, _OR)}" for test, value in pairs)
+    return f"CASE {branches} ELSE {_operand(args[-1], _OR)} END"
 
 
 def _literal(expr: Literal) -> tuple[str, int]:

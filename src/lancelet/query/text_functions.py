@@ -120,15 +120,16 @@ def _bind_concat(name: str, args: list[Expr]) -> Bound:
     """Anything that can be written as text is; the result is large when a part is."""
     arity(name, args, 1, 1000)
     kinds = [value_type(type_of(arg)) for arg in args]
-    if name == "||" and (any(is_list_like(kind) for kind in kinds) or not any(is_text(kind) for kind in kinds)):
-        if not all(pa.types.is_null(kind) for kind in kinds):
-            raise InvalidInput(f"|| joins texts, not {kinds[0]} with {kinds[1]} ({args[0]}, {args[1]})")
+    joinable = any(is_text(kind) for kind in kinds) or all(pa.types.is_null(kind) for kind in kinds)
+    if name == "||" and (not joinable or any(is_list_like(kind) for kind in kinds)):
+        raise InvalidInput(f"|| joins texts, not {kinds[0]} with {kinds[1]} ({args[0]}, {args[1]})")
     result = pa.large_string() if any(is_large(kind) for kind in kinds) else pa.string()
     return [coerce(arg, result) for arg in args], result
 
 
 def _run_concat(args: list[Datum], kind: pa.DataType) -> Datum:
-    return pc.binary_join_element_wise(*args, pa.scalar("", kind), null_handling="skip")
+    """Nulls count as empty. (pyarrow's own way to skip nulls loses a row where all are null.)"""
+    return _run_joined([pc.fill_null(arg, "") for arg in args], kind)
 
 
 def _run_joined(args: list[Datum], kind: pa.DataType) -> Datum:
@@ -136,7 +137,14 @@ def _run_joined(args: list[Datum], kind: pa.DataType) -> Datum:
 
 
 def _run_concat_ws(args: list[Datum], kind: pa.DataType) -> Datum:
-    return pc.binary_join_element_wise(*args[1:], args[0], null_handling="skip")
+    """Each text that is not null behind a separator, then the first separator cut off."""
+    separator, *texts = args
+    if not isinstance(separator, pa.Scalar):
+        raise InvalidInput("concat_ws() takes a literal separator")
+    if not separator.is_valid:
+        return pa.scalar(None, kind)
+    pieces = [pc.fill_null(_run_joined([separator, text], kind), "") for text in texts]
+    return pc.utf8_slice_codeunits(_run_joined(pieces, kind), start=len(separator.as_py()))
 
 
 def _flags(flags: str) -> str:

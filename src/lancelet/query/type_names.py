@@ -33,7 +33,10 @@ _DIGITS = {unit: digits for digits, unit in _PRECISIONS.items()}
 _ARROW_TYPES: dict[str, pa.DataType] = {
     "Null": pa.null(),
     "Boolean": pa.bool_(),
-    **{f"Int{bits}": kind for bits, kind in zip((8, 16, 32, 64), (pa.int8(), pa.int16(), pa.int32(), pa.int64()), strict=True)},
+    **{
+        f"Int{bits}": kind
+        for bits, kind in zip((8, 16, 32, 64), (pa.int8(), pa.int16(), pa.int32(), pa.int64()), strict=True)
+    },
     **{
         f"UInt{bits}": kind
         for bits, kind in zip((8, 16, 32, 64), (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()), strict=True)

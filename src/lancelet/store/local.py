@@ -49,7 +49,7 @@ class LocalStore:
         return self._root
 
     def join(self, path: str) -> str:
-        return f"{self._root}/{path}" if path else self._root
+        return f"{self._root.rstrip('/')}/{path}" if path else self._root
 
     def child(self, path: str) -> LocalStore:
         store = LocalStore(self.join(path), self.options)

@@ -48,7 +48,6 @@ S3 = frozenset(
         "sse_bucket_key_enabled",
         "sse_customer_key_base64",
         "sse_kms_key_id",
-        "sts_endpoint",
         "token",
         "unsigned_payload",
         "virtual_hosted_style_request",

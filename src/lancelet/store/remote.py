@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import obstore
-from obstore.exceptions import BaseError, GenericError
+from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 
 from lancelet.errors import CorruptFile, InvalidInput, LanceletError, MissingFile, StorageError
@@ -52,7 +52,6 @@ class RemoteStore:
     __slots__ = ("_address", "_client", "_lock", "_prefix", "counters", "options")
 
     is_local = False
-    lists_in_order = True
 
     def __init__(self, address: Address, prefix: str, options: Mapping[str, str]) -> None:
         self._address = address
@@ -70,6 +69,11 @@ class RemoteStore:
 
     def __repr__(self) -> str:
         return f"RemoteStore({self.uri!r})"
+
+    @property
+    def lists_in_order(self) -> bool:
+        # Directory buckets (S3 Express) are the one kind that does not; their names end like this.
+        return not self._address.root.endswith("--x-s3")
 
     @property
     def uri(self) -> str:
@@ -122,6 +126,10 @@ class RemoteStore:
         return True
 
     def list_objects(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        found = self._listed(prefix)
+        return found if self.lists_in_order else iter(sorted(found, key=lambda entry: entry.path))
+
+    def _listed(self, prefix: str) -> Iterator[ObjectInfo]:
         cut = len(self._prefix) + 1 if self._prefix else 0
         with self.failures(prefix) as client:
             self.count(0, 0, 1)
@@ -152,7 +160,7 @@ class RemoteStore:
         with self.failures(path) as client:
             try:
                 obstore.put(client, self._key(path), data, mode="create", use_multipart=False)
-            except (obstore.exceptions.AlreadyExistsError, obstore.exceptions.PreconditionError):
+            except (AlreadyExistsError, PreconditionError):
                 return False
             finally:
                 self.count(1, 0)
@@ -298,7 +306,7 @@ def _client(address: Address, options: Mapping[str, str]) -> Client:
             _CLIENTS[key] = kinds[address.kind].from_url(
                 address.root, config=settings.config, client_options=settings.client or None, **extra
             )
-        except (GenericError, ValueError, TypeError) as error:
+        except (BaseError, ValueError, TypeError) as error:
             raise InvalidInput(f"cannot open {address.root}: {_first_lines(error)}") from None
     return _CLIENTS[key]
 

@@ -73,7 +73,7 @@ class MappedSource:
         self._file = file
         self._counters = counters
         self._touched = 0
-        _RESIDENCY.sources.add(self)
+        _RESIDENCY.add(self)
 
     def read(self, ranges: Ranges) -> list[Bytes]:
         mapped, size = self.mapped, self.size
@@ -123,14 +123,21 @@ class _Residency:
 
     def __init__(self) -> None:
         self.touched = 0
-        self.sources: weakref.WeakSet[MappedSource] = weakref.WeakSet()
+        self.sources: dict[int, weakref.ref[MappedSource]] = {}
+
+    def add(self, source: MappedSource) -> None:
+        key, sources = id(source), self.sources
+        sources[key] = weakref.ref(source, lambda _: sources.pop(key, None))
 
     def charge(self, nbytes: int) -> None:
         self.touched = max(self.touched + nbytes, 0)
         if self.touched > RESIDENT_LIMIT:
             self.touched = 0
-            for source in list(self.sources):
-                source.drop()
+            # A copy, since other threads open and forget files meanwhile.
+            for reference in self.sources.copy().values():
+                source = reference()
+                if source is not None:
+                    source.drop()
 
 
 _RESIDENCY = _Residency()

@@ -17,7 +17,6 @@ from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
-from pyroaring import BitMap
 
 from lancelet.errors import CorruptFile, NotSupported
 from lancelet.format.proto import table_pb2
@@ -107,12 +106,12 @@ class OverlayFile:
     """Roaring bitmaps of row offsets: one for all fields, or one a field."""
     committed_version: int
 
-    def rows(self, field_id: int, path: str) -> BitMap | None:
-        """The rows whose ``field_id`` is here; None when the file does not have the field."""
+    def rows(self, field_id: int, path: str) -> npt.NDArray[np.uint32] | None:
+        """The rows whose ``field_id`` is here, ascending; None when the file does not have the field."""
         if field_id not in self.file.fields:
             return None
         at = 0 if len(self.coverage) == 1 else self.file.fields.index(field_id)
-        return BitMap(decode_roaring(self.coverage[at], path, "overlay coverage"))
+        return decode_roaring(self.coverage[at], path, "overlay coverage", limit=MAX_ROWS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from lancelet.table.names import TRANSACTIONS_DIR
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lancelet.store import Store
+    from lancelet.store import ByteSource, Store
 
 TAIL = 64 << 10
 FOOTER = struct.Struct("<qHH4s")
@@ -124,6 +124,10 @@ class Manifest:
         """Bytes of the manifest file."""
         return self._file.size
 
+    def open(self) -> ByteSource:
+        """The manifest file as bytes; legacy tables keep the values of dictionary columns in it."""
+        return self._file.store.open(self._file.path, self._file.size)
+
     @property
     def message(self) -> table_pb2.Manifest:
         """The message itself; what the next version is made from."""
@@ -141,11 +145,12 @@ class Manifest:
     @cached_property
     def timestamp(self) -> datetime:
         """When the version was committed, in UTC; the epoch when that was not recorded."""
-        stamp = self._message.timestamp
+        nanos = self.timestamp_ns
         try:
-            return _EPOCH + timedelta(seconds=stamp.seconds, microseconds=stamp.nanos // 1000)
+            # Rounded in floating point, as pylance does, so that both name the same microsecond.
+            return _EPOCH + timedelta(seconds=nanos // 1e9, microseconds=(nanos % 1e9) // 1e3)
         except OverflowError:
-            raise CorruptFile(self.path, f"was written at {stamp.seconds} seconds", "timestamp") from None
+            raise CorruptFile(self.path, f"was written at {nanos} nanoseconds", "timestamp") from None
 
     @property
     def timestamp_ns(self) -> int:

@@ -22,8 +22,9 @@ import numpy.typing as npt
 
 from lancelet.errors import CorruptFile
 from lancelet.format.proto import rowids_pb2
-from lancelet.table.fragment import Fragment, Spilled
+from lancelet.table.fragment import MAX_ROWS, Fragment, Spilled
 from lancelet.table.manifest import parse_message
+from lancelet.table.rowid_wire import split_entries
 
 Ids = npt.NDArray[np.uint64]
 Counts = npt.NDArray[np.int64]
@@ -41,6 +42,12 @@ class RowIdSequence:
 
     def __len__(self) -> int:
         return int(self.bounds[-1])
+
+    @classmethod
+    def from_values(cls, values: Ids) -> RowIdSequence:
+        """The sequence of these ids, as a hidden column holds them."""
+        starts, lengths = _as_runs(values)
+        return cls(starts, np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
 
     def slice(self, start: int, stop: int) -> Ids:
         """Ids of the physical rows ``[start, stop)``."""
@@ -96,39 +103,23 @@ def read_row_ids(fragment: Fragment, physical_rows: int, path: str) -> RowIdSequ
 
 def parse_row_ids(data: bytes, physical_rows: int, path: str, place: str) -> RowIdSequence:
     """Read a serialized RowIdSequence and check that it has one id for each row."""
-    message = parse_message(data, rowids_pb2.RowIdSequence, path, place)
-    starts: list[Ids] = []
-    lengths: list[Counts] = []
-    singles: list[tuple[int, int]] = []
-
-    def flush() -> None:
-        if singles:
-            pairs = np.array(singles, np.uint64)
-            starts.append(pairs[:, 0])
-            lengths.append(_spans(pairs[:, 0], pairs[:, 1], path, place))
-            singles.clear()
-
-    for segment in message.segments:
-        # Updates write one range a row, so ranges are gathered and converted together.
-        if segment.HasField("range"):
-            singles.append((segment.range.start, segment.range.end))
-            continue
-        flush()
-        begins, counts = _segment_runs(segment, path, place)
+    entries = _entries(data, rowids_pb2.RowIdSequence, path, place)
+    starts, lengths = [], []
+    at = 0
+    for odd in np.flatnonzero(~entries.is_range).tolist():
+        starts.append(entries.starts[at:odd])
+        lengths.append(_spans(entries.starts[at:odd], entries.ends[at:odd], path, place))
+        begins, counts = _segment_runs(entries.segment(odd, path, place), path, place)
         starts.append(begins)
         lengths.append(counts)
-    flush()
-    # Summed without overflow: each length is below 2^63, but their sum need not be.
-    total = sum(int(part.sum(dtype=np.float64)) if len(part) else 0 for part in lengths)
-    if total > 2 * physical_rows + 1:
-        raise CorruptFile(path, f"has about {total} ids for {physical_rows} rows", place)
-    counts = np.concatenate(lengths) if lengths else np.empty(0, np.int64)
-    begins = np.concatenate(starts) if starts else np.empty(0, np.uint64)
-    begins, counts = begins[counts > 0], counts[counts > 0]
-    bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    if int(bounds[-1]) != physical_rows:
-        raise CorruptFile(path, f"has {int(bounds[-1])} ids for {physical_rows} rows", place)
-    return RowIdSequence(begins, bounds)
+        at = odd + 1
+    starts.append(entries.starts[at:])
+    lengths.append(_spans(entries.starts[at:], entries.ends[at:], path, place))
+    begins, counts = np.concatenate(starts), np.concatenate(lengths)
+    bounds = _bounds(counts, physical_rows, "ids", path, place)
+    # Runs of nothing would make two runs begin at one row.
+    filled = counts > 0
+    return RowIdSequence(begins[filled], np.concatenate([bounds[:-1][filled], bounds[-1:]]))
 
 
 def read_created_at(fragment: Fragment, physical_rows: int, path: str) -> VersionSequence:
@@ -143,12 +134,14 @@ def read_last_updated_at(fragment: Fragment, physical_rows: int, path: str) -> V
 
 def parse_versions(data: bytes, physical_rows: int, path: str, place: str) -> VersionSequence:
     """Read a serialized RowDatasetVersionSequence and check that it covers all rows."""
-    message = parse_message(data, rowids_pb2.RowDatasetVersionSequence, path, place)
-    counts = [_cardinality(run.span, path, place) for run in message.runs]
-    if sum(counts) != physical_rows:
-        raise CorruptFile(path, f"has {sum(counts)} versions for {physical_rows} rows", place)
-    versions = np.fromiter((run.version for run in message.runs), np.uint64, len(counts))
-    return VersionSequence(versions, np.cumsum([0, *counts], dtype=np.int64))
+    entries = _entries(data, rowids_pb2.RowDatasetVersionSequence, path, place)
+    counts: Counts = np.zeros(len(entries.starts), np.int64)
+    plain = entries.is_range
+    counts[plain] = _spans(entries.starts[plain], entries.ends[plain], path, place)
+    for odd in np.flatnonzero(~plain).tolist():
+        _, lengths = _segment_runs(entries.segment(odd, path, place), path, place)
+        counts[odd] = _bounds(lengths, None, "values", path, place)[-1]
+    return VersionSequence(entries.versions, _bounds(counts, physical_rows, "versions", path, place))
 
 
 def _versions(data: bytes | Spilled | None, physical_rows: int, path: str, place: str) -> VersionSequence:
@@ -159,9 +152,61 @@ def _versions(data: bytes | Spilled | None, physical_rows: int, path: str, place
     return parse_versions(data, physical_rows, path, place)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Entries:
+    """The entries of a sequence; those that are no plain ranges still as bytes."""
+
+    data: bytes
+    is_range: npt.NDArray[np.bool_]
+    starts: Ids
+    ends: Ids
+    versions: Ids
+    firsts: Counts
+    lasts: Counts
+
+    def segment(self, index: int, path: str, place: str) -> rowids_pb2.U64Segment:
+        content = self.data[int(self.firsts[index]) : int(self.lasts[index])]
+        return parse_message(content, rowids_pb2.U64Segment, path, place)
+
+
+def _entries(
+    data: bytes,
+    kind: type[rowids_pb2.RowIdSequence] | type[rowids_pb2.RowDatasetVersionSequence],
+    path: str,
+    place: str,
+) -> _Entries:
+    versioned = kind is rowids_pb2.RowDatasetVersionSequence
+    split = split_entries(data, versioned)
+    if split is None:
+        # Legal in protobuf but unusual, or no message at all: write it anew in the usual form.
+        message = parse_message(data, kind, path, place)
+        message.DiscardUnknownFields()
+        data = message.SerializeToString()
+        split = split_entries(data, versioned)
+    if split is None:
+        raise CorruptFile(path, f"not a {kind.DESCRIPTOR.name} message", place)
+    return _Entries(data, *split)
+
+
+def _bounds(counts: Counts, physical_rows: int | None, what: str, path: str, place: str) -> Counts:
+    """Row offsets at which runs begin and end. The sum is checked first, since it need not fit 64 bits."""
+    total = float(counts.sum(dtype=np.float64))
+    limit = MAX_ROWS if physical_rows is None else physical_rows
+    if total > 2 * limit + 1:
+        raise CorruptFile(path, f"has about {total:.3g} {what} for {limit} rows", place)
+    bounds: Counts = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=bounds[1:])
+    if physical_rows is not None and int(bounds[-1]) != physical_rows:
+        raise CorruptFile(path, f"has {int(bounds[-1])} {what} for {physical_rows} rows", place)
+    return bounds
+
+
 def _segment_runs(segment: rowids_pb2.U64Segment, path: str, place: str) -> tuple[Ids, Counts]:
-    """Starts and lengths of the runs of any segment but a plain range."""
+    """Starts and lengths of the runs of a segment."""
     match segment.WhichOneof("segment"):
+        case "range":
+            begin, end = (np.array([edge], np.uint64) for edge in (segment.range.start, segment.range.end))
+            return begin, _spans(begin, end, path, place)
         case "range_with_holes":
             holes = segment.range_with_holes
             return _around_holes(holes.start, holes.end, _values(holes.holes, path, place), path, place)
@@ -223,24 +268,6 @@ def _offsets(base: int, data: bytes, dtype: str, path: str, place: str) -> Ids:
         raise CorruptFile(path, f"values on the base {base} leave 64 bits", place)
     absolute: Ids = values + np.uint64(base)
     return absolute
-
-
-def _cardinality(segment: rowids_pb2.U64Segment, path: str, place: str) -> int:
-    """How many values a segment has, without listing them."""
-    if segment.HasField("range"):
-        length = segment.range.end - segment.range.start
-        if length < 0:
-            raise CorruptFile(path, f"the range {segment.range.start}..{segment.range.end} runs backwards", place)
-        return length
-    match segment.WhichOneof("segment"):
-        case "range_with_bitmap":
-            return len(_bitmap_values(segment.range_with_bitmap, path, place))
-        case "sorted_array":
-            return len(_values(segment.sorted_array, path, place))
-        case "array":
-            return len(_values(segment.array, path, place))
-    _, counts = _segment_runs(segment, path, place)
-    return sum(map(int, counts))
 
 
 def _spans(begins: Ids, ends: Ids, path: str, place: str) -> Counts:

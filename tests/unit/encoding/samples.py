@@ -6,7 +6,7 @@ import datetime as dt
 import decimal
 import random
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import lance.file
@@ -155,11 +155,11 @@ class Source:
         self.mapped = None
         self.requests: list[Ranges] = []
 
-    def read(self, ranges: Ranges) -> list[Bytes]:
+    def read(self, ranges: Sequence[tuple[int, int]]) -> list[Bytes]:
         self.requests.append(list(ranges))
         for offset, length in ranges:
-            assert 0 <= offset
-            assert 0 <= length
+            assert offset >= 0
+            assert length >= 0
             assert offset + length <= self.size, f"{offset} + {length} beyond {self.size}"
         return [self.data[offset : offset + length] for offset, length in ranges]
 

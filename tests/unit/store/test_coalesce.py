@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,7 +27,7 @@ def test_every_range_is_inside_one_span(ranges: list[tuple[int, int]], gap: int,
         assert parts[0][0] == span.start
         assert parts[-1][1] == span.stop
         assert all(0 < stop - start <= limit for start, stop in parts)
-        assert all(left[1] == right[0] for left, right in zip(parts, parts[1:], strict=False))
+        assert all(left[1] == right[0] for left, right in pairwise(parts))
 
 
 def test_neighbours_are_merged_and_strangers_are_not() -> None:

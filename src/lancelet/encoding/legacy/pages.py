@@ -17,11 +17,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from lancelet.encoding.assemble import Place, bit_width, fixed_array, pack_validity, pick_bits, variable_array
-from lancelet.encoding.gather import expand_spans, join
+from lancelet.encoding.assemble import (
+    Place,
+    bit_width,
+    fixed_array,
+    is_variable,
+    pack_validity,
+    pick_bits,
+    variable_array,
+)
+from lancelet.encoding.extents import expand_spans, join
 from lancelet.encoding.rows import Decode, Indices, Ranges, Step
 
 
@@ -105,24 +112,6 @@ def fetch_offsets(width: np.dtype[np.signedinteger], entries: Entries, spans: Sp
     inside = not (offsets < 0).any() and not (offsets > 2**40).any()
     require(inside and not (lengths < 0).any(), entries.place, "offsets decrease or are out of range")
     return lengths, offsets[heads], offsets[heads + counts] - offsets[heads]
-
-
-def dictionary_array(keys: pa.Array, values: pa.Array, dtype: pa.DataType, place: Place) -> pa.Array:
-    """Keys that point to a null value become null themselves; the values keep no null."""
-    numbers: npt.NDArray[np.int64] = keys.to_numpy(zero_copy_only=False).astype(np.int64)
-    if len(numbers) and (numbers.min() < 0 or numbers.max() >= len(values)):
-        raise place.corrupt(f"dictionary keys up to {numbers.max()}, but only {len(values)} values")
-    if values.null_count == 0:
-        return pa.DictionaryArray.from_arrays(keys, values)
-    present = values.is_valid().to_numpy(zero_copy_only=False)
-    valid = present[numbers]
-    numbers = np.where(valid, (np.cumsum(present) - 1)[numbers], 0)
-    indices = pa.array(numbers.astype(dtype.index_type.to_pandas_dtype()), dtype.index_type, mask=~valid)
-    return pa.DictionaryArray.from_arrays(indices, values.drop_null())
-
-
-def is_variable(dtype: pa.DataType) -> bool:
-    return dtype in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
 def require(condition: bool, place: Place, otherwise: str) -> None:

@@ -17,10 +17,10 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError, Message
 
 from lancelet.encoding.assemble import Place
+from lancelet.encoding.fetch import run
 from lancelet.encoding.legacy.pages import decode_block
 from lancelet.encoding.legacy.statistics import PageStatistics, read_statistics
 from lancelet.encoding.legacy.table import PageTable
-from lancelet.encoding.lockstep import drive
 from lancelet.encoding.rows import Bytes, Decode, Indices, Rows, Step
 from lancelet.errors import NotSupported
 from lancelet.format.proto import file_pb2
@@ -89,7 +89,7 @@ class LegacyReader:
         table = PageTable(
             self._source.path, self._source.size, message.page_table_position, ids, offsets, _no_dictionary
         )
-        found: dict[int, PageStatistics] = drive(read_statistics(table, schema.fields), self._source.read)
+        found: dict[int, PageStatistics] = run(read_statistics(table, schema.fields), self._source)
         return found
 
     def _dictionary_values(self, field: Field) -> Step:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from lancelet.encoding.fetch import gather
 from lancelet.encoding.legacy.table import PageTable
-from lancelet.encoding.lockstep import together
 from lancelet.encoding.rows import RowRange, Step
 from lancelet.format.schema import Field
 
@@ -36,7 +36,7 @@ class PageStatistics:
 def read_statistics(table: PageTable, fields: tuple[Field, ...]) -> Step:
     """Statistics by field id; whatever is not of the known form is left out."""
     known = {int(field.name): field for field in fields if _is_statistics(field)}
-    found = yield from together(
+    found = yield from gather(
         [table.read(_all_nullable(field), RowRange(0, int(table.batch_offsets[-1]))) for field in known.values()]
     )
     return {

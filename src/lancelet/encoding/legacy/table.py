@@ -15,18 +15,24 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from lancelet.encoding.assemble import MAX_INT32, Place, list_array, nulls, struct_array
+from lancelet.encoding.assemble import (
+    MAX_INT32,
+    Place,
+    dictionary_array,
+    is_variable,
+    list_array,
+    nulls,
+    struct_array,
+)
+from lancelet.encoding.fetch import gather
 from lancelet.encoding.legacy.pages import (
     Entries,
     Spans,
     decode_plain,
     decode_variable,
-    dictionary_array,
     fetch_offsets,
-    is_variable,
     require,
 )
-from lancelet.encoding.lockstep import together
 from lancelet.encoding.rows import Decode, Indices, RowRange, Rows, Step
 from lancelet.format.schema import Field
 
@@ -86,7 +92,7 @@ class PageTable:
         if not any(node.id in self._field_ids for node in field.walk()):
             return nulls(spans.total, dtype, place)
         if pa.types.is_struct(dtype):
-            children = yield from together([self._read(child, spans) for child in field.children])
+            children = yield from gather([self._read(child, spans) for child in field.children])
             return struct_array(dtype, spans.total, children)
         if field.is_blob:
             raise place.unsupported("a blob column in a legacy file")
@@ -97,9 +103,7 @@ class PageTable:
         if pa.types.is_null(dtype):
             return nulls(spans.total, dtype, place)
         if pa.types.is_dictionary(dtype):
-            keys, values = yield from together(
-                [decode_plain(dtype.index_type, entries, spans), self._dictionary(field)]
-            )
+            keys, values = yield from gather([decode_plain(dtype.index_type, entries, spans), self._dictionary(field)])
             return dictionary_array(keys, values, dtype, place)
         if is_variable(dtype):
             return (yield from decode_variable(dtype, field.nullable, entries, spans))

@@ -22,9 +22,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.encoding.assemble import bit_width, fixed_array, fixed_buffer, nulls, pick_bits, shift_bits
-from lancelet.encoding.gather import join, plan_extents, take_fixed
+from lancelet.encoding.extents import join, plan_extents, take_fixed
+from lancelet.encoding.fetch import gather
 from lancelet.encoding.kernels.bitpack import unpack_blocks
-from lancelet.encoding.lockstep import together
 from lancelet.encoding.rows import Bytes, Decode, Indices, RowIndices, RowRange, Rows, Step
 from lancelet.encoding.v2_0.compression import inflate
 from lancelet.encoding.v2_0.page import Page
@@ -46,7 +46,7 @@ def decode_fixed(page: Page, encoding: pb.ArrayEncoding, dtype: pa.DataType, row
     if mask is None:
         body = yield from _values(page, values, dtype, rows, per_row)
     else:
-        body, validity = yield from together(
+        body, validity = yield from gather(
             [_values(page, values, dtype, rows, per_row), fetch_flat(page, flat_of(page, mask, 1), rows, per_row)]
         )
     bitmap = None if validity is None else pa.py_buffer(validity)

@@ -19,14 +19,15 @@ from lancelet.encoding.assemble import (
     MAX_INT32,
     Place,
     concat,
+    is_variable,
     list_array,
     nulls,
     pack_validity,
     struct_array,
     variable_array,
 )
-from lancelet.encoding.gather import DEFAULT_GAP, expand_spans
-from lancelet.encoding.lockstep import together
+from lancelet.encoding.extents import DEFAULT_GAP, expand_spans
+from lancelet.encoding.fetch import gather
 from lancelet.encoding.rows import Decode, Indices, RowIndices, RowRange, Rows, Step
 from lancelet.encoding.v2_0.dictionary import decode_dictionary, decode_dictionary_strings
 from lancelet.encoding.v2_0.fixed import decode_fixed, decode_packed
@@ -82,7 +83,7 @@ class ColumnReader20:
         if not any(node.id in self._column_of for node in field.walk()):
             return nulls(len(rows), field.arrow_type, place)
         if field.logical_type == "struct" and not field.is_packed:
-            children = yield from together([self.read(child, rows) for child in field.children])
+            children = yield from gather([self.read(child, rows) for child in field.children])
             return struct_array(field.arrow_type, len(rows), children)
         column = self._column(field)
         if pa.types.is_list(field.arrow_type) or pa.types.is_large_list(field.arrow_type):
@@ -94,10 +95,10 @@ class ColumnReader20:
     def _leaf(self, field: Field, column: Column, rows: Rows) -> Decode:
         dtype = field.arrow_type
         pages = _pages(column, rows)
-        if pages and _is_variable(dtype) and pages[0][0].encoding.HasField("list"):
+        if pages and is_variable(dtype) and pages[0][0].encoding.HasField("list"):
             return (yield from self._listed_strings(field, column, rows))
         steps = [_decode(page, page.encoding, dtype, part) for page, part in pages]
-        return concat((yield from together(steps)), dtype, column.place)
+        return concat((yield from gather(steps)), dtype, column.place)
 
     def _column(self, field: Field) -> Column:
         number = self._column_of.get(field.id)
@@ -139,7 +140,7 @@ class ColumnReader20:
         """The items of each row, in the whole item column."""
         parts = list(column.split(rows))
         bases = self._item_bases(column, max((number for number, _ in parts), default=-1) + 1)
-        found: list[Spans] = yield from together(
+        found: list[Spans] = yield from gather(
             [_list_spans(column.page(number), int(bases[number]), part) for number, part in parts]
         )
         if not found:
@@ -178,7 +179,7 @@ class ColumnReader20:
             types = [child.arrow_type for child in stored]
             wanted = [order[child.id] for child in field.children]
         steps = [decode_packed(page, page.encoding, types, wanted, part) for page, part in _pages(column, rows)]
-        tables: list[list[pa.Array]] = yield from together(steps)
+        tables: list[list[pa.Array]] = yield from gather(steps)
         children = [
             concat([table[i] for table in tables], types[number], column.place) for i, number in enumerate(wanted)
         ]
@@ -198,13 +199,9 @@ def _decode(page: Page, encoding: pb.ArrayEncoding, dtype: pa.DataType, rows: Ro
         return (yield from decode_dictionary(page, encoding.dictionary, dtype, rows, _decode))
     if pa.types.is_string(dtype) and dictionary:
         return (yield from decode_dictionary_strings(page, encoding.dictionary, dtype, rows, _decode))
-    if _is_variable(dtype):
+    if is_variable(dtype):
         return (yield from decode_binary(page, encoding, dtype, rows))
     return (yield from decode_fixed(page, encoding, dtype, rows))
-
-
-def _is_variable(dtype: pa.DataType) -> bool:
-    return dtype in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
 def _list_spans(page: Page, base: int, rows: Rows) -> Step:

@@ -20,9 +20,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.encoding.assemble import Place, pack_validity, variable_array
-from lancelet.encoding.gather import join, plan_extents, take_fixed, take_variable
+from lancelet.encoding.extents import join, plan_extents, take_fixed, take_variable
+from lancelet.encoding.fetch import gather
 from lancelet.encoding.kernels.fsst import SPARE, expand, expanded_size
-from lancelet.encoding.lockstep import together
 from lancelet.encoding.rows import Bytes, Decode, Indices, RowRange, Rows, Step
 from lancelet.encoding.v2_0.compression import inflate
 from lancelet.encoding.v2_0.fixed import fetch_flat, flat_of, split_nullable
@@ -105,7 +105,7 @@ def _binary(page: Page, binary: pb.Binary, dtype: pa.DataType, rows: Rows, expan
         return pa.array([], dtype)
     if flat.HasField("compression") and flat.compression.scheme not in ("", "none"):
         # The end of the last row bounds the offsets only after inflating, so both come in one round.
-        ends, packed = yield from together(
+        ends, packed = yield from gather(
             [fetch_spans(page, binary.indices, binary.null_adjustment, 2**62, rows), _whole(extent)]
         )
         spans: Spans = ends
@@ -139,7 +139,7 @@ def _equal_lengths(page: Page, encoding: pb.ArrayEncoding, dtype: pa.DataType, r
     steps = [fetch_flat(page, flat_of(page, values.fixed_size_binary.bytes, 8), rows, width)]
     if mask is not None:
         steps.append(fetch_flat(page, flat_of(page, mask, 1), rows))
-    data, *bitmaps = yield from together(steps)
+    data, *bitmaps = yield from gather(steps)
     valid = np.ones(len(rows), np.bool_)
     if bitmaps:
         valid = np.unpackbits(bitmaps[0], count=len(rows), bitorder="little").astype(np.bool_)

@@ -34,7 +34,7 @@ class LeafType:
 class LeafColumn:
     """Reads rows of one leaf column."""
 
-    __slots__ = ("_bounds", "_file", "_index", "_metadata", "_segments", "_starts", "leaf")
+    __slots__ = ("_bounds", "_file", "_index", "_metadata", "_segments", "leaf")
 
     def __init__(self, metadata: column_pb2.ColumnMetadata, index: int, leaf: LeafType, file: FileBytes) -> None:
         self._metadata = metadata
@@ -46,7 +46,6 @@ class LeafColumn:
             raise Place(file.path, index).corrupt("a page of an impossible number of rows")
         self._bounds = [0, *itertools.accumulate(lengths)]
         self._segments: list[Segment] | None = None
-        self._starts: list[int] = []
 
     @property
     def nbytes(self) -> int:
@@ -72,15 +71,15 @@ class LeafColumn:
             first, last = int(rows.values[0]), int(rows.values[-1])
         if first < 0 or last >= self._bounds[-1]:
             raise Place(self._file.path, self._index).corrupt(f"the pages hold {self._bounds[-1]} rows, not row {last}")
-        if self._segments is None:
-            self._segments = self._open_segments()
-            self._starts = [segment.start for segment in self._segments]
-        begin = bisect.bisect_right(self._starts, first) - 1
-        end = bisect.bisect_right(self._starts, last) - 1
+        segments = self._segments
+        if segments is None:
+            segments = self._segments = self._open_segments()
+        begin = bisect.bisect_right(segments, first, key=_start) - 1
+        end = bisect.bisect_right(segments, last, key=_start) - 1
         if begin == end:
-            return [(yield from self._segments[begin].read(rows))]
+            return [(yield from segments[begin].read(rows))]
         steps = []
-        for segment in self._segments[begin : end + 1]:
+        for segment in segments[begin : end + 1]:
             inside = rows.clip(segment.start, segment.stop)
             if len(inside):
                 steps.append(segment.read(inside))
@@ -147,6 +146,10 @@ class Segment:
 
     def read(self, rows: Rows) -> Generator[Ranges, list[Bytes], PageRows]:
         return self.decoder.read(rows.shift(-self.shift) if self.shift else rows)
+
+
+def _start(segment: Segment) -> int:
+    return segment.start
 
 
 def join_parts(parts: Sequence[PageRows], place: Place) -> PageRows:

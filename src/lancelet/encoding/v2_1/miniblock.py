@@ -410,11 +410,11 @@ class MiniBlockRun:
         loaded = yield from gather([_read_table(self._pages[page], self._recipe) for page in missing])
         for page, table in zip(missing, loaded, strict=True):
             self._tables[page] = table
+        # Threads may do this side by side: every value stored here is the same whoever stores it.
         present = [table for table in self._tables if table is not None]
         if len(present) == len(self._tables):
-            self._joined = ChunkTable.join(present)
-            self._tables = [self._joined] * len(self._tables)
-            return self._joined
+            self._joined = table = ChunkTable.join(present)
+            return table
         return ChunkTable.join([table for page in needed if (table := self._tables[page]) is not None])
 
 

@@ -1,0 +1,1 @@
+"""lancelet beside pylance and Parquet, in one run: ``make bench``."""

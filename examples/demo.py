@@ -1,0 +1,191 @@
+"""A small gallery of captioned pictures as a Lance table, read through lancelet.
+
+    make demo
+
+lancelet reads Lance tables and cannot write them yet, so pylance writes the
+table here, as any other writer of the format could; everything after that line
+is lancelet alone.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+from rich.panel import Panel
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.rule import Rule
+from rich.table import Table
+
+import lancelet
+
+os.environ.setdefault("LANCE_LOG", "off")
+ROWS, PIECE, DIMENSIONS = 200_000, 25_000, 128
+SUBJECTS = ("heron", "lighthouse", "tram", "old bicycle", "market hall", "sleeping cat", "ferry", "birch wood")
+MOODS = ("at dawn", "in the rain", "under snow", "seen from above", "with long shadows", "out of focus")
+console = Console()
+
+
+def gallery(start: int, rows: int) -> pa.Table:
+    """Captions, embeddings, nested tags and a thumbnail each."""
+    rng = np.random.default_rng(start)
+    subject, mood = rng.integers(0, len(SUBJECTS), rows), rng.integers(0, len(MOODS), rows)
+    captions = [f"A {SUBJECTS[s]} {MOODS[m]}" for s, m in zip(subject, mood, strict=True)]
+    tags = [
+        [{"name": SUBJECTS[s], "score": round(float(p), 3)}, {"name": MOODS[m].split()[-1], "score": 0.5}]
+        for s, m, p in zip(subject, mood, rng.random(rows), strict=True)
+    ]
+    vectors = pa.array(rng.standard_normal(rows * DIMENSIONS).astype(np.float32))
+    thumbnails = [rng.bytes(int(size)) for size in rng.integers(40, 400, rows)]
+    schema = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("caption", pa.string()),
+            ("likes", pa.int32()),
+            ("tags", pa.list_(pa.struct([("name", pa.string()), ("score", pa.float32())]))),
+            ("embedding", pa.list_(pa.float32(), DIMENSIONS)),
+            pa.field("thumbnail", pa.large_binary(), metadata={"lance-encoding:blob": "true"}),
+        ]
+    )
+    likes = pa.array(rng.geometric(0.002, rows), pa.int32(), mask=rng.random(rows) < 0.02)
+    columns = [
+        pa.array(np.arange(start, start + rows)),
+        pa.array(captions),
+        likes,
+        pa.array(tags, schema.field("tags").type),
+        pa.FixedSizeListArray.from_arrays(vectors, DIMENSIONS),
+        pa.array(thumbnails, pa.large_binary()),
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def write_with_pylance(where: Path) -> None:
+    """Eight appends, a delete, an added column, a tag and a branch."""
+    import lance
+
+    bar = Progress(
+        TextColumn("[bold]pylance writes"), BarColumn(), MofNCompleteColumn(), TextColumn("rows"), TimeElapsedColumn()
+    )
+    with bar as progress:
+        task = progress.add_task("", total=ROWS)
+        for start in range(0, ROWS, PIECE):
+            lance.write_dataset(gallery(start, PIECE), where, mode="append" if start else "create")
+            progress.advance(task, PIECE)
+    dataset = lance.dataset(where)
+    dataset.tags.create("as-collected", dataset.version)
+    dataset.delete("likes < 100")
+    dataset.add_columns({"shout": "upper(caption)"})
+    experiment = dataset.create_branch("only-cats")
+    experiment.delete("caption not like '%cat%'")
+
+
+def section(title: str, call: str) -> None:
+    console.print()
+    console.print(Rule(f"[bold]{title}", align="left"))
+    console.print(f"  [dim]>>>[/dim] [cyan]{call}[/cyan]")
+
+
+def show(table: pa.Table, *, rows: int = 5) -> None:
+    """The first rows as a table on the screen."""
+    grid = Table(header_style="bold", box=None, padding=(0, 2))
+    for field in table.schema:
+        number = pa.types.is_integer(field.type)
+        grid.add_column(field.name, overflow="ellipsis", no_wrap=True, min_width=6 if number else None)
+    for row in table.slice(0, rows).to_pylist():
+        grid.add_row(*(_cell(value) for value in row.values()))
+    console.print(grid)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list) and value and isinstance(value[0], float):
+        return "[" + ", ".join(f"{number:.2f}" for number in value[:3]) + f", … {len(value)}]"
+    if isinstance(value, list):
+        return ", ".join(f"{item['name']} {item['score']:.2f}" for item in value)
+    return str(value)
+
+
+def main() -> None:
+    console.print(
+        Panel(
+            "lancelet reads Lance tables. It cannot write them yet: [bold]pylance writes this one[/bold], "
+            "then lancelet reads it without pylance's help.",
+            title="A gallery of 200,000 pictures",
+        )
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        where = Path(folder) / "gallery.lance"
+        write_with_pylance(where)
+        read_with_lancelet(where)
+
+
+def read_with_lancelet(where: Path) -> None:
+    section("The table", "dataset = lancelet.dataset('gallery.lance'); dataset.schema")
+    dataset = lancelet.dataset(where)
+    for field in dataset.schema:
+        console.print(f"  {field.name:<10} [green]{field.type}[/green]")
+    fragments = dataset.get_fragments()
+    console.print(f"  version {dataset.version}, {dataset.count_rows():,} rows, {len(fragments)} fragments")
+
+    section("Its history", "dataset.versions()")
+    history = Table(header_style="bold", box=None, padding=(0, 2))
+    for name in ("version", "at", "rows", "data files", "deleted rows"):
+        history.add_column(name, justify="right")
+    for entry in dataset.versions():
+        facts = entry["metadata"]
+        history.add_row(
+            str(entry["version"]),
+            f"{entry['timestamp']:%H:%M:%S.%f}"[:-3],
+            f"{int(facts['total_rows']):,}",
+            facts["total_data_files"],
+            f"{int(facts['total_deletion_file_rows']):,}",
+        )
+    console.print(history)
+
+    section("Time travel", "lancelet.dataset('gallery.lance', version='as-collected').count_rows()")
+    before = lancelet.dataset(where, version="as-collected")
+    cats = dataset.checkout_version(("only-cats", None))
+    console.print(f"  as collected {before.count_rows():,} rows, now {dataset.count_rows():,}, ", end="")
+    console.print(f"on the branch only-cats {cats.count_rows():,}")
+
+    wanted = "likes > 3000 and caption like '%lighthouse%'"
+    section("A filtered scan", f'dataset.to_table(["id", "caption", "likes", "tags"], filter="{wanted}")')
+    started = time.perf_counter()
+    found = dataset.to_table(["id", "caption", "likes", "tags"], filter=wanted)
+    taken = time.perf_counter() - started
+    show(found)
+    console.print(f"  {found.num_rows:,} of {dataset.count_rows():,} rows in {taken * 1000:.1f} ms")
+
+    section("Any rows, at once", "dataset.take([77_777, 5, 123_456], ['id', 'shout', 'embedding'])")
+    started = time.perf_counter()
+    rows = dataset.take([77_777, 5, 123_456], ["id", "shout", "embedding"])
+    taken = time.perf_counter() - started
+    show(rows)
+    console.print(f"  {taken * 1000:.1f} ms")
+
+    section("Blobs, read when asked for", "dataset.take_blobs('thumbnail', indices=[5])[0].read(8)")
+    with dataset.take_blobs("thumbnail", indices=[5])[0] as blob:
+        console.print(f"  {blob.size()} bytes, the first eight: [green]{blob.read(8).hex(' ')}[/green]")
+
+    section("Everything, streamed", "for batch in dataset.to_batches(['embedding']): ...")
+    total, squares = dataset.count_rows(), 0.0
+    started = time.perf_counter()
+    with Progress(
+        TextColumn("  [bold]lancelet reads"), BarColumn(), MofNCompleteColumn(), TextColumn("rows")
+    ) as progress:
+        task = progress.add_task("", total=total)
+        for batch in dataset.to_batches(["embedding"]):
+            squares += float(np.square(batch["embedding"].flatten().to_numpy()).sum(dtype=np.float64))
+            progress.advance(task, batch.num_rows)
+    taken = time.perf_counter() - started
+    size = total * DIMENSIONS * 4
+    console.print(f"  mean square {squares / total / DIMENSIONS:.4f}; {size / 1e6:,.0f} MB in {taken:.2f} s")
+
+
+if __name__ == "__main__":
+    main()

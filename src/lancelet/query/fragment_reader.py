@@ -1,0 +1,256 @@
+"""Reading one fragment: columns from its files, rows that are deleted, system columns.
+
+A fragment's columns may lie in several files of equal row counts; a field's
+leaves too, when a nested column was added later. What no file has is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancelet.encoding.fetch import gather, run
+from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
+from lancelet.errors import CorruptFile
+from lancelet.file import FileCache, OpenFile
+from lancelet.format.schema import Field
+from lancelet.query.overlays import apply_overlays
+from lancelet.table.addresses import row_addresses
+from lancelet.table.deletion import NO_DELETIONS, DeletionVector, read_deletions
+from lancelet.table.fragment import CREATED_AT_FIELD, LAST_UPDATED_AT_FIELD, ROW_ID_FIELD, Fragment, Spilled
+from lancelet.table.rowids import RowIdSequence, VersionSequence, read_created_at, read_last_updated_at, read_row_ids
+from lancelet.table.snapshot import Snapshot
+
+ROW_ID = "_rowid"
+ROW_ADDRESS = "_rowaddr"
+ROW_OFFSET = "_rowoffset"
+CREATED_AT = "_row_created_at_version"
+LAST_UPDATED_AT = "_row_last_updated_at_version"
+SYSTEM_COLUMNS = (ROW_ID, ROW_ADDRESS, ROW_OFFSET, LAST_UPDATED_AT, CREATED_AT)
+
+Column = pa.Array | pa.ChunkedArray
+_SPILLED_IDS = {ROW_ID: ROW_ID_FIELD, CREATED_AT: CREATED_AT_FIELD, LAST_UPDATED_AT: LAST_UPDATED_AT_FIELD}
+# A scattered row of a mapped file makes up to 64 KiB resident; this many stay well below the memory promised for takes.
+_TAKE_PIECE = 6000
+
+
+@dataclass(frozen=True)
+class FragmentReader:
+    """Rows of one fragment. Safe to use from several threads."""
+
+    snapshot: Snapshot
+    fragment: Fragment
+    cache: FileCache
+
+    @cached_property
+    def files(self) -> tuple[OpenFile, ...]:
+        return tuple(self._open(index) for index in range(len(self.fragment.files)))
+
+    @cached_property
+    def _columns(self) -> tuple[dict[int, int], ...]:
+        """Field id to column number, for each file; a field belongs to the first file that lists it."""
+        taken: set[int] = set()
+        maps = []
+        for file in self.fragment.files:
+            columns = file.column_indices or file.fields
+            own = {
+                field: column
+                for field, column in zip(file.fields, columns, strict=True)
+                if field not in taken and (field >= 0 or field <= ROW_ID_FIELD) and column != -1
+            }
+            taken.update(own)
+            maps.append(own)
+        return tuple(maps)
+
+    @cached_property
+    def physical_rows(self) -> int:
+        """Rows in the files, deleted ones included."""
+        rows = self.fragment.physical_rows
+        if rows is not None:
+            return rows
+        if not self.fragment.files:
+            raise CorruptFile(self.snapshot.manifest.path, "has no files", f"fragment {self.fragment.id}")
+        return self._open(0).reader.num_rows
+
+    @cached_property
+    def deletions(self) -> DeletionVector:
+        if self.fragment.deletion_file is None:
+            return NO_DELETIONS
+        return read_deletions(self.snapshot.places, self.fragment, self.physical_rows)
+
+    @property
+    def num_rows(self) -> int:
+        """Live rows."""
+        known = self.fragment.num_rows
+        return self.physical_rows - len(self.deletions) if known is None else known
+
+    @cached_property
+    def row_ids(self) -> RowIdSequence | None:
+        """Stable row ids; None when ids are addresses or a hidden column."""
+        if not self.snapshot.manifest.has_stable_row_ids or self.fragment.row_ids is Spilled.COLUMN:
+            return None
+        return read_row_ids(self.fragment, self.physical_rows, self.snapshot.manifest.path)
+
+    @cached_property
+    def _versions(self) -> dict[str, VersionSequence]:
+        path = self.snapshot.manifest.path
+        found = {}
+        if self.fragment.created_at is not Spilled.COLUMN:
+            found[CREATED_AT] = read_created_at(self.fragment, self.physical_rows, path)
+        if self.fragment.last_updated_at is not Spilled.COLUMN:
+            found[LAST_UPDATED_AT] = read_last_updated_at(self.fragment, self.physical_rows, path)
+        return found
+
+    def row_bytes(self, fields: Sequence[Field]) -> tuple[float, float]:
+        """Roughly the bytes of a row, in the files and in memory."""
+        stored = decoded = 0.0
+        for field in fields:
+            for index in self._holders(field):
+                more = self.files[index].reader.row_bytes(field)
+                stored += more[0]
+                decoded += more[1]
+        return stored, decoded
+
+    def read(self, fields: Sequence[Field], rows: Rows) -> list[Column]:
+        """Physical rows of some top-level fields, deleted ones included."""
+        if isinstance(rows, RowIndices) and len(rows) > _TAKE_PIECE:
+            pieces = [
+                self.read(fields, RowIndices(rows.values[at : at + _TAKE_PIECE]))
+                for at in range(0, len(rows), _TAKE_PIECE)
+            ]
+            return [_joined(parts) for parts in zip(*pieces, strict=True)]
+        found: list[Column | None] = [None] * len(fields)
+        split: list[tuple[int, list[int]]] = []
+        by_file: dict[int, list[int]] = {}
+        for position, field in enumerate(fields):
+            holders = self._holders(field)
+            if not holders:
+                found[position] = pa.nulls(len(rows), field.arrow_type)
+            elif len(holders) == 1:
+                by_file.setdefault(holders[0], []).append(position)
+            else:
+                split.append((position, holders))
+        for index, positions in by_file.items():
+            arrays = self._read_file(index, [fields[p] for p in positions], rows)
+            for position, array in zip(positions, arrays, strict=True):
+                found[position] = array
+        for position, holders in split:
+            found[position] = self._read_split(fields[position], holders, rows)
+        if self.fragment.overlays:
+            found = [self._overlaid(f, c, rows) for f, c in zip(fields, found, strict=True) if c is not None]
+        return [column for column in found if column is not None]
+
+    def system_column(self, name: str, rows: Rows) -> pa.Array:
+        """Values of a system column for physical rows; ``_rowoffset`` needs the rows before and is not here."""
+        if name == ROW_ADDRESS or (name == ROW_ID and not self.snapshot.manifest.has_stable_row_ids):
+            return pa.array(row_addresses(self.fragment.id, rows.to_indices()))
+        if name == ROW_ID and self.row_ids is not None:
+            return pa.array(_pick(self.row_ids, rows))
+        if name in self._versions:
+            return pa.array(_pick(self._versions[name], rows))
+        hidden = Field(_SPILLED_IDS[name], name, "uint64", nullable=False)
+        (column,) = self.read([hidden], rows)
+        return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+    def live(self, rows: Rows) -> npt.NDArray[np.bool_] | None:
+        """Which of the physical rows are not deleted; None when all are."""
+        if self.fragment.deletion_file is None:
+            return None
+        if isinstance(rows, RowRange):
+            if self.deletions.count(rows.start, rows.stop) == 0:
+                return None
+            return self.deletions.keep(rows.start, rows.stop)
+        mask: npt.NDArray[np.bool_] = ~self.deletions.contains(rows.values)
+        return None if mask.all() else mask
+
+    def physical(self, live: Indices) -> Indices:
+        """Physical rows of positions among the live rows."""
+        if self.fragment.deletion_file is None:
+            return live
+        return self.deletions.physical(live)
+
+    def _open(self, index: int) -> OpenFile:
+        file = self.fragment.files[index]
+        place = self.snapshot.places.data_file(file)
+        opened = self.cache.open(place.full_path, self._columns[index], lambda: place.open(file.size))
+        expected = self.fragment.physical_rows
+        if expected is not None and opened.reader.num_rows != expected:
+            raise CorruptFile(
+                place.full_path,
+                f"it has {opened.reader.num_rows} rows, the manifest says {expected}",
+                f"fragment {self.fragment.id}",
+            )
+        return opened
+
+    def _holders(self, field: Field) -> list[int]:
+        """The files that have columns of a field."""
+        ids = [node.id for node in field.walk()]
+        return [index for index, columns in enumerate(self._columns) if any(i in columns for i in ids)]
+
+    def _read_file(self, index: int, fields: Sequence[Field], rows: Rows) -> list[Column]:
+        file = self.files[index]
+        arrays: list[Column] = run(gather([file.reader.read(field, rows) for field in fields]), file.source)
+        return arrays
+
+    def _read_split(self, field: Field, holders: Sequence[int], rows: Rows) -> Column:
+        """A struct whose leaves lie in several files."""
+        parts = []
+        for index in holders:
+            own = _pruned(field, self._columns[index])
+            if own is not None:
+                (column,) = self._read_file(index, [own], rows)
+                parts.append(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+        return _merged(field, parts, len(rows))
+
+    def _overlaid(self, field: Field, column: Column, rows: Rows) -> Column:
+        return apply_overlays(self.snapshot, self.fragment, self.cache, field, column, rows)
+
+
+def _pick(sequence: RowIdSequence | VersionSequence, rows: Rows) -> npt.NDArray[np.uint64]:
+    if isinstance(rows, RowRange):
+        return sequence.slice(rows.start, rows.stop)
+    return sequence.take(rows.values)
+
+
+def _joined(parts: Sequence[Column]) -> Column:
+    chunks = [chunk for part in parts for chunk in (part.chunks if isinstance(part, pa.ChunkedArray) else [part])]
+    return (
+        pa.chunked_array(chunks).unify_dictionaries()
+        if pa.types.is_dictionary(chunks[0].type)
+        else pa.concat_arrays(chunks)
+    )
+
+
+def _pruned(field: Field, columns: Mapping[int, int]) -> Field | None:
+    """The part of a field that a file has."""
+    if field.owns_column or not field.children:
+        return field if field.id in columns else None
+    children = tuple(child for c in field.children if (child := _pruned(c, columns)) is not None)
+    return replace(field, children=children) if children else None
+
+
+def _merged(field: Field, parts: Sequence[pa.Array], count: int) -> pa.Array:
+    """Put the children of structs from several files together; the first file says which structs are null."""
+    if not parts:
+        return pa.nulls(count, field.arrow_type)
+    if len(parts) == 1 and parts[0].type == field.arrow_type:
+        return parts[0]
+    if field.logical_type != "struct":
+        return parts[0]
+    children = []
+    for child in field.children:
+        own = [part.field(child.name) for part in parts if part.type.get_field_index(child.name) >= 0]
+        children.append(_merged(child, own, count))
+    first = parts[0]
+    dtype = pa.struct(
+        [
+            pa.field(c.name, a.type, c.nullable, c.arrow_field.metadata)
+            for c, a in zip(field.children, children, strict=True)
+        ]
+    )
+    return pa.StructArray.from_arrays(children, fields=list(dtype), mask=first.is_null() if first.null_count else None)

@@ -1,0 +1,163 @@
+"""What to read, as a small picklable value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancelet.errors import InvalidInput, UnknownColumn
+from lancelet.format.logical_types import EXTENSION_NAME
+from lancelet.format.schema import Field, Schema, resolve_extensions, split_path
+from lancelet.query.expr import Column, Expr, columns_of, type_of
+from lancelet.query.fragment_reader import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID, ROW_OFFSET
+from lancelet.query.present import scan_field
+from lancelet.query.sort import SortKey
+
+DEFAULT_BATCH_SIZE = 8192
+_SYSTEM = (ROW_ID, ROW_ADDRESS, ROW_OFFSET, LAST_UPDATED_AT, CREATED_AT)
+SYSTEM_FIELDS = {name: pa.field(name, pa.uint64()) for name in _SYSTEM}
+
+
+@dataclass(frozen=True)
+class ScanPlan:
+    """A scan of one version of a table."""
+
+    schema: Schema
+    """All that the table has."""
+    outputs: tuple[tuple[str, Expr], ...]
+    """Name and expression of each column of the result."""
+    filter: Expr | None = None
+    limit: int | None = None
+    offset: int = 0
+    order_by: tuple[SortKey, ...] = ()
+    batch_size: int = DEFAULT_BATCH_SIZE
+    fragment_ids: tuple[int, ...] | None = None
+    """None means all, in the manifest's order."""
+    include_deleted: bool = False
+    in_order: bool = True
+    late: bool = True
+    """Read the filter's columns first, and the others for the rows that pass."""
+    blobs_as_binary: frozenset[str] = field(default_factory=frozenset)
+    """Blob columns that are read whole instead of as descriptors."""
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        fields = [self._output_field(name, expr) for name, expr in self.outputs]
+        return resolve_extensions(pa.schema(fields, metadata=dict(self.schema.metadata) or None))
+
+    @property
+    def has_extensions(self) -> bool:
+        return any(EXTENSION_NAME in node.metadata for f in self.schema.fields for node in f.walk())
+
+    def storage_schema(self) -> pa.Schema:
+        """The output schema before extension types are resolved."""
+        fields = [self._output_field(name, expr) for name, expr in self.outputs]
+        return pa.schema(fields, metadata=dict(self.schema.metadata) or None)
+
+    def _output_field(self, name: str, expr: Expr) -> pa.Field:
+        if not isinstance(expr, Column):
+            return pa.field(name, type_of(expr))
+        if len(expr.path) == 1 and expr.path[0] in SYSTEM_FIELDS and expr.path[0] not in self.schema.names:
+            return SYSTEM_FIELDS[expr.path[0]].with_name(name)
+        chain = self.schema.resolve(expr.path)
+        if name in self.blobs_as_binary:
+            return pa.field(name, pa.large_binary(), chain[-1].nullable)
+        nullable = any(node.nullable for node in chain)
+        return scan_field(chain[-1]).with_name(name).with_nullable(nullable)
+
+
+def visible_schema(schema: Schema) -> pa.Schema:
+    """What filters and expressions may refer to: the columns as scanned, in storage types, and the system columns."""
+    fields = [scan_field(f) for f in schema.fields]
+    names = set(schema.names)
+    return pa.schema([*fields, *(f for name, f in SYSTEM_FIELDS.items() if name not in names)])
+
+
+def plan_outputs(
+    schema: Schema,
+    columns: Sequence[str] | Mapping[str, str | pc.Expression] | None,
+    *,
+    with_row_id: bool = False,
+    with_row_address: bool = False,
+) -> tuple[tuple[str, Expr], ...]:
+    """The columns of the result: names, nested paths, or names with SQL expressions."""
+    outputs: list[tuple[str, Expr]] = []
+    if columns is None:
+        outputs = [(f.name, Column((f.name,), scan_field(f).type)) for f in schema.fields]
+    elif isinstance(columns, Mapping):
+        visible = visible_schema(schema)
+        outputs = [(name, parse(text, visible)) for name, text in columns.items()]
+    elif isinstance(columns, str):
+        raise InvalidInput(f"columns is a list of names or a dict of expressions, not the text {columns!r}")
+    else:
+        outputs = [(name, _column(schema, name)) for name in columns]
+    names = {name for name, _ in outputs}
+    if len(names) < len(outputs):
+        double = next(name for name in names if sum(n == name for n, _ in outputs) > 1)
+        raise InvalidInput(f"Duplicate column name: {double}; ask for each column once")
+    for wanted, name in ((with_row_id, ROW_ID), (with_row_address, ROW_ADDRESS)):
+        if wanted and name not in names:
+            outputs.append((name, Column((name,), pa.uint64())))
+    return tuple(outputs)
+
+
+def plan_filter(schema: Schema, condition: str | pc.Expression | Expr | None) -> Expr | None:
+    """A filter as SQL text, as a pyarrow expression or already parsed."""
+    if condition is None or (isinstance(condition, str) and not condition.strip()):
+        return None
+    if isinstance(condition, str):
+        from lancelet.query.sql import parse_filter
+
+        return parse_filter(condition, visible_schema(schema))
+    if isinstance(condition, pc.Expression):
+        from lancelet.query.arrow_expr import from_arrow
+
+        return from_arrow(condition, visible_schema(schema))
+    return condition
+
+
+def parse(text: str | pc.Expression, visible: pa.Schema) -> Expr:
+    """An expression as SQL text or as a pyarrow expression."""
+    if isinstance(text, pc.Expression):
+        from lancelet.query.arrow_expr import from_arrow
+
+        return from_arrow(text, visible)
+    from lancelet.query.sql import parse_expression
+
+    return parse_expression(text, visible)
+
+
+def needed_fields(schema: Schema, exprs: Iterable[Expr]) -> tuple[tuple[Field, ...], tuple[str, ...]]:
+    """Fields, pruned to what the expressions use, and system columns."""
+    paths: list[tuple[str, ...]] = []
+    system: list[str] = []
+    names = set(schema.names)
+    for expr in exprs:
+        for path in sorted(columns_of(expr)):
+            if path[0] in SYSTEM_FIELDS and path[0] not in names:
+                if path[0] not in system:
+                    system.append(path[0])
+            elif path not in paths:
+                paths.append(path)
+    return schema.project(paths).fields, tuple(system)
+
+
+def _column(schema: Schema, name: str) -> Column:
+    if not isinstance(name, str):
+        raise InvalidInput(f"a column is named by a text, not by {name!r}")
+    names = schema.names
+    if name in SYSTEM_FIELDS and name not in names:
+        return Column((name,), pa.uint64())
+    path = (name,) if name in names else tuple(split_path(name))
+    try:
+        chain = schema.resolve(path)
+    except UnknownColumn as error:
+        raise UnknownColumn(name, error.known) from None
+    if any(node.logical_type != "struct" for node in chain[:-1]):
+        raise InvalidInput(
+            f"column '{name}' goes through a list or map; only fields of structs have a path of their own"
+        )
+    return Column(path, scan_field(chain[-1]).type)

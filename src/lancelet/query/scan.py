@@ -1,0 +1,321 @@
+"""Running a scan: units of rows, read side by side, handed out in order.
+
+A unit is a range of physical rows of one fragment, small enough that a few of
+them fit into the read-ahead. For each unit: decode the filter's columns, find
+the rows that pass and are not deleted, then decode the other columns, whole
+when most rows are wanted and only the needed chunks when few are.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancelet.encoding.rows import RowIndices, RowRange, Rows
+from lancelet.errors import InvalidInput
+from lancelet.file import FileCache
+from lancelet.format.schema import Field
+from lancelet.query.evaluate import evaluate, mask
+from lancelet.query.expr import Column, Expr
+from lancelet.query.fragment_reader import ROW_OFFSET, FragmentReader
+from lancelet.query.fragment_reader import Column as Values
+from lancelet.query.plan import ScanPlan, needed_fields
+from lancelet.query.present import present, resolve_batch
+from lancelet.query.sort import sort_table
+from lancelet.table.snapshot import Snapshot
+
+_UNIT_DECODED_BYTES = 32 << 20
+_UNIT_STORED_BYTES = 64 << 20
+_MIN_UNIT_ROWS = 1024
+_MAX_UNIT_ROWS = 1 << 18
+_SPARSE = 0.1
+_SPARSE_WIDE = 0.75
+_WIDE_BYTES = 256
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Some rows of one fragment."""
+
+    reader: FragmentReader
+    rows: RowRange
+    rows_before: int
+    """Live rows of earlier fragments; only counted when somebody asks for row offsets."""
+
+
+class Scan:
+    """One execution of a plan."""
+
+    def __init__(self, snapshot: Snapshot, plan: ScanPlan, cache: FileCache, threads: int | None = None) -> None:
+        self.snapshot = snapshot
+        self.plan = plan
+        self.cache = cache
+        self._threads = threads or os.cpu_count() or 1
+        self._fields, self._system = needed_fields(plan.schema, (expr for _, expr in plan.outputs))
+        self._filter_fields, self._filter_system = needed_fields(plan.schema, [plan.filter] if plan.filter else [])
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return self.plan.output_schema
+
+    def readers(self) -> Iterator[FragmentReader]:
+        """Readers of the plan's fragments, in scan order."""
+        fragments = self.snapshot.manifest.fragments
+        if self.plan.fragment_ids is None:
+            chosen = iter(fragments)
+        else:
+            found = [(number, fragments.by_id(number)) for number in self.plan.fragment_ids]
+            missing = [number for number, fragment in found if fragment is None]
+            if missing:
+                raise InvalidInput(
+                    f"fragment {missing[0]} is not in version {self.snapshot.version} of {self.snapshot.uri}"
+                )
+            chosen = (fragment for _, fragment in found if fragment is not None)
+        return (FragmentReader(self.snapshot, fragment, self.cache) for fragment in chosen)
+
+    def to_table(self) -> pa.Table:
+        """The whole result."""
+        parts = list(self._parts())
+        if not parts:
+            return self.schema.empty_table()
+        if self.plan.has_extensions:
+            batches = [resolve_batch(batch) for part in parts for batch in part.to_batches()]
+            return pa.Table.from_batches(batches, schema=self.schema)
+        return pa.concat_tables(parts)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The result as it comes, in batches of at most the plan's size."""
+        size = self.plan.batch_size
+        for part in self._parts():
+            for start in range(0, part.num_rows, size):
+                piece = part.slice(start, size).combine_chunks()
+                for batch in piece.to_batches():
+                    yield resolve_batch(batch) if self.plan.has_extensions else batch
+
+    def count(self) -> int:
+        """How many rows the result has, without making it."""
+        plan = replace(self.plan, outputs=(), order_by=())
+        if plan.filter is None and not plan.include_deleted:
+            total = sum(reader.num_rows for reader in self.readers())
+            total = max(total - plan.offset, 0)
+            return total if plan.limit is None else min(total, plan.limit)
+        counted = Scan(self.snapshot, plan, self.cache, self._threads)
+        return sum(part.num_rows for part in counted._parts())
+
+    def _parts(self) -> Iterator[pa.Table]:
+        """Tables in storage types, limit and order applied."""
+        if self.plan.order_by:
+            yield from self._sorted()
+            return
+        plan = self.plan
+        skip, left = plan.offset, plan.limit
+        if plan.filter is None:
+            units: Iterable[Unit] = self._limited_units(skip, left)
+            skip, left = 0, None
+        else:
+            units = self._units()
+        if left == 0:
+            return
+        for part in ordered_map(self._read, units, self._threads):
+            if part is None or part.num_rows == 0:
+                continue
+            if skip:
+                dropped = min(skip, part.num_rows)
+                skip -= dropped
+                part = part.slice(dropped)
+                if part.num_rows == 0:
+                    continue
+            if left is not None:
+                part = part.slice(0, left)
+                left -= part.num_rows
+            yield part
+            if left == 0:
+                return
+
+    def _sorted(self) -> Iterator[pa.Table]:
+        plan = self.plan
+        names = {name for name, _ in plan.outputs}
+        extra = [key.column for key in plan.order_by if key.column not in names]
+        more = tuple((name, Column((name,), plan.schema.field_by_path((name,)).arrow_type)) for name in extra)
+        inner = replace(plan, outputs=plan.outputs + more, order_by=(), limit=None, offset=0)
+        parts = list(Scan(self.snapshot, inner, self.cache, self._threads)._parts())
+        if not parts:
+            return
+        table = sort_table(pa.concat_tables(parts), plan.order_by).slice(plan.offset, plan.limit)
+        yield table.select([name for name, _ in plan.outputs])
+
+    def _units(self) -> Iterator[Unit]:
+        """All rows, cut into units."""
+        before = 0
+        rows_a_unit = None
+        for reader in self.readers():
+            if rows_a_unit is None:
+                rows_a_unit = self._unit_rows(reader)
+            rows = reader.physical_rows
+            for start in range(0, rows, rows_a_unit):
+                yield Unit(reader, RowRange(start, min(start + rows_a_unit, rows)), before)
+            if ROW_OFFSET in self._system or ROW_OFFSET in self._filter_system:
+                before += reader.num_rows
+
+    def _limited_units(self, skip: int, limit: int | None) -> Iterator[Unit]:
+        """Units of the rows after ``skip`` and up to ``limit``; without a filter they can be counted beforehand."""
+        if skip == 0 and limit is None:
+            yield from self._units()
+            return
+        before = 0
+        stop = None if limit is None else skip + limit
+        for reader in self.readers():
+            if stop is not None and before >= stop:
+                return
+            rows = reader.physical_rows if self.plan.include_deleted else reader.num_rows
+            first, last = max(skip - before, 0), rows if stop is None else min(stop - before, rows)
+            if first < last:
+                ends = np.array([first, last - 1], np.int64)
+                start, end = (ends if self.plan.include_deleted else reader.physical(ends)).tolist()
+                step = self._unit_rows(reader)
+                for at in range(start, end + 1, step):
+                    yield Unit(reader, RowRange(at, min(at + step, end + 1)), before)
+            before += rows
+
+    def _unit_rows(self, reader: FragmentReader) -> int:
+        fields = {field.id: field for field in (*self._filter_fields, *self._fields)}
+        stored, decoded = reader.row_bytes(list(fields.values()))
+        rows = min(_UNIT_DECODED_BYTES / max(decoded, 1), _UNIT_STORED_BYTES / max(stored, 1))
+        rows = int(min(max(rows, _MIN_UNIT_ROWS), _MAX_UNIT_ROWS))
+        step = self.plan.batch_size
+        return max(rows // step, 1) * step if step <= _MAX_UNIT_ROWS else step
+
+    def _read(self, unit: Unit) -> pa.Table | None:
+        """The rows of a unit that belong to the result."""
+        reader, rows, plan = unit.reader, unit.rows, self.plan
+        live = None if plan.include_deleted else reader.live(rows)
+        found: dict[int, Values] = {}
+        if plan.filter is not None:
+            columns = reader.read(self._filter_fields, rows)
+            batch = self._batch(unit, self._filter_fields, columns, self._filter_system, rows)
+            passed = mask(plan.filter, batch).to_numpy(zero_copy_only=False)
+            live = passed if live is None else passed & live
+            found = {field.id: column for field, column in zip(self._filter_fields, columns, strict=True)}
+            found = {f.id: found[f.id] for f in self._fields if f in self._filter_fields}
+        if live is None or live.all():
+            return self._whole(unit, found)
+        chosen = np.flatnonzero(live)
+        if len(chosen) == 0:
+            return None
+        return self._chosen(unit, chosen, found)
+
+    def _whole(self, unit: Unit, found: dict[int, Values]) -> pa.Table:
+        """All rows of a unit; ``found`` are columns that the filter has read already."""
+        missing = [field for field in self._fields if field.id not in found]
+        read = dict(zip((f.id for f in missing), unit.reader.read(missing, unit.rows), strict=True))
+        columns = [found.get(f.id, read.get(f.id)) for f in self._fields]
+        return self._table(unit, columns, unit.rows)
+
+    def _chosen(self, unit: Unit, chosen: npt.NDArray[np.int64], found: dict[int, Values]) -> pa.Table:
+        """Some rows of a unit."""
+        reader, plan = unit.reader, self.plan
+        share = len(chosen) / len(unit.rows)
+        sparse = []
+        dense = []
+        for field in self._fields:
+            if field.id in found:
+                continue
+            wide = reader.row_bytes([field])[0] >= _WIDE_BYTES
+            (sparse if plan.late and share < (_SPARSE_WIDE if wide else _SPARSE) else dense).append(field)
+        rows = RowIndices(chosen + unit.rows.start)
+        picked = dict(zip((f.id for f in sparse), reader.read(sparse, rows), strict=True))
+        picks = pa.array(chosen)
+        for field, column in zip(dense, reader.read(dense, unit.rows), strict=True):
+            picked[field.id] = column.take(picks)
+        for field_id, column in found.items():
+            picked[field_id] = column.take(picks)
+        return self._table(unit, [picked[field.id] for field in self._fields], rows)
+
+    def _table(self, unit: Unit, columns: Sequence[Values | None], rows: Rows) -> pa.Table:
+        """Evaluate the outputs."""
+        schema = self.plan.storage_schema()
+        if not self.plan.outputs:
+            return pa.table({"": pa.nulls(len(rows))}).select([])
+        by_name = {field.name: (field, column) for field, column in zip(self._fields, columns, strict=True)}
+        batch: pa.Table | None = None
+        results = []
+        for (_, expr), target in zip(self.plan.outputs, schema, strict=True):
+            if isinstance(expr, Column) and len(expr.path) == 1 and expr.path[0] in by_name:
+                field, column = by_name[expr.path[0]]
+                if field == self.plan.schema.field_by_path(expr.path):
+                    results.append(_typed(present(field, column), target.type))
+                    continue
+            if isinstance(expr, Column) and expr.path[0] in self._system:
+                results.append(self._system_column(unit, expr.path[0], rows))
+                continue
+            if batch is None:
+                batch = self._batch(unit, self._fields, columns, self._system, rows)
+            results.append(_typed(evaluate(expr, batch), target.type))
+        return pa.table(results, schema=schema)
+
+    def _batch(
+        self, unit: Unit, fields: Sequence[Field], columns: Sequence[Values | None], system: Sequence[str], rows: Rows
+    ) -> pa.RecordBatch:
+        """Columns that expressions look at."""
+        arrays = [_one(present(f, c)) for f, c in zip(fields, columns, strict=True)]
+        arrays.extend(self._system_column(unit, name, rows) for name in system)
+        if not arrays:
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
+        return pa.RecordBatch.from_arrays(arrays, names=[*(f.name for f in fields), *system])
+
+    def _system_column(self, unit: Unit, name: str, rows: Rows) -> pa.Array:
+        if name != ROW_OFFSET:
+            return unit.reader.system_column(name, rows)
+        offsets = rows.to_indices()
+        gone = np.searchsorted(unit.reader.deletions.offsets, offsets) if unit.reader.fragment.deletion_file else 0
+        return pa.array((unit.rows_before + offsets - gone).astype(np.uint64))
+
+
+def _one(column: Values) -> pa.Array:
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    combined = column.combine_chunks()
+    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
+
+
+def _typed(column: Values, dtype: pa.DataType) -> Values:
+    """Same buffers under the result's type, which may differ in the names and metadata of nested fields."""
+    if column.type == dtype:
+        return column
+    return column.cast(dtype)
+
+
+def ordered_map(work: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
+    """Results in order, a few items ahead; one item, or one thread, needs no pool."""
+    queue = iter(items)
+    first = list(itertools.islice(queue, 2))
+    if len(first) < 2 or threads == 1:
+        for item in itertools.chain(first, queue):
+            yield work(item)
+        return
+    queue = itertools.chain(first, queue)
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="lancelet")
+    pending: deque[Future[R]] = deque()
+    try:
+        for item in itertools.islice(queue, threads + 1):
+            pending.append(pool.submit(work, item))
+        while pending:
+            result = pending.popleft().result()
+            for item in itertools.islice(queue, 1):
+                pending.append(pool.submit(work, item))
+            yield result
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
