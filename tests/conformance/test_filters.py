@@ -89,7 +89,7 @@ LITERALS = {
     "d64": ["DATE '2020-01-01'", "TIMESTAMP '2020-01-01 00:00:00'"],
     "ts": ["TIMESTAMP '2020-01-01'", "DATE '2020-01-01'", "TIMESTAMP(0) '2021-05-06 07:08:09'"],
     "tss": ["TIMESTAMP '2020-01-01 00:00:00'", "TIMESTAMP '2020-01-01 00:00:00.5'"],
-    "tsns": ["TIMESTAMP '2020-01-01 00:00:00'", "TIMESTAMP(9) '2021-05-06 07:08:09.000000001'"],
+    "tsns": ["TIMESTAMP(9) '2020-01-01 00:00:00'", "TIMESTAMP(9) '2021-05-06 07:08:09.000000001'"],
     "tz": ["TIMESTAMP '2020-01-01 00:00:00'", "TIMESTAMP '2020-01-01 00:00:00+01:00'"],
     "tzp": ["TIMESTAMP '2019-12-31 19:00:00'", "TIMESTAMP '2020-01-01 00:00:00'"],
     "t32": ["arrow_cast(3723, 'Time32(Second)')"],
@@ -179,7 +179,8 @@ def test_columns_of_different_types_meet(table: lance.LanceDataset, rows: pa.Tab
     taken = 0
     for left, right in itertools.permutations(columns, 2):
         for op in ("=", "<", ">="):
-            taken += must_agree(table, rows, f"({left}) {op} ({right})")
+            # Without the row of -0.0, which pylance 14 takes for less than 0.0 when both sides are columns.
+            taken += must_agree(table, rows, f"({left}) {op} ({right}) AND id <> 1")
     assert taken or columns[0] == "t32"
 
 
@@ -219,6 +220,7 @@ TRY_CAST(s AS DOUBLE) > 1 | TRY_CAST('abc' AS INT) = i32 | TRY_CAST(s AS TIMESTA
 CAST(b AS BIGINT) = 1 | date_part('year', d32) = 2020 | date_trunc('year', ts) = TIMESTAMP '2020-01-01' | now() > ts
 current_date() > d32 | coalesce(b, FALSE) | nullif(i32, 1) IS NULL | coalesce(i32, 5) = 5 | coalesce(i8, 300) = 300
 coalesce(i8 > 1.5, FALSE) | coalesce(d32 = '2020-01-01', FALSE) | abs(CASE WHEN b THEN 1 ELSE 2 END) = 1 | abs(i8 + 300) > 0
+d32 + 1 = DATE '2020-01-02' | d32 - 1 = DATE '2019-12-31' | 1 + d32 = DATE '2020-01-02' | d64 + 1 = DATE '2020-01-02'
 coalesce(extract(year FROM ts), 0) = 2020 | abs(i32 & 1) = 1 | coalesce(trim(s), '') = 'a' | coalesce(substr(s, 2), '') = '%b'
 """
 
@@ -230,7 +232,7 @@ def test_these_filters_agree(table: lance.LanceDataset, rows: pa.Table, line: st
 
 
 REFUSED = """
-s = 1 | s IN (1) | i32 = 'x' | b = 1 | b = 'true' | dur > 0 | dur = 1 | d32 = 'x' | d32 + 1 = 5 | id = st | b = i8 | t32 = t64
+s = 1 | s IN (1) | i32 = 'x' | b = 1 | b = 'true' | dur > 0 | dur = 1 | d32 = 'x' | id = st | b = i8 | t32 = t64
 -u8 > 0 | i32 LIKE '1' | starts_with(i32, 'x') | lower(i32) = 'x' | array_has(l, '1') | s + s = 'a' | st + 1 = 2
 nope = 1 | st.nope = 1 | st.X = 1 | `up` = 1 | `st.x` = 1 | a.b = 1 | foo(i32) = 1 | lenght(s) = 1 | length(s, s) = 1 | length() = 1
 1 | i32 | s | NULL | i32 = 1 AND | i32 = | (i32 = 1 | i32 1 | EXISTS (SELECT 1) | i32 IN (SELECT 1) | s SIMILAR TO 'a%' | s ~ 'a'
@@ -372,30 +374,34 @@ def test_pyarrow_expressions_agree(tmp_path):
         assert kept == theirs(plain, expression), name
 
 
-NUMBERS = ["i8", "i32", "i64", "u8", "f32", "f64", "st.x", "l[1]", "length(s)"]
+INTEGERS = ["i8", "i32", "i64", "u8", "st.x", "l[1]", "length(s)"]
+FLOATING = ["f32", "f64", "f16", "st.z.w"]
+SMALL = st.integers(-5, 130).map(str)
+FRACTIONS = st.sampled_from(["0.5", "-1.5", "0.1", "1e3", "0", "NULL"])
 
 
-def _numbers(depth: int) -> st.SearchStrategy[str]:
-    literal = st.one_of(st.integers(-5, 130).map(str), st.sampled_from(["0.5", "-1.5", "0.1", "1e3", "NULL"]))
-    leaf = st.one_of(st.sampled_from(NUMBERS), literal)
-    if depth == 0:
-        return leaf
-    inner = _numbers(depth - 1)
-    return st.one_of(leaf, st.tuples(inner, st.sampled_from(["+", "-", "*"]), inner).map(lambda t: f"({' '.join(t)})"))
+def _arithmetic(leaf: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    operators = st.sampled_from(["+", "-", "*"])
+    return st.recursive(leaf, lambda inner: st.tuples(inner, operators, inner).map(lambda t: f"({' '.join(t)})"), max_leaves=3)
 
 
 def _conditions() -> st.SearchStrategy[str]:
-    number, op = _numbers(2), st.sampled_from(["=", "!=", "<", "<=", ">", ">="])
+    op = st.sampled_from(["=", "!=", "<", "<=", ">", ">="])
+    whole = _arithmetic(st.one_of(st.sampled_from(INTEGERS), SMALL))
+    # Two computed floats are not compared: pylance 14 tells -0.0 from 0.0 there.
+    number = _arithmetic(st.one_of(st.sampled_from(INTEGERS + FLOATING), SMALL, FRACTIONS))
     text = st.sampled_from(["s", "dic", "st.y", "lower(s)", "'a'", "''", "s || 'x'"])
     listed = st.lists(st.sampled_from(["1", "0", "-1", "5", "NULL", "127", "2.5"]), min_size=1, max_size=4).map(", ".join)
+    plain = ["b", "TRUE", "FALSE", "NULL", "b IS TRUE", "s LIKE 'a%'", "array_has(l, 1)", "d32 > DATE '2020-01-01'"]
     leaf = st.one_of(
-        st.tuples(number, op, number).map(" ".join),
+        st.tuples(whole, op, whole).map(" ".join),
+        st.tuples(number, op, st.one_of(SMALL, FRACTIONS)).map(" ".join),
         st.tuples(text, op, text).map(" ".join),
         st.tuples(number, listed).map(lambda t: f"{t[0]} IN ({t[1]})"),
         st.tuples(number, listed).map(lambda t: f"{t[0]} NOT IN ({t[1]})"),
-        st.tuples(number, number, number).map(lambda t: f"{t[0]} BETWEEN {t[1]} AND {t[2]}"),
+        st.tuples(whole, whole, whole).map(lambda t: f"{t[0]} BETWEEN {t[1]} AND {t[2]}"),
         number.map(lambda n: f"{n} IS NULL"),
-        st.sampled_from(["b", "TRUE", "FALSE", "NULL", "b IS TRUE", "s LIKE 'a%'", "array_has(l, 1)", "d32 > DATE '2020-01-01'"]),
+        st.sampled_from(plain),
     )
     return st.recursive(
         leaf,

@@ -241,6 +241,8 @@ def compare(op: str, left: Expr, right: Expr, narrow: bool = False) -> Expr:
     if isinstance(right, Literal) and not isinstance(left, Literal):
         return _compare_literal(op, left, right, narrow)
     kind = common_type(type_of(left), type_of(right))
+    if kind is not None and pa.types.is_null(kind):
+        return UNKNOWN
     if kind is None or (pa.types.is_nested(kind) and not isinstance(right, Literal)):
         raise _cannot_compare(op, left, right)
     return _folded(Compare(op, _meet(left, kind), _meet(right, kind)))

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lancelet.errors import InvalidInput
 from lancelet.query.casting import Datum, cast_datum
-from lancelet.query.coercion import UNITS, arithmetic_type, decimal_result, describe, value_type
+from lancelet.query.coercion import DAY, UNITS, arithmetic_type, decimal_result, describe, value_type
 from lancelet.query.expr import Expr, type_of
 from lancelet.query.signature import Bound, Function, arity, as_array, coerce, constant, number_arg, unify
 
@@ -53,7 +53,11 @@ def _own_decimal(kind: pa.DataType, common: pa.DataType) -> pa.DataType:
 
 
 def _bind_time_arithmetic(name: str, args: list[Expr], left: pa.DataType, right: pa.DataType) -> Bound:
-    """date - date is a number of days, timestamp - timestamp a duration; durations shift timestamps."""
+    """date - date is a number of days, timestamp - timestamp a duration; days shift dates, durations timestamps."""
+    if name == "add" and pa.types.is_integer(left) and pa.types.is_date(right):
+        return _bind_time_arithmetic(name, args[::-1], right, left)
+    if name in ("add", "subtract") and pa.types.is_date(left) and pa.types.is_integer(right):
+        return [args[0], coerce(args[1], pa.int64())], left
     is_stamp, is_span = pa.types.is_timestamp, pa.types.is_duration
     if name == "subtract" and pa.types.is_date(left) and pa.types.is_date(right):
         return [coerce(arg, pa.date32()) for arg in args], pa.int64()
@@ -78,7 +82,7 @@ def _run_arithmetic(name: str) -> Callable[[list[Datum], pa.DataType], Datum]:
             wide = [cast_datum(arg, pa.float32(), lenient=False) for arg in args]
             return cast_datum(kernel(*wide), kind, lenient=False)
         if pa.types.is_date(left.type):
-            return pc.subtract(cast_datum(left, pa.int64(), False), cast_datum(right, pa.int64(), False))
+            return _date_arithmetic(name, left, right, kind)
         if pa.types.is_timestamp(left.type) and left.type.tz != getattr(right.type, "tz", left.type.tz):
             args = [cast_datum(arg, pa.timestamp(arg.type.unit), False) for arg in args]
         if name.startswith("shift"):
@@ -90,6 +94,13 @@ def _run_arithmetic(name: str) -> Callable[[list[Datum], pa.DataType], Datum]:
         return kernel(*args)
 
     return run
+
+
+def _date_arithmetic(name: str, left: Datum, right: Datum, kind: pa.DataType) -> Datum:
+    """In days for date32 and in milliseconds for date64, the units that the types store."""
+    if pa.types.is_date64(kind):
+        right = pc.multiply(right, DAY * 1000)
+    return cast_datum(getattr(pc, name)(*(cast_datum(arg, pa.int64(), False) for arg in (left, right))), kind, False)
 
 
 def _refuse_overflow(left: Datum, right: Datum, kind: pa.DataType) -> None:
@@ -113,7 +124,7 @@ def _decimal_arithmetic(name: str, left: Datum, right: Datum, kind: pa.DataType)
 
 
 def _decimal_modulo(left: Datum, right: Datum, kind: pa.DataType) -> Datum:
-    whole = pa.decimal256(38 - kind.scale, 0)
+    whole = pa.decimal256(37, 0)
     left, right = (cast_datum(arg, pa.decimal256(38, kind.scale), lenient=False) for arg in (left, right))
     times = cast_datum(pc.trunc(pc.divide(left, right)), whole, lenient=False)
     return pc.subtract(left, pc.multiply(times, right)).cast(kind)

@@ -21,9 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancelet.encoding.rows import RowIndices, RowRange, Rows
-from lancelet.errors import InvalidInput
-from lancelet.file import FileCache
+from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
 from lancelet.format.schema import Field
 from lancelet.query.evaluate import evaluate, mask
 from lancelet.query.expr import Column, Expr
@@ -32,7 +30,7 @@ from lancelet.query.fragment_reader import Column as Values
 from lancelet.query.plan import ScanPlan, needed_fields
 from lancelet.query.present import present, resolve_batch
 from lancelet.query.sort import sort_table
-from lancelet.table.snapshot import Snapshot
+from lancelet.query.table_reader import TableReader
 
 _UNIT_DECODED_BYTES = 32 << 20
 _UNIT_STORED_BYTES = 64 << 20
@@ -59,10 +57,9 @@ class Unit:
 class Scan:
     """One execution of a plan."""
 
-    def __init__(self, snapshot: Snapshot, plan: ScanPlan, cache: FileCache, threads: int | None = None) -> None:
-        self.snapshot = snapshot
+    def __init__(self, table: TableReader, plan: ScanPlan, threads: int | None = None) -> None:
+        self.table = table
         self.plan = plan
-        self.cache = cache
         self._threads = threads or os.cpu_count() or 1
         self._fields, self._system = needed_fields(plan.schema, (expr for _, expr in plan.outputs))
         self._filter_fields, self._filter_system = needed_fields(plan.schema, [plan.filter] if plan.filter else [])
@@ -73,28 +70,44 @@ class Scan:
 
     def readers(self) -> Iterator[FragmentReader]:
         """Readers of the plan's fragments, in scan order."""
-        fragments = self.snapshot.manifest.fragments
-        if self.plan.fragment_ids is None:
-            chosen = iter(fragments)
-        else:
-            found = [(number, fragments.by_id(number)) for number in self.plan.fragment_ids]
-            missing = [number for number, fragment in found if fragment is None]
-            if missing:
-                raise InvalidInput(
-                    f"fragment {missing[0]} is not in version {self.snapshot.version} of {self.snapshot.uri}"
-                )
-            chosen = (fragment for _, fragment in found if fragment is not None)
-        return (FragmentReader(self.snapshot, fragment, self.cache) for fragment in chosen)
+        return self.table.readers(self.plan.fragment_ids)
 
     def to_table(self) -> pa.Table:
         """The whole result."""
-        parts = list(self._parts())
+        return self._resolved(list(self._parts()))
+
+    def take(self, owners: Indices, offsets: Indices) -> pa.Table:
+        """Single rows in the order given, by the place of their fragment and their physical offset in it."""
+        parts, order = [], []
+        for owner in np.unique(owners).tolist():
+            here = np.flatnonzero(owners == owner)
+            rows, back = np.unique(offsets[here], return_inverse=True)
+            reader = self.table.reader(owner)
+            unit = Unit(reader, RowRange(0, reader.physical_rows), self._rows_before(owner))
+            chosen = RowIndices(rows)
+            parts.append(self._table(unit, list(reader.read(self._fields, chosen)), chosen))
+            order.append((here, back + sum(p.num_rows for p in parts[:-1])))
+        table = self._resolved(parts)
+        source = np.empty(len(owners), np.int64)
+        for here, positions in order:
+            source[here] = positions
+        if (source == np.arange(len(source))).all():
+            return table
+        return table.take(pa.array(source))
+
+    def _rows_before(self, owner: int) -> int:
+        return self.table.rows_before(owner) if ROW_OFFSET in self._system else 0
+
+    def _resolved(self, parts: list[pa.Table]) -> pa.Table:
+        """Parts joined, with their extension types."""
         if not parts:
             return self.schema.empty_table()
+        if not self.plan.outputs:
+            return _rows_only(sum(part.num_rows for part in parts))
         if self.plan.has_extensions:
             batches = [resolve_batch(batch) for part in parts for batch in part.to_batches()]
             return pa.Table.from_batches(batches, schema=self.schema)
-        return pa.concat_tables(parts)
+        return parts[0] if len(parts) == 1 else pa.concat_tables(parts)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The result as it comes, in batches of at most the plan's size."""
@@ -109,10 +122,11 @@ class Scan:
         """How many rows the result has, without making it."""
         plan = replace(self.plan, outputs=(), order_by=())
         if plan.filter is None and not plan.include_deleted:
-            total = sum(reader.num_rows for reader in self.readers())
+            everything = plan.fragment_ids is None
+            total = self.table.num_rows if everything else sum(reader.num_rows for reader in self.readers())
             total = max(total - plan.offset, 0)
             return total if plan.limit is None else min(total, plan.limit)
-        counted = Scan(self.snapshot, plan, self.cache, self._threads)
+        counted = Scan(self.table, plan, self._threads)
         return sum(part.num_rows for part in counted._parts())
 
     def _parts(self) -> Iterator[pa.Table]:
@@ -151,7 +165,7 @@ class Scan:
         extra = [key.column for key in plan.order_by if key.column not in names]
         more = tuple((name, Column((name,), plan.schema.field_by_path((name,)).arrow_type)) for name in extra)
         inner = replace(plan, outputs=plan.outputs + more, order_by=(), limit=None, offset=0)
-        parts = list(Scan(self.snapshot, inner, self.cache, self._threads)._parts())
+        parts = list(Scan(self.table, inner, self._threads)._parts())
         if not parts:
             return
         table = sort_table(pa.concat_tables(parts), plan.order_by).slice(plan.offset, plan.limit)
@@ -248,7 +262,7 @@ class Scan:
         """Evaluate the outputs."""
         schema = self.plan.storage_schema()
         if not self.plan.outputs:
-            return pa.table({"": pa.nulls(len(rows))}).select([])
+            return _rows_only(len(rows))
         by_name = {field.name: (field, column) for field, column in zip(self._fields, columns, strict=True)}
         batch: pa.Table | None = None
         results = []
@@ -282,6 +296,11 @@ class Scan:
         offsets = rows.to_indices()
         gone = np.searchsorted(unit.reader.deletions.offsets, offsets) if unit.reader.fragment.deletion_file else 0
         return pa.array((unit.rows_before + offsets - gone).astype(np.uint64))
+
+
+def _rows_only(count: int) -> pa.Table:
+    """A table without columns that still has rows."""
+    return pa.table({"": pa.nulls(count)}).select([])
 
 
 def _one(column: Values) -> pa.Array:

@@ -360,7 +360,8 @@ class _Translation:
         raise InvalidInput(f"{_sql(node)!r}: IS takes NULL, TRUE, FALSE or DISTINCT FROM")
 
     def _nullsafeeq(self, node: Any, top: bool) -> Expr:
-        return build.same(self.expr(node.this), self.expr(node.expression), top)
+        narrow = top and not _is_cast(node.this) and not _is_cast(node.expression)
+        return build.same(self.expr(node.this), self.expr(node.expression), narrow)
 
     def _nullsafeneq(self, node: Any, top: bool) -> Expr:
         return build.negation(self._nullsafeeq(node, top))
@@ -374,12 +375,15 @@ class _Translation:
             lifted = self.source.lifted(items[0].this)
             if lifted is not None:
                 return build.in_list(arg, lifted, top)
-        return build.in_list(arg, [self.expr(item) for item in items], top)
+        narrow = top and not any(_is_cast(item) for item in items)
+        return build.in_list(arg, [self.expr(item) for item in items], narrow)
 
     def _between(self, node: Any, top: bool) -> Expr:
         if node.args.get("symmetric"):
             raise InvalidInput("BETWEEN SYMMETRIC is not supported")
-        return build.between(self.expr(node.this), self.expr(node.args["low"]), self.expr(node.args["high"]), top)
+        low, high = node.args["low"], node.args["high"]
+        narrow = top and not _is_cast(low) and not _is_cast(high)
+        return build.between(self.expr(node.this), self.expr(low), self.expr(high), narrow)
 
     def _like(self, node: Any, top: bool) -> Expr:
         return self._matches(node, None)
