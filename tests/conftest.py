@@ -11,7 +11,7 @@ import pytest
 
 # pylance prints a backtrace for every panic it turns into an exception; here panics are answers, not news.
 os.environ["RUST_BACKTRACE"] = "0"
-os.environ.setdefault("LANCE_LOG", "off")
+os.environ.setdefault("LANCE_LOG", "error")
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,8 +219,8 @@ FAMILIES: dict[str, tuple[Kind, ...]] = {
 }
 
 
-def columns(kinds: tuple[Kind, ...], version: str, size: Size) -> pa.Table:
-    """Every pattern and null share of every kind that this file version can hold."""
+def columns(kinds: tuple[Kind, ...], version: str, size: Size, salt: str = "") -> pa.Table:
+    """Every pattern and null share of every kind that this file version can hold; ``salt`` draws other values."""
     fields, arrays = [], []
     for kind, pattern, nulls in itertools.product(kinds, PATTERNS, NULLS):
         if not kind.fits(version, size) or nulls not in kind.nulls:
@@ -232,7 +232,7 @@ def columns(kinds: tuple[Kind, ...], version: str, size: Size) -> pa.Table:
             random_array(
                 kind.type,
                 size.rows,
-                zlib.crc32(name.encode()),
+                zlib.crc32((name + salt).encode()),
                 pattern=pattern,
                 nulls=nulls,
                 null_structs=version >= "2.1",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import lance
+import pyarrow as pa
 import pytest
 
 import lancelet
@@ -45,6 +47,48 @@ def test_reads_as_pylance(tmp_path: Path, family: str, size: Size, version: str)
         answers(ours, lambda ds, names, o=offset, n=limit: ds.to_table(names, offset=o, limit=n), part)
     for rows in _takes(size.rows):
         answers(ours, lambda ds, names, rows=rows: ds.take(rows, names), rows_of(whole, rows))
+
+
+WIDE_SIZES = (
+    Size("large", 20_000),
+    Size("many_pages", 9000, batch=300, cache_bytes=1),
+    Size("pages_and_fragments", 7000, batch=450, file_rows=2100, cache_bytes=1),
+)
+WIDE_CELLS = [
+    pytest.param(family, size, version, stable, salt, id=f"{family}-{size.name}-{version}-{salt}{'-stable' * stable}")
+    for family, kinds in FAMILIES.items()
+    for size in WIDE_SIZES
+    for version in VERSIONS
+    for salt in "abc"
+    for stable in (False, True)
+    if any(kind.fits(version, size) for kind in kinds) and family != "struct_vectors"
+]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("family", "size", "version", "stable", "salt"), WIDE_CELLS)
+def test_reads_as_pylance_after_changes(
+    tmp_path: Path, family: str, size: Size, version: str, stable: bool, salt: str
+) -> None:
+    kinds = tuple(kind for kind in FAMILIES[family] if not kind.unread)
+    table = columns(kinds, version, size, salt)
+    table = table.add_column(0, "k", pa.array(range(size.rows), pa.int64()))
+    dataset = write(table, tmp_path / "t", version, size, enable_stable_row_ids=stable)
+    dataset.delete("k % 7 = 3 or (k > 1000 and k < 1500)")
+    dataset.add_columns({"twice": "k * 2"})
+    dataset.drop_columns([table.column_names[1]])
+    ours, theirs = lancelet.dataset(tmp_path / "t"), lance.dataset(tmp_path / "t")
+    whole = theirs.to_table()
+    answers(ours, lambda ds, names: ds.to_table(names), whole)
+    numbered = theirs.to_table(with_row_id=True)
+    kept = numbered.filter(pa.array(numbered["k"].to_numpy() % 5 == 1))
+    answers(ours, lambda ds, names: ds.to_table(names, filter="k % 5 = 1", with_row_id=True), kept, whole.column_names)
+    rows = whole.num_rows
+    for offset, limit in [(990, 30), (rows // 2, 1100), (rows - 3, 100)]:
+        part = whole.slice(offset, limit)
+        answers(ours, lambda ds, names, o=offset, n=limit: ds.to_table(names, offset=o, limit=n), part)
+    for picks in _takes(rows):
+        answers(ours, lambda ds, names, picks=picks: ds.take(picks, names), rows_of(whole, picks))
 
 
 def _takes(rows: int) -> list[list[int]]:

@@ -53,12 +53,13 @@ class FileBytes:
         self, starts: Indices, sizes: Indices, place: Place
     ) -> Generator[Ranges, list[Bytes], tuple[Bytes, Indices]]:
         """Bytes of many pieces, as one array and the position of each piece in it."""
+        if self.mapped is not None:
+            # Kernels check every position against the array that they are given.
+            return self.mapped, starts
         if len(starts) == 0:
             return np.empty(0, np.uint8), starts
         if starts.min() < 0 or sizes.min() < 0 or (starts > self.size - sizes).any():
             raise place.corrupt(f"a buffer lies outside of the file's {self.size} bytes")
-        if self.mapped is not None:
-            return self.mapped, starts
         ends = starts + sizes
         # Pieces come sorted; a new run begins where a piece does not touch the one before.
         first = np.flatnonzero(np.concatenate(([True], starts[1:] != ends[:-1])))

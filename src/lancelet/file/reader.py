@@ -19,6 +19,7 @@ from lancelet.store import ByteSource
 
 _WIDE_BYTES = 256
 _LEGACY_BYTES = 4096
+_MAX_BOUND = 4096
 
 
 class FileReader(Protocol):
@@ -65,13 +66,15 @@ def open_file(source: ByteSource, columns: Mapping[int, int] | None = None) -> F
 class StructuralFile:
     """A file of version 2.1 or later: one column a leaf, nesting in levels."""
 
-    __slots__ = ("_bytes", "_column_of", "_columns", "_container", "_source", "num_rows", "version")
+    __slots__ = ("_bound", "_bytes", "_column_of", "_columns", "_container", "_place", "_source", "num_rows", "version")
 
     def __init__(self, source: ByteSource, container: Container, columns: Mapping[int, int] | None) -> None:
         self._source = source
         self._container = container
         self._bytes = FileBytes(source.path, source.size, source.mapped)
         self._columns: dict[tuple[int, LeafType], LeafColumn] = {}
+        self._bound: dict[int, tuple[Field, dict[int, LeafColumn]]] = {}
+        self._place = Place(source.path)
         self.version = container.version
         self.num_rows = int(container.descriptor(source).length)
         if columns is None:
@@ -87,7 +90,7 @@ class StructuralFile:
         return self._container.schema(self._source)
 
     def read(self, field: Field, rows: Rows) -> Decode:
-        return read_field(field, self._leaves(field), rows, Place(self._source.path))
+        return read_field(field, self._leaves(field), rows, self._place)
 
     def row_bytes(self, field: Field) -> tuple[float, float]:
         stored = sum(leaf.stored_bytes for leaf in self._leaves(field).values()) / max(self.num_rows, 1)
@@ -96,6 +99,15 @@ class StructuralFile:
         return stored, 0 if viewed else 2 * stored
 
     def _leaves(self, field: Field) -> dict[int, LeafColumn]:
+        """The columns of a field; kept for as long as the same field object is asked for."""
+        bound = self._bound.get(id(field))
+        if bound is None or bound[0] is not field:
+            if len(self._bound) >= _MAX_BOUND:
+                self._bound = {}
+            bound = self._bound[id(field)] = (field, self._find_leaves(field))
+        return bound[1]
+
+    def _find_leaves(self, field: Field) -> dict[int, LeafColumn]:
         found = {}
         for leaf_id, leaf in leaf_types(field).items():
             index = self._column_of.get(leaf_id)

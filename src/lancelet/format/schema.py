@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -34,9 +35,9 @@ BLOB_V2_DESCRIPTOR = pa.struct(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Field:
-    """One node of the schema tree."""
+    """One node of the schema tree. What is derived from it is computed once."""
 
     id: int
     name: str
@@ -78,12 +79,12 @@ class Field:
         """A blob of the second kind: a struct in the schema, a descriptor in the file."""
         return self.logical_type == "struct" and self.extension_name == BLOB_V2_NAME
 
-    @property
+    @cached_property
     def owns_column(self) -> bool:
         """Whether a 2.1 or later file has a column under this field's own id."""
         return not self.children or self.is_packed or self.is_blob_v2
 
-    @property
+    @cached_property
     def arrow_type(self) -> pa.DataType:
         """The storage type; extension names stay in the field metadata."""
         children = [child.arrow_field for child in self.children]
@@ -103,7 +104,7 @@ class Field:
             return pa.list_(self._only(children), int(self.logical_type.rpartition(":")[2]))
         return parse_logical_type(self.logical_type)
 
-    @property
+    @cached_property
     def arrow_field(self) -> pa.Field:
         return pa.field(self.name, self.arrow_type, self.nullable, dict(self.metadata) or None)
 
@@ -119,7 +120,7 @@ class Field:
         return children[0]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Schema:
     """The fields of a table or file, and its metadata."""
 
@@ -171,7 +172,7 @@ class Schema:
         for field in self.fields:
             yield from field.walk()
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         return [field.name for field in self.fields]
 

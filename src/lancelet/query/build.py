@@ -53,6 +53,7 @@ __all__ = [
     "in_list",
     "is_null",
     "like",
+    "narrowed",
     "negation",
     "same",
     "value_set",
@@ -113,12 +114,13 @@ def call(name: str, args: Sequence[Expr], narrow: bool = False) -> Expr:
         return field_of(args[0], str(args[1].value))
     if narrow and len(arguments) == 2:
         left, right = args
-        arguments = [_narrowed(left, right), _narrowed(right, left)]
+        arguments = [narrowed(left, right), narrowed(right, left)]
     bound, kind = FUNCTIONS[name].bind(name, arguments)
     return _folded(Call(name, tuple(bound), kind))
 
 
-def _narrowed(expr: Expr, beside: Expr) -> Expr:
+def narrowed(expr: Expr, beside: Expr) -> Expr:
+    """A number in the type of the column beside it, if the column has such a value."""
     if not isinstance(expr, Literal) or not isinstance(beside, Column) or expr.value is None:
         return expr
     kind = value_type(beside.type)

@@ -170,6 +170,8 @@ def _common_decimal(left: pa.DataType, right: pa.DataType) -> pa.DataType:
 def arithmetic_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """The type in which two numbers are added, subtracted, multiplied or divided, or None."""
     left, right = value_type(left), value_type(right)
+    if pa.types.is_null(left) and pa.types.is_null(right):
+        return pa.int64()
     if pa.types.is_null(left):
         return right if is_number(right) else None
     if pa.types.is_null(right):

@@ -125,7 +125,7 @@ class FragmentReader:
             ]
             return [_joined(parts) for parts in zip(*pieces, strict=True)]
         found: list[Column | None] = [None] * len(fields)
-        split: list[tuple[int, list[int]]] = []
+        split: list[tuple[int, Sequence[int]]] = []
         by_file: dict[int, list[int]] = {}
         for position, field in enumerate(fields):
             holders = self._holders(field)
@@ -187,14 +187,19 @@ class FragmentReader:
             )
         return opened
 
-    def _holders(self, field: Field) -> list[int]:
+    def _holders(self, field: Field) -> Sequence[int]:
         """The files that have columns of a field."""
+        if len(self._columns) == 1 and field.id in self._columns[0]:
+            return (0,)
         ids = [node.id for node in field.walk()]
         return [index for index, columns in enumerate(self._columns) if any(i in columns for i in ids)]
 
     def _read_file(self, index: int, fields: Sequence[Field], rows: Rows) -> list[Column]:
         file = self.files[index]
-        arrays: list[Column] = run(gather([file.reader.read(field, rows) for field in fields]), file.source)
+        steps = [file.reader.read(field, rows) for field in fields]
+        if file.source.mapped is not None:
+            return [run(step, file.source) for step in steps]
+        arrays: list[Column] = run(gather(steps), file.source)
         return arrays
 
     def _read_split(self, field: Field, holders: Sequence[int], rows: Rows) -> Column:

@@ -124,9 +124,10 @@ def _decimal_arithmetic(name: str, left: Datum, right: Datum, kind: pa.DataType)
 
 
 def _decimal_modulo(left: Datum, right: Datum, kind: pa.DataType) -> Datum:
-    whole = pa.decimal256(37, 0)
-    left, right = (cast_datum(arg, pa.decimal256(38, kind.scale), lenient=False) for arg in (left, right))
-    times = cast_datum(pc.trunc(pc.divide(left, right)), whole, lenient=False)
+    # pyarrow's quotient of two decimals of n digits has 2n + 1 digits, and 76 are the most.
+    digits = min(37, kind.scale + max(arg.type.precision - arg.type.scale for arg in (left, right)))
+    left, right = (cast_datum(arg, pa.decimal256(digits, kind.scale), lenient=False) for arg in (left, right))
+    times = pc.divide(left, right).cast(pa.decimal256(digits, 0), safe=False)
     return pc.subtract(left, pc.multiply(times, right)).cast(kind)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,15 +44,15 @@ class ScanPlan:
     blobs_as_binary: frozenset[str] = field(default_factory=frozenset)
     """Blob columns that are read whole instead of as descriptors."""
 
-    @property
+    @cached_property
     def output_schema(self) -> pa.Schema:
-        fields = [self._output_field(name, expr) for name, expr in self.outputs]
-        return resolve_extensions(pa.schema(fields, metadata=dict(self.schema.metadata) or None))
+        return resolve_extensions(self.storage_schema)
 
-    @property
+    @cached_property
     def has_extensions(self) -> bool:
         return any(EXTENSION_NAME in node.metadata for f in self.schema.fields for node in f.walk())
 
+    @cached_property
     def storage_schema(self) -> pa.Schema:
         """The output schema before extension types are resolved."""
         fields = [self._output_field(name, expr) for name, expr in self.outputs]

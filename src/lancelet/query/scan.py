@@ -78,15 +78,15 @@ class Scan:
 
     def take(self, owners: Indices, offsets: Indices) -> pa.Table:
         """Single rows in the order given, by the place of their fragment and their physical offset in it."""
-        parts, order = [], []
+        if len(owners) == 1:
+            return self._resolved([self._take_from(int(owners[0]), offsets)])
+        parts, order, done = [], [], 0
         for owner in np.unique(owners).tolist():
             here = np.flatnonzero(owners == owner)
             rows, back = np.unique(offsets[here], return_inverse=True)
-            reader = self.table.reader(owner)
-            unit = Unit(reader, RowRange(0, reader.physical_rows), self._rows_before(owner))
-            chosen = RowIndices(rows)
-            parts.append(self._table(unit, list(reader.read(self._fields, chosen)), chosen))
-            order.append((here, back + sum(p.num_rows for p in parts[:-1])))
+            parts.append(self._take_from(owner, rows))
+            order.append((here, back + done))
+            done += len(rows)
         table = self._resolved(parts)
         source = np.empty(len(owners), np.int64)
         for here, positions in order:
@@ -94,6 +94,12 @@ class Scan:
         if (source == np.arange(len(source))).all():
             return table
         return table.take(pa.array(source))
+
+    def _take_from(self, owner: int, offsets: Indices) -> pa.Table:
+        reader = self.table.reader(owner)
+        unit = Unit(reader, RowRange(0, 0), self._rows_before(owner))
+        rows = RowIndices(offsets)
+        return self._table(unit, reader.read(self._fields, rows), rows)
 
     def _rows_before(self, owner: int) -> int:
         return self.table.rows_before(owner) if ROW_OFFSET in self._system else 0
@@ -260,25 +266,41 @@ class Scan:
 
     def _table(self, unit: Unit, columns: Sequence[Values | None], rows: Rows) -> pa.Table:
         """Evaluate the outputs."""
-        schema = self.plan.storage_schema()
         if not self.plan.outputs:
             return _rows_only(len(rows))
-        by_name = {field.name: (field, column) for field, column in zip(self._fields, columns, strict=True)}
-        batch: pa.Table | None = None
+        batch: pa.RecordBatch | None = None
         results = []
-        for (_, expr), target in zip(self.plan.outputs, schema, strict=True):
-            if isinstance(expr, Column) and len(expr.path) == 1 and expr.path[0] in by_name:
-                field, column = by_name[expr.path[0]]
-                if field == self.plan.schema.field_by_path(expr.path):
-                    results.append(_typed(present(field, column), target.type))
-                    continue
-            if isinstance(expr, Column) and expr.path[0] in self._system:
-                results.append(self._system_column(unit, expr.path[0], rows))
-                continue
-            if batch is None:
-                batch = self._batch(unit, self._fields, columns, self._system, rows)
-            results.append(_typed(evaluate(expr, batch), target.type))
-        return pa.table(results, schema=schema)
+        for source, target in self._sources:
+            if isinstance(source, int):
+                column = columns[source]
+                assert column is not None
+                results.append(_typed(present(self._fields[source], column), target))
+            elif isinstance(source, str):
+                results.append(self._system_column(unit, source, rows))
+            else:
+                if batch is None:
+                    batch = self._batch(unit, self._fields, columns, self._system, rows)
+                results.append(_typed(evaluate(source, batch), target))
+        return pa.Table.from_arrays(results, schema=self.plan.storage_schema)
+
+    @cached_property
+    def _sources(self) -> list[tuple[int | str | Expr, pa.DataType]]:
+        """Where each output comes from: a field that is read whole, a system column, or an expression."""
+        plan = self.plan
+        whole = {
+            (field.name,): number
+            for number, field in enumerate(self._fields)
+            if field == plan.schema.field_by_path((field.name,))
+        }
+        sources: list[tuple[int | str | Expr, pa.DataType]] = []
+        for (_, expr), target in zip(plan.outputs, plan.storage_schema, strict=True):
+            if isinstance(expr, Column) and expr.path in whole:
+                sources.append((whole[expr.path], target.type))
+            elif isinstance(expr, Column) and expr.path[0] in self._system:
+                sources.append((expr.path[0], target.type))
+            else:
+                sources.append((expr, target.type))
+        return sources
 
     def _batch(
         self, unit: Unit, fields: Sequence[Field], columns: Sequence[Values | None], system: Sequence[str], rows: Rows

@@ -374,9 +374,9 @@ class _Translation:
         if len(items) == 1 and type(items[0]).__name__ == "Literal" and self.source.lists:
             lifted = self.source.lifted(items[0].this)
             if lifted is not None:
-                return build.in_list(arg, lifted, top)
-        narrow = top and not any(_is_cast(item) for item in items)
-        return build.in_list(arg, [self.expr(item) for item in items], narrow)
+                return build.in_list(arg, lifted, narrow=top)
+        values = [(self.expr(item), top and not _is_cast(item)) for item in items]
+        return build.in_list(arg, [build.narrowed(value, arg) if narrow else value for value, narrow in values])
 
     def _between(self, node: Any, top: bool) -> Expr:
         if node.args.get("symmetric"):

@@ -289,35 +289,6 @@ def variable_bytes(
             done += counts[i]
 
 
-def variable_pick(
-    const uint8_t[::1] data, const int64_t[::1] positions, const int64_t[::1] sizes, const int64_t[::1] counts,
-    const int64_t[::1] inside, bint wide, int64_t[::1] starts, int64_t[::1] lengths,
-):
-    """Where value ``inside[i]`` of the chunk buffer at ``positions[i]`` starts, and how long it is."""
-    cdef Py_ssize_t i, n = positions.shape[0]
-    cdef int64_t first, last, end = data.shape[0], item = 8 if wide else 4
-    cdef const uint8_t *source
-    if sizes.shape[0] != n or counts.shape[0] != n or inside.shape[0] != n or starts.shape[0] != n or lengths.shape[0] != n:
-        return 0
-    with nogil:
-        for i in range(n):
-            if _outside(positions[i], sizes[i], end) or counts[i] < 0 or counts[i] > sizes[i]:
-                with gil:
-                    return i
-            if inside[i] < 0 or inside[i] >= counts[i] or (counts[i] + 1) * item > sizes[i]:
-                with gil:
-                    return i
-            source = &data[0] + positions[i]
-            first = _offset(source, inside[i], wide)
-            last = _offset(source, inside[i] + 1, wide)
-            if first < (counts[i] + 1) * item or last < first or last > sizes[i]:
-                with gil:
-                    return i
-            starts[i] = positions[i] + first
-            lengths[i] = last - first
-    return -1
-
-
 def narrow(const int64_t[::1] offsets, int32_t[::1] out):
     """Copy offsets that are known to fit into 32 bits."""
     cdef Py_ssize_t i, n = offsets.shape[0]

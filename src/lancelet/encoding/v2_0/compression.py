@@ -28,8 +28,6 @@ LARGEST = 4 << 30
 
 def inflate(data: Bytes, scheme: str, place: Place) -> Bytes:
     """The raw content of a compressed buffer."""
-    if scheme in ("", "none"):
-        return data
     if len(data) == 0:
         return data
     try:

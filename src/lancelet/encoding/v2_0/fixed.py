@@ -81,11 +81,15 @@ def flat_of(page: Page, encoding: pb.ArrayEncoding, bits: int) -> pb.Flat:
     return values.flat
 
 
+def is_compressed(flat: pb.Flat) -> bool:
+    return flat.HasField("compression") and flat.compression.scheme not in ("", "none")
+
+
 def fetch_flat(page: Page, flat: pb.Flat, rows: Rows, per_row: int = 1) -> Step:
     """The bytes of the rows' values, side by side; bits begin at bit 0."""
     extent = page.buffer(flat.buffer)
     bits = flat.bits_per_value * per_row
-    if flat.HasField("compression") and flat.compression.scheme not in ("", "none"):
+    if is_compressed(flat):
         (packed,) = yield [extent]
         data = inflate(packed, flat.compression.scheme, page.place)
         _check_size(page, bits, len(data))

@@ -209,8 +209,6 @@ def _list_spans(page: Page, base: int, rows: Rows) -> Step:
     if page.encoding.WhichOneof("array_encoding") != "list":
         raise page.place.corrupt(f"encoding '{page.encoding.WhichOneof('array_encoding')}' for a column of lists")
     message = page.encoding.list
-    if message.null_offset_adjustment == 0:
-        raise page.place.corrupt("lists without null_offset_adjustment")
     spans = yield from fetch_spans(page, message.offsets, message.null_offset_adjustment, message.num_items, rows)
     return Spans(spans.starts + base, spans.lengths, spans.valid)
 

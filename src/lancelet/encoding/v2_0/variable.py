@@ -25,7 +25,7 @@ from lancelet.encoding.fetch import gather
 from lancelet.encoding.kernels.fsst import SPARE, expand, expanded_size
 from lancelet.encoding.rows import Bytes, Decode, Indices, RowRange, Rows, Step
 from lancelet.encoding.v2_0.compression import inflate
-from lancelet.encoding.v2_0.fixed import fetch_flat, flat_of, split_nullable
+from lancelet.encoding.v2_0.fixed import fetch_flat, flat_of, is_compressed, split_nullable
 from lancelet.encoding.v2_0.page import Page
 from lancelet.format.proto import encodings20_pb2 as pb
 
@@ -62,6 +62,11 @@ def decode_binary(page: Page, encoding: pb.ArrayEncoding, dtype: pa.DataType, ro
 def fetch_spans(page: Page, encoding: pb.ArrayEncoding, adjustment: int, limit: int, rows: Rows) -> Step:
     """Spans of rows from their end offsets; no end may exceed ``limit``."""
     flat = flat_of(page, encoding, 64)
+    if is_compressed(flat):
+        raise page.place.unsupported("compressed offsets")
+    if adjustment == 0:
+        # Only pages without rows leave it out.
+        raise page.place.corrupt("offsets without a null adjustment")
     count = len(rows)
     if isinstance(rows, RowRange):
         lead = 1 if rows.start > 0 else 0
@@ -90,8 +95,7 @@ def _normalise(page: Page, data: Bytes, adjustment: int, limit: int) -> tuple[In
     raw = np.frombuffer(data, np.uint64)
     if len(raw) == 0:
         return np.zeros(0, np.int64), np.ones(0, np.bool_)
-    # Without an adjustment nothing can be null: the earliest writers leave it out.
-    valid = raw < np.uint64(adjustment) if adjustment else np.ones(len(raw), np.bool_)
+    valid = raw < np.uint64(adjustment)
     ends = raw if bool(valid.all()) else np.where(valid, raw, raw - np.uint64(adjustment))
     if ends.max() > limit:
         raise page.place.corrupt(f"an offset of {ends.max()} where {limit} is the end")
@@ -103,8 +107,8 @@ def _binary(page: Page, binary: pb.Binary, dtype: pa.DataType, rows: Rows, expan
     extent = page.buffer(flat.buffer)
     if len(rows) == 0:
         return pa.array([], dtype)
-    if flat.HasField("compression") and flat.compression.scheme not in ("", "none"):
-        # The end of the last row bounds the offsets only after inflating, so both come in one round.
+    if is_compressed(flat):
+        # How far the offsets may go is known only after inflating.
         ends, packed = yield from gather(
             [fetch_spans(page, binary.indices, binary.null_adjustment, 2**62, rows), _whole(extent)]
         )

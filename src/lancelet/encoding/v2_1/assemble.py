@@ -64,15 +64,32 @@ def read_field(
     """One top-level field; leaves without a column are null.
 
     Big plain leaves come in the chunks that their pages gave, so that views of the file are not copied."""
-    present = [leaf_id for leaf_id in leaf_types(field) if leaf_id in columns]
-    if not present:
+    if not columns:
         return pa.nulls(len(rows), field.arrow_type)
-    parts: list[list[PageRows]] = yield from gather([columns[leaf_id].read(rows) for leaf_id in present])
-    if field.owns_column and len(parts[0]) > 1 and sum(p.values.nbytes for p in parts[0]) > _CHUNKED_BYTES * len(parts[0]):
-        chunks = [_build(field, {field.id: part}, len(part.values), place) for part in parts[0]]
-        return pa.chunked_array(chunks)
-    leaves = {leaf_id: join_parts(part, place) for leaf_id, part in zip(present, parts, strict=True)}
-    return _build(field, leaves, len(rows), place)
+    if not field.owns_column:
+        parts: list[list[PageRows]] = yield from gather([column.read(rows) for column in columns.values()])
+        leaves = {leaf_id: join_parts(part, place) for leaf_id, part in zip(columns, parts, strict=True)}
+        return _build(field, leaves, len(rows), place)
+    pieces = yield from columns[field.id].read(rows)
+    if len(pieces) == 1:
+        return _build_leaf(pieces[0], len(rows), place)
+    if sum(piece.values.nbytes for piece in pieces) > _CHUNKED_BYTES * len(pieces):
+        return pa.chunked_array([_build_leaf(piece, piece.entries.count, place) for piece in pieces])
+    return _build_leaf(join_parts(pieces, place), len(rows), place)
+
+
+def _build_leaf(part: PageRows, rows: int, place: Place) -> pa.Array:
+    """A field that is a leaf itself: its levels are its validity."""
+    values, defs = part.values, part.entries.defs
+    if len(values) != rows or part.entries.count != rows:
+        raise place.corrupt(f"{part.entries.count} levels and {len(values)} values where {rows} rows were read")
+    if defs is None or (pa.types.is_struct(values.type) and values.type.num_fields == 0):
+        return values
+    valid = defs == 0
+    nulls = rows - int(np.count_nonzero(valid))
+    if nulls == 0:
+        return values
+    return with_validity(values, pa.py_buffer(np.packbits(valid, bitorder="little")), nulls)
 
 
 def _build(field: Field, leaves: Mapping[int, PageRows], rows: int, place: Place) -> pa.Array:

@@ -26,12 +26,19 @@ import numpy as np
 import pyarrow as pa
 
 from lancelet.encoding.fetch import Place, gather
-from lancelet.encoding.kernels import fullzip as records_kernel
 from lancelet.encoding.kernels import levels as levels_kernel
-from lancelet.encoding.kernels import miniblock
+from lancelet.encoding.kernels import miniblock, pick
 from lancelet.encoding.rows import Bytes, Indices, Ranges, RowRange, Rows
 from lancelet.encoding.v2_1.chunk_levels import decode_levels
-from lancelet.encoding.v2_1.codecs import ChunkBuffer, SymbolTable, check, decode_block, decode_chunks, expand_fsst
+from lancelet.encoding.v2_1.codecs import (
+    ChunkBuffer,
+    SymbolTable,
+    check,
+    decode_block,
+    decode_chunks,
+    expand_fsst,
+    gather_slices,
+)
 from lancelet.encoding.v2_1.levels import Entries, Levels, PageLevels, entry_ranges, expand_ranges
 from lancelet.encoding.v2_1.pages import PageContext, PageRows, select_levels
 from lancelet.encoding.v2_1.values import Fixed, Values, Variable, allocate, to_arrow
@@ -81,20 +88,36 @@ class Recipe:
         )
 
     @property
-    def flat_bytes(self) -> int:
-        """Bytes a value where values lie plain in the chunks, else 0."""
+    def picks(self) -> tuple[int, int, int, int] | None:
+        """Codec and width of the levels, codec and bits of the values, for the kernel that picks single items."""
+        if self.has_rep or self.num_buffers != 1:
+            return None
+        levels = (pick.NONE, 0)
+        if self.has_def:
+            match self.def_codec.WhichOneof("compression"):
+                case "flat" if self.def_codec.flat.bits_per_value == 16:
+                    levels = (pick.FLAT, 0)
+                case "inline_bitpacking" if self.def_codec.inline_bitpacking.uncompressed_bits_per_value == 16:
+                    levels = (pick.INLINE, 0)
+                case "out_of_line_bitpacking":
+                    packed = self.def_codec.out_of_line_bitpacking
+                    if packed.uncompressed_bits_per_value != 16 or packed.values.flat.bits_per_value > 16:
+                        return None
+                    levels = (pick.OUT_OF_LINE, int(packed.values.flat.bits_per_value))
+                case "rle" if self.def_codec.rle.values.flat.bits_per_value == 16:
+                    levels = (pick.RUNS, 0)
+                case _:
+                    return None
         codec = self.value_codec
-        plain = codec.WhichOneof("compression") == "flat" and not codec.flat.HasField("data")
-        bits = int(codec.flat.bits_per_value) if plain and self.num_buffers == 1 else 0
-        return 0 if bits % 8 else bits // 8
-
-    @property
-    def offset_bits(self) -> int:
-        """Width of value offsets where byte strings lie plain in the chunks, else 0."""
-        codec = self.value_codec
-        plain = codec.WhichOneof("compression") == "variable" and not codec.variable.HasField("values")
-        bits = int(codec.variable.offsets.flat.bits_per_value) if plain and self.num_buffers == 1 else 0
-        return bits if bits in (32, 64) else 0
+        match codec.WhichOneof("compression"):
+            case "flat" if codec.flat.bits_per_value % 8 == 0 and not codec.flat.HasField("data"):
+                return (*levels, pick.FLAT, int(codec.flat.bits_per_value))
+            case "inline_bitpacking" if not codec.inline_bitpacking.HasField("values"):
+                return (*levels, pick.INLINE, int(codec.inline_bitpacking.uncompressed_bits_per_value))
+            case "variable" if codec.variable.offsets.flat.bits_per_value in (32, 64):
+                if not codec.variable.HasField("values"):
+                    return (*levels, pick.STRINGS, int(codec.variable.offsets.flat.bits_per_value))
+        return None
 
 
 def recipe_key(layout: pb.MiniBlockLayout) -> bytes:
@@ -172,7 +195,7 @@ class MiniBlockPage:
 class MiniBlockRun:
     """Decoder of neighbouring mini-block pages with one recipe. Rows count from the column's first."""
 
-    __slots__ = ("_bounds", "_context", "_joined", "_pages", "_recipe", "_tables")
+    __slots__ = ("_bounds", "_context", "_joined", "_pages", "_picks", "_recipe", "_tables")
 
     def __init__(self, pages: Sequence[MiniBlockPage], recipe: Recipe) -> None:
         self._pages = pages
@@ -181,6 +204,7 @@ class MiniBlockRun:
         self._bounds = np.array([page.first_row for page in pages], np.int64)
         self._tables: list[ChunkTable | None] = [None] * len(pages)
         self._joined: ChunkTable | None = None
+        self._picks = recipe.picks
 
     @property
     def nbytes(self) -> int:
@@ -196,7 +220,9 @@ class MiniBlockRun:
             return (yield from self._read_lists(table, rows))
         if isinstance(rows, RowRange):
             return (yield from self._read_range(table, rows))
-        return (yield from self._pick_items(table, rows.values))
+        if self._picks is not None:
+            return (yield from self._pick(table, rows.values, self._picks))
+        return (yield from self._read_scattered(table, rows.values))
 
     def _read_range(self, table: ChunkTable, rows: RowRange) -> Generator[Ranges, list[Bytes], PageRows]:
         """Neighbouring items."""
@@ -207,32 +233,52 @@ class MiniBlockRun:
         stop = start + len(rows)
         defs = None if part.defs is None else self._recipe.shape.common(part.defs[start:stop], self._context.place)
         values = part.values if len(part.values) == len(rows) else part.values.slice(start, len(rows))
-        finished = self._finish(values, table, slice(first, last), (start, stop), part.defs)
+        cuts = np.clip(self._marks(table, slice(first, last)) - start, 0, len(rows))
+        finished = self._finish(values, table, cuts, None if part.defs is None else part.defs[start:stop])
         return PageRows(Entries(len(rows), None, defs), finished)
 
-    def _pick_items(self, table: ChunkTable, rows: Indices) -> Generator[Ranges, list[Bytes], PageRows]:
-        """Scattered items."""
-        recipe, place = self._recipe, self._context.place
+    def _read_scattered(self, table: ChunkTable, rows: Indices) -> Generator[Ranges, list[Bytes], PageRows]:
+        """Scattered items, by decoding the chunks that hold them."""
+        place = self._context.place
         owner = table.item_starts.searchsorted(rows, "right") - 1
         fresh = np.empty(len(owner), bool)
         fresh[0] = True
         np.not_equal(owner[1:], owner[:-1], out=fresh[1:])
         chosen = owner[fresh]
-        rank = fresh.cumsum() - 1
-        inside = rows - table.item_starts[owner]
         counts = table.counts[chosen]
-        at = inside + (counts.cumsum() - counts)[rank]
-        width, offset_bits = recipe.flat_bytes, recipe.offset_bits
-        if not (width or offset_bits) or pa.types.is_boolean(self._context.dtype):
-            part = yield from self._decode(table, chosen)
-            values = part.values.take(pa.array(at))
-        else:
-            part, buffers = yield from self._parse(table, chosen)
-            raw = _pick_flat(buffers, counts, rank, inside, width, place) if width else None
-            picked: Values = raw or _pick_variable(buffers, counts, rank, inside, offset_bits == 64, place)
-            values = to_arrow(picked, self._raw_type(picked), place)
-        defs = None if part.defs is None else recipe.shape.common(part.defs[at], place)
-        return PageRows(Entries(len(at), None, defs), self._finish(values, table, chosen, at, part.defs))
+        at = rows - table.item_starts[owner] + (counts.cumsum() - counts)[fresh.cumsum() - 1]
+        part = yield from self._decode(table, chosen)
+        defs = None if part.defs is None else self._recipe.shape.common(part.defs[at], place)
+        marks = self._marks(table, chosen)
+        values = self._finish(part.values.take(pa.array(at)), table, at.searchsorted(marks), _at(part.defs, at))
+        return PageRows(Entries(len(at), None, defs), values)
+
+    def _pick(
+        self, table: ChunkTable, rows: Indices, picks: tuple[int, int, int, int]
+    ) -> Generator[Ranges, list[Bytes], PageRows]:
+        """Scattered items, each straight from its chunk."""
+        place = self._context.place
+        def_codec, def_width, codec, bits = picks
+        owner = table.item_starts.searchsorted(rows, "right") - 1
+        count = len(rows)
+        sizes = table.sizes[owner]
+        data, positions = yield from self._context.file.fetch(table.positions[owner], sizes, place)
+        levels = np.empty(count if def_codec else 0, np.uint16)
+        strings = codec == pick.STRINGS
+        starts, lengths = np.empty((2, count if strings else 0), np.int64)
+        buffer, out = allocate(0 if strings else count * bits // 8)
+        inside = rows - table.item_starts[owner]
+        bad = pick.pick_items(
+            data, positions, sizes, table.counts[owner], inside,
+            def_codec, def_width, self._recipe.large, codec, bits, levels, out, starts, lengths,
+        )  # fmt: skip
+        check(bad, "items", place)
+        picked: Values = gather_slices(data, starts, lengths) if strings else Fixed(buffer, bits, count)
+        raw = to_arrow(picked, self._raw_type(picked), place)
+        defs = levels if def_codec else None
+        cuts = owner.searchsorted(table.page_starts) if len(table.page_starts) > 1 else table.page_starts
+        values = self._finish(raw, table, cuts, defs)
+        return PageRows(Entries(count, None, None if defs is None else self._recipe.shape.common(defs, place)), values)
 
     def _read_lists(self, table: ChunkTable, rows: Rows) -> Generator[Ranges, list[Bytes], PageRows]:
         """Rows are runs of level entries, and may go on over several chunks."""
@@ -244,7 +290,7 @@ class MiniBlockRun:
         begin = table.first_rows.searchsorted(first, "right") - 1
         end = np.minimum(table.row_ends.searchsorted(last, "right"), len(table.positions) - 1)
         if len(first) == 1:
-            chosen = np.arange(begin[0], end[0] + 1)
+            chosen: Indices = np.arange(begin[0], end[0] + 1)
         else:
             marks = np.zeros(len(table.positions) + 1, np.int64)
             np.add.at(marks, begin, 1)
@@ -274,13 +320,25 @@ class MiniBlockRun:
             select_levels(reps, ranges.starts, ranges.stops),
             shape.common(select_levels(defs, ranges.starts, ranges.stops), place),
         )
-        visible = None if defs is None else defs[defs <= shape.max_visible] if self._recipe.dictionary else None
+        visible = defs[defs <= shape.max_visible] if defs is not None and self._recipe.dictionary else None
+        marks = self._marks(table, chosen)
         if len(ranges.starts) == 1:
             start, stop = int(ranges.value_starts[0]), int(ranges.value_stops[0])
             values = part.values if stop - start == len(part.values) else part.values.slice(start, stop - start)
-            return PageRows(entries, self._finish(values, table, chosen, (start, stop), visible))
+            cuts = np.clip(marks - start, 0, stop - start)
+            return PageRows(entries, self._finish(values, table, cuts, None if visible is None else visible[start:stop]))
         at = expand_ranges(ranges.value_starts, ranges.value_stops)
-        return PageRows(entries, self._finish(part.values.take(pa.array(at)), table, chosen, at, visible))
+        values = part.values.take(pa.array(at))
+        return PageRows(entries, self._finish(values, table, at.searchsorted(marks), _at(visible, at)))
+
+    def _marks(self, table: ChunkTable, chosen: Indices | slice) -> Indices:
+        """Number of the first item of each page, counted over the chosen chunks."""
+        page_starts = table.page_starts
+        if len(page_starts) == 1 or not (self._recipe.fsst or self._recipe.dictionary):
+            return page_starts[:1]
+        if isinstance(chosen, slice):
+            chosen = np.arange(chosen.start, chosen.stop)
+        return np.concatenate(([0], table.counts[chosen].cumsum()))[chosen.searchsorted(page_starts)]
 
     def _parse(
         self, table: ChunkTable, chosen: Indices | slice
@@ -322,44 +380,23 @@ class MiniBlockRun:
             return _INDEX_TYPES[values.bits]
         return pa.large_binary() if self._recipe.fsst else self._context.dtype
 
-    def _finish(
-        self,
-        values: pa.Array,
-        table: ChunkTable,
-        chosen: Indices | slice,
-        at: Indices | tuple[int, int],
-        slot_defs: Levels | None,
-    ) -> pa.Array:
-        """Dictionary lookup and FSST, page by page.
-
-        ``at`` are the positions of the values among all items of the chosen chunks, ``slot_defs`` their levels."""
-        recipe = self._recipe
-        if not (recipe.fsst or recipe.dictionary):
+    def _finish(self, values: pa.Array, table: ChunkTable, cuts: Indices, defs: Levels | None) -> pa.Array:
+        """Dictionary lookup and FSST, page by page; ``cuts`` says where the values of each page begin."""
+        if not (self._recipe.fsst or self._recipe.dictionary):
             return values
-        page_starts = table.page_starts
-        if len(page_starts) == 1:
-            return self._finish_page(values, table, 0, at, slot_defs)
-        if isinstance(chosen, slice):
-            chosen = np.arange(chosen.start, chosen.stop)
-        items_before = np.concatenate(([0], table.counts[chosen].cumsum()))
-        marks = items_before[chosen.searchsorted(page_starts)]
-        if isinstance(at, tuple):
-            cuts = np.clip(marks - at[0], 0, len(values))
-        else:
-            cuts = at.searchsorted(marks)
+        if len(cuts) == 1:
+            return self._finish_page(values, table, 0, defs)
         stops = np.append(cuts[1:], len(values))
         parts = []
         for page in np.flatnonzero(stops > cuts).tolist():
             start, stop = int(cuts[page]), int(stops[page])
-            part_at = (at[0] + start, at[0] + stop) if isinstance(at, tuple) else at[start:stop]
-            parts.append(self._finish_page(values.slice(start, stop - start), table, page, part_at, slot_defs))
-        if not parts:
-            return self._finish_page(values, table, 0, at, slot_defs)
-        return parts[0] if len(parts) == 1 else join_values(parts, self._context.place)
+            own = None if defs is None else defs[start:stop]
+            parts.append(self._finish_page(values.slice(start, stop - start), table, page, own))
+        if len(parts) > 1:
+            return join_values(parts, self._context.place)
+        return parts[0] if parts else self._finish_page(values, table, 0, defs)
 
-    def _finish_page(
-        self, values: pa.Array, table: ChunkTable, page: int, at: Indices | tuple[int, int], slot_defs: Levels | None
-    ) -> pa.Array:
+    def _finish_page(self, values: pa.Array, table: ChunkTable, page: int, defs: Levels | None) -> pa.Array:
         place, dtype = self._context.place, self._context.dtype
         if self._recipe.fsst:
             offsets = np.frombuffer(values.buffers()[1], np.int64)[values.offset : values.offset + len(values) + 1]
@@ -369,18 +406,18 @@ class MiniBlockRun:
         indices = values.to_numpy(zero_copy_only=True)
         if len(indices) and int(indices.max()) >= len(dictionary):
             # Slots under nulls may hold any index.
-            if slot_defs is None:
+            if defs is None:
                 raise place.corrupt(f"dictionary index {indices.max()} of {len(dictionary)} items")
-            null = (slot_defs[at[0] : at[1]] if isinstance(at, tuple) else slot_defs[at]) > 0
-            if len(dictionary) == 0 and null.all():
+            if len(dictionary) == 0 and defs.all():
                 return pa.nulls(len(indices), dtype)
-            indices = np.where(null, np.zeros(1, indices.dtype), indices)
+            indices = np.where(defs > 0, np.zeros(1, indices.dtype), indices)
             if int(indices.max()) >= len(dictionary):
                 raise place.corrupt(f"dictionary index {indices.max()} of {len(dictionary)} items")
+            values = pa.array(indices)
         if pa.types.is_dictionary(dtype):
             keys = pa.array(indices.astype(dtype.index_type.to_pandas_dtype()))
             return pa.DictionaryArray.from_arrays(keys, dictionary, safe=False)
-        return dictionary.take(pa.array(indices))
+        return dictionary.take(values)
 
     def _check_levels(self, reps: Levels | None, defs: Levels | None, level_counts: Indices, counts: Indices) -> None:
         """Each chunk must have as many visible entries as items, else values would move to other rows."""
@@ -404,6 +441,11 @@ class MiniBlockRun:
         if isinstance(rows, RowRange):
             first, last = self._bounds.searchsorted((rows.start, rows.stop - 1), "right") - 1
             needed = list(range(int(first), int(last) + 1))
+        elif len(rows) == 1:
+            needed = [int(self._bounds.searchsorted(rows.values[0], "right")) - 1]
+            only = self._tables[needed[0]]
+            if only is not None:
+                return only
         else:
             needed = np.unique(self._bounds.searchsorted(rows.values, "right") - 1).tolist()
         missing = [page for page in needed if self._tables[page] is None]
@@ -418,32 +460,8 @@ class MiniBlockRun:
         return ChunkTable.join([table for page in needed if (table := self._tables[page]) is not None])
 
 
-def _pick_flat(
-    buffers: list[ChunkBuffer], counts: Indices, rank: Indices, inside: Indices, width: int, place: Place
-) -> Fixed:
-    (values,) = buffers
-    if (values.sizes < counts * width).any():
-        raise place.corrupt("values do not fit their recorded sizes")
-    buffer, out = allocate(len(rank) * width)
-    bad = records_kernel.gather_records(values.data, values.positions[rank] + inside * width, width, out)
-    check(bad, "values", place)
-    return Fixed(buffer, width * 8, len(rank))
-
-
-def _pick_variable(
-    buffers: list[ChunkBuffer], counts: Indices, rank: Indices, inside: Indices, wide: bool, place: Place
-) -> Variable:
-    (values,) = buffers
-    starts, sizes = np.empty(len(rank), np.int64), np.empty(len(rank), np.int64)
-    bad = miniblock.variable_pick(
-        values.data, values.positions[rank], values.sizes[rank], counts[rank], inside, wide, starts, sizes
-    )
-    check(bad, "value offsets", place)
-    offsets = np.zeros(len(rank) + 1, np.int64)
-    np.cumsum(sizes, out=offsets[1:])
-    buffer, out = allocate(int(offsets[-1]))
-    records_kernel.gather_slices(values.data, starts, sizes, 0, out)
-    return Variable(offsets, buffer)
+def _at(levels: Levels | None, at: Indices) -> Levels | None:
+    return None if levels is None else levels[at]
 
 
 def _read_table(page: MiniBlockPage, recipe: Recipe) -> Generator[Ranges, list[Bytes], ChunkTable]:
