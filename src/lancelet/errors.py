@@ -5,9 +5,11 @@ that a caller of pylance would expect, so ``except ValueError`` keeps working::
 
     LanceletError
     ├── InvalidInput (ValueError)            an argument makes no sense
+    │   ├── InvalidType (TypeError)          an argument of a type that is not accepted
+    │   ├── RowNotFound (IndexError, OverflowError, OSError)   a row that this version does not have
     │   ├── UnknownColumn (KeyError)         a column that the schema does not have
     │   └── FilterSyntaxError                a filter or expression that does not parse
-    ├── NotFound (ValueError)                the thing asked for is not there
+    ├── NotFound (ValueError, OSError)       the thing asked for is not there
     │   ├── TableNotFound (FileNotFoundError)
     │   ├── VersionNotFound
     │   └── RefNotFound                      no such tag or branch
@@ -30,11 +32,13 @@ __all__ = [
     "CorruptFile",
     "FilterSyntaxError",
     "InvalidInput",
+    "InvalidType",
     "LanceletError",
     "MissingFile",
     "NotFound",
     "NotSupported",
     "RefNotFound",
+    "RowNotFound",
     "StorageError",
     "TableNotFound",
     "UnknownColumn",
@@ -49,6 +53,14 @@ class LanceletError(Exception):
 
 class InvalidInput(LanceletError, ValueError):
     """An argument that makes no sense for this table."""
+
+
+class InvalidType(InvalidInput, TypeError):
+    """An argument of a type that is not accepted."""
+
+
+class RowNotFound(InvalidInput, IndexError, OverflowError, OSError):
+    """A row that this version of the table does not have; pylance raises different built-ins for it in different calls."""
 
 
 class UnknownColumn(InvalidInput, KeyError):
@@ -83,7 +95,7 @@ class FilterSyntaxError(InvalidInput):
         return type(self), (self.text, self.position, self.reason)
 
 
-class NotFound(LanceletError, ValueError):
+class NotFound(LanceletError, ValueError, OSError):
     """The thing asked for does not exist."""
 
 

@@ -376,8 +376,7 @@ def test_pyarrow_expressions_agree(tmp_path):
 
 
 INTEGERS = ["i8", "i32", "i64", "u8", "st.x", "l[1]", "length(s)"]
-FLOATING = ["f32", "f64", "f16", "st.z.w"]
-INFINITE_ROWS = (5, 6)
+FLOATING = ["f32", "f64", "st.z.w"]
 SMALL = st.integers(-5, 130).map(str)
 FRACTIONS = st.sampled_from(["0.5", "-1.5", "0.1", "1e3", "0", "NULL"])
 
@@ -390,6 +389,8 @@ def _arithmetic(leaf: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 def _conditions() -> st.SearchStrategy[str]:
     op = st.sampled_from(["=", "!=", "<", "<=", ">", ">="])
     whole = _arithmetic(st.one_of(st.sampled_from(INTEGERS), SMALL))
+    # pylance computes a bound of BETWEEN in the column's own type, where it may overflow.
+    bound = st.one_of(st.sampled_from(INTEGERS), SMALL)
     # Two computed floats are not compared: pylance 14 tells -0.0 from 0.0 there.
     number = _arithmetic(st.one_of(st.sampled_from(INTEGERS + FLOATING), SMALL, FRACTIONS))
     text = st.sampled_from(["s", "dic", "st.y", "lower(s)", "'a'", "''", "s || 'x'"])
@@ -401,7 +402,7 @@ def _conditions() -> st.SearchStrategy[str]:
         st.tuples(text, op, text).map(" ".join),
         st.tuples(number, listed).map(lambda t: f"{t[0]} IN ({t[1]})"),
         st.tuples(number, listed).map(lambda t: f"{t[0]} NOT IN ({t[1]})"),
-        st.tuples(whole, whole, whole).map(lambda t: f"{t[0]} BETWEEN {t[1]} AND {t[2]}"),
+        st.tuples(whole, bound, bound).map(lambda t: f"{t[0]} BETWEEN {t[1]} AND {t[2]}"),
         number.map(lambda n: f"{n} IS NULL"),
         st.sampled_from(plain),
     )
@@ -420,14 +421,15 @@ def test_drawn_filters_agree_and_print_as_sql_that_parses_back(table: lance.Lanc
     @settings(max_examples=400, deadline=None)
     @given(_conditions())
     def check(condition: str):
-        # inf - inf is a NaN with its sign bit set on most machines, and pylance 14 puts that below -inf.
-        # x NOT IN (1) OR x NOT IN (0) is unknown for a null x; pylance's optimizer makes it true.
-        nulls = (3,) if condition.count(" IN (") > 1 else ()
-        must_agree(table, rows, condition, but=INFINITE_ROWS + nulls)
         try:
             expr = parse_filter(condition, TABLE.schema)
         except InvalidInput:
+            assert theirs(table, condition) is None
             return
+        # x NOT IN (1) OR x NOT IN (0) is unknown for a null x; pylance's optimizer makes it true.
+        unknown = evaluate(expr, rows).is_null().to_pylist() if " IN (" in condition else []
+        # inf - inf is a NaN with its sign bit set on most machines, and pylance 14 puts that below -inf.
+        must_agree(table, rows, condition, but=(5, 6, *(row for row, null in enumerate(unknown) if null)))
         again = parse_filter(to_sql(expr), TABLE.schema)
         assert mask(again, rows).equals(mask(expr, rows)), to_sql(expr)
 

@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, Indices
-from lancelet.errors import CorruptFile, NotSupported
 
 MAX_INT32 = 2**31 - 1
 MAX_IMPLICIT_BYTES = 4 << 30
 """The most memory that values without any bytes of their own (nulls) may ask for in one read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where in which file we are, for error texts."""
-
-    path: str
-    where: str
-
-    def corrupt(self, reason: str) -> CorruptFile:
-        return CorruptFile(self.path, reason, self.where)
-
-    def unsupported(self, what: str) -> NotSupported:
-        return NotSupported(f"{self.path}, {self.where}: {what}; a newer version of lancelet may read it")
-
-    def too_large(self, what: str) -> NotSupported:
-        return NotSupported(
-            f"{self.path}, {self.where}: {what} does not fit into one Arrow array; read fewer rows at once"
-        )
 
 
 def bit_width(dtype: pa.DataType) -> int:

@@ -1,70 +1,86 @@
-"""Whole buffers compressed with LZ4 or ZSTD (spec encodings.md 6.9).
+"""Buffers compressed as a whole (spec file-format.md 3.8)::
 
-::
+    zstd   u64 uncompressed length | one frame       older files: a bare frame
+    lz4    u32 uncompressed length | one raw block
 
-    LZ4    u32 uncompressed length, one raw LZ4 block
-    ZSTD   u64 uncompressed length, one frame   (or a bare frame, from old writers)
+The length is a claim. No LZ4 block expands more than 255 times and no zstd frame
+more than 128 KiB for each 4 bytes, so a greater claim is refused outright; above a
+modest size zstd is inflated piece by piece, so that memory follows what is really there.
 """
 
 from __future__ import annotations
 
+import struct
+
+import numpy as np
 import pyarrow as pa
 
-from lancelet.encoding.fetch import Place
+from lancelet.encoding.kernels.lz4 import block_size
+from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_LZ4_MAX_RATIO = 255
-_TRUSTED_SIZE = 16 << 20
-_MAX_SIZE = 1 << 36
+LZ4_RATIO = 255
+ZSTD_RATIO = 32768
+AT_ONCE = 64 << 20
+LARGEST = 4 << 30
 
 
-def decompress(scheme: str, data: Bytes, place: Place) -> pa.Buffer:
-    """Inflate one buffer; a length that lies costs no more memory than the data really holds."""
+def inflate(data: Bytes, scheme: str, place: Place) -> Bytes:
+    """The raw content of a compressed buffer."""
     if len(data) == 0:
-        return pa.py_buffer(b"")
+        return data
     try:
-        if scheme == "lz4":
-            return _lz4(data, place)
-        return _zstd(data, place)
-    except (OSError, ValueError, pa.ArrowException, MemoryError) as error:
+        match scheme:
+            case "zstd":
+                return _zstd(data, place)
+            case "lz4":
+                return _lz4(data, place)
+    except (OSError, pa.ArrowException) as error:
         raise place.corrupt(f"{scheme} data does not decompress: {error}") from None
+    raise place.unsupported(f"compression '{scheme}' is not known")
 
 
-def _lz4(data: Bytes, place: Place) -> pa.Buffer:
+def _lz4(data: Bytes, place: Place) -> Bytes:
     if len(data) < 4:
-        raise ValueError("no length")
-    size = int.from_bytes(data[:4].tobytes(), "little")
-    if size > _LZ4_MAX_RATIO * len(data):
-        raise ValueError(f"{len(data)} bytes cannot hold {size}")
-    return _exact(pa.Codec("lz4_raw").decompress(pa.py_buffer(data[4:]), size), size)
-
-
-def _zstd(data: Bytes, place: Place) -> pa.Buffer:
-    bare = len(data) < 8 or (data[:4].tobytes() == ZSTD_MAGIC and not data[4] & 8)
-    frame = pa.py_buffer(data if bare else data[8:])
-    if bare:
-        return _inflate(frame, _MAX_SIZE)
-    size = int.from_bytes(data[:8].tobytes(), "little")
+        raise place.corrupt(f"an lz4 buffer of {len(data)} bytes has no length")
+    (size,) = struct.unpack("<I", data[:4].tobytes())
+    if size > LZ4_RATIO * (len(data) - 4):
+        raise place.corrupt(f"{len(data)} bytes of lz4 claim to hold {size}")
     if size == 0:
-        return pa.py_buffer(b"")
-    if size > _TRUSTED_SIZE:
-        return _exact(_inflate(frame, size), size)
-    return _exact(pa.Codec("zstd").decompress(frame, size), size)
+        return np.empty(0, np.uint8)
+    if block_size(data[4:]) != size:
+        raise place.corrupt(f"an lz4 block does not hold the {size} bytes that it claims")
+    return _filled(pa.Codec("lz4_raw").decompress(pa.py_buffer(data[4:]), decompressed_size=size))
 
 
-def _inflate(frame: pa.Buffer, limit: int) -> pa.Buffer:
-    """Stream, so that memory follows the data and not the claimed length."""
-    out = pa.BufferOutputStream()
-    with pa.input_stream(frame, compression="zstd") as stream:
-        while piece := stream.read(1 << 20):
-            if out.tell() + len(piece) > limit:
-                raise ValueError("longer than its recorded length")
-            out.write(piece)
-    return out.getvalue()
+def _zstd(data: Bytes, place: Place) -> Bytes:
+    if len(data) < 8 or data[:4].tobytes() == ZSTD_MAGIC:
+        return _stream(data, None, place)
+    (size,) = struct.unpack("<Q", data[:8].tobytes())
+    frame = data[8:]
+    if size > min(ZSTD_RATIO * len(frame), LARGEST):
+        raise place.corrupt(f"{len(data)} bytes of zstd claim to hold {size}")
+    if size == 0:
+        return np.empty(0, np.uint8)
+    if size > AT_ONCE:
+        return _stream(frame, size, place)
+    return _filled(pa.Codec("zstd").decompress(pa.py_buffer(frame), decompressed_size=size))
 
 
-def _exact(buffer: pa.Buffer, size: int) -> pa.Buffer:
-    if buffer.size != size:
-        raise ValueError(f"{buffer.size} bytes where {size} were recorded")
-    return buffer
+def _stream(frame: Bytes, size: int | None, place: Place) -> Bytes:
+    pieces: list[Bytes] = []
+    total = 0
+    with pa.input_stream(pa.BufferReader(pa.py_buffer(frame)), compression="zstd") as stream:
+        while piece := stream.read(AT_ONCE):
+            total += len(piece)
+            if total > (LARGEST if size is None else size):
+                raise place.corrupt(f"zstd data holds more than the {size or LARGEST} bytes expected")
+            pieces.append(np.frombuffer(piece, np.uint8))
+    if size is not None and total != size:
+        raise place.corrupt(f"zstd data holds {total} bytes, {size} were claimed")
+    return np.concatenate(pieces) if pieces else np.empty(0, np.uint8)
+
+
+def _filled(buffer: pa.Buffer) -> Bytes:
+    return np.frombuffer(buffer, np.uint8)

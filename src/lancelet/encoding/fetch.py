@@ -13,31 +13,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, Indices, Ranges, Step
-from lancelet.errors import CorruptFile
 
 
 class Reader(Protocol):
     """Where bytes come from; the store's sources fit."""
 
     def read(self, ranges: Sequence[tuple[int, int]]) -> list[Bytes]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where in a file something is, for error texts."""
-
-    path: str
-    column: int = -1
-    page: int = -1
-
-    def corrupt(self, reason: str) -> CorruptFile:
-        parts = []
-        if self.column >= 0:
-            parts.append(f"column {self.column}")
-        if self.page >= 0:
-            parts.append(f"page {self.page}")
-        return CorruptFile(self.path, reason, " ".join(parts))
 
 
 @dataclass(frozen=True, slots=True)

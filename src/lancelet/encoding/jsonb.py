@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lancelet.encoding.assemble import Place, pack_validity, variable_array
+from lancelet.encoding.assemble import pack_validity, variable_array
 from lancelet.encoding.kernels import jsonb
+from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, Indices
 from lancelet.errors import InvalidInput
 

@@ -25,14 +25,25 @@ from lancelet.format.schema import Schema
 MAGIC = b"LANC"
 TAIL_BYTES = 64 * 1024
 _FOOTER = struct.Struct("<QQQIIHH4s")
-_VERSIONS = {(0, 0): "0.1", (0, 1): "0.1", (0, 2): "0.1", (0, 3): "2.0", (2, 0): "2.0", (2, 1): "2.1", (2, 2): "2.2", (2, 3): "2.3"}
+_VERSIONS = {
+    (0, 0): "0.1",
+    (0, 1): "0.1",
+    (0, 2): "0.1",
+    (0, 3): "2.0",
+    (2, 0): "2.0",
+    (2, 1): "2.1",
+    (2, 2): "2.2",
+    (2, 3): "2.3",
+}
 
 
 def file_version(major: int, minor: int, path: str) -> str:
     """The one name of a file version that footers and manifests number differently."""
     version = _VERSIONS.get((major, minor))
     if version is None:
-        raise NotSupported(f"{path}: Unknown Lance storage version: {major}.{minor}; a newer version of lancelet may read it")
+        raise NotSupported(
+            f"{path}: Unknown Lance storage version: {major}.{minor}; a newer version of lancelet may read it"
+        )
     return version
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, overload
 
-from lancelet.encoding.fetch import FileBytes, Place
+from lancelet.encoding.fetch import FileBytes
 from lancelet.encoding.legacy.reader import LegacyReader
+from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Decode, Rows
 from lancelet.encoding.v2_0.reader import ColumnReader20
 from lancelet.encoding.v2_1.assemble import leaf_types, read_field

@@ -50,9 +50,7 @@ _SIMPLE: dict[str, pa.DataType] = {
     "duration:ns": pa.duration("ns"),
 }
 _NAMES = {dtype: name for name, dtype in _SIMPLE.items() if name != "json"}
-_BFLOAT16_ITEM = pa.field(
-    "item", pa.binary(2), metadata={EXTENSION_NAME: "lance.bfloat16", EXTENSION_METADATA: ""}
-)
+_BFLOAT16_ITEM = pa.field("item", pa.binary(2), metadata={EXTENSION_NAME: "lance.bfloat16", EXTENSION_METADATA: ""})
 _UNITS = ("s", "ms", "us", "ns")
 _MAX_LIST_SIZE = 2**31 - 1
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +34,7 @@ CREATED_AT = "_row_created_at_version"
 LAST_UPDATED_AT = "_row_last_updated_at_version"
 SYSTEM_COLUMNS = (ROW_ID, ROW_ADDRESS, ROW_OFFSET, LAST_UPDATED_AT, CREATED_AT)
 
-Column = pa.Array | pa.ChunkedArray
+Column: TypeAlias = pa.Array | pa.ChunkedArray
 _SPILLED_IDS = {ROW_ID: ROW_ID_FIELD, CREATED_AT: CREATED_AT_FIELD, LAST_UPDATED_AT: LAST_UPDATED_AT_FIELD}
 # A scattered row of a mapped file makes up to 64 KiB resident; this many stay well below the memory promised for takes.
 _TAKE_PIECE = 6000

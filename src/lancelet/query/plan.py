@@ -9,7 +9,7 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancelet.errors import InvalidInput, UnknownColumn
+from lancelet.errors import InvalidInput, InvalidType, UnknownColumn
 from lancelet.format.logical_types import EXTENSION_NAME
 from lancelet.format.schema import Field, Schema, resolve_extensions, split_path
 from lancelet.query.expr import Column, Expr, columns_of, type_of
@@ -42,7 +42,7 @@ class ScanPlan:
     late: bool = True
     """Read the filter's columns first, and the others for the rows that pass."""
     blobs_as_binary: frozenset[str] = field(default_factory=frozenset)
-    """Blob columns that are read whole instead of as descriptors."""
+    """Outputs whose blobs are read whole instead of as descriptors."""
 
     @cached_property
     def output_schema(self) -> pa.Schema:
@@ -64,10 +64,9 @@ class ScanPlan:
         if len(expr.path) == 1 and expr.path[0] in SYSTEM_FIELDS and expr.path[0] not in self.schema.names:
             return SYSTEM_FIELDS[expr.path[0]].with_name(name)
         chain = self.schema.resolve(expr.path)
-        if name in self.blobs_as_binary:
-            return pa.field(name, pa.large_binary(), chain[-1].nullable)
         nullable = any(node.nullable for node in chain)
-        return scan_field(chain[-1]).with_name(name).with_nullable(nullable)
+        found = scan_field(chain[-1], binary=name in self.blobs_as_binary)
+        return found.with_name(name).with_nullable(nullable)
 
 
 def visible_schema(schema: Schema) -> pa.Schema:
@@ -92,7 +91,7 @@ def plan_outputs(
         visible = visible_schema(schema)
         outputs = [(name, parse(text, visible)) for name, text in columns.items()]
     elif isinstance(columns, str):
-        raise InvalidInput(f"columns is a list of names or a dict of expressions, not the text {columns!r}")
+        raise InvalidType(f"columns is a list of names or a dict of expressions, not the text {columns!r}")
     else:
         outputs = [(name, _column(schema, name)) for name in columns]
     names = {name for name, _ in outputs}
@@ -103,6 +102,24 @@ def plan_outputs(
         if wanted and name not in names:
             outputs.append((name, Column((name,), pa.uint64())))
     return tuple(outputs)
+
+
+def plan_take(schema: Schema, columns: Sequence[str] | Mapping[str, str | pc.Expression] | None) -> ScanPlan:
+    """Columns of single rows. Unlike in scans, a nested path prunes its column, and repetitions are one."""
+    if columns is None or isinstance(columns, (Mapping, str)):
+        return ScanPlan(schema, plan_outputs(schema, columns))
+    chosen = {name: _column(schema, name) for name in columns}
+    stored = [column.path for column in chosen.values() if column.path[0] in schema.names]
+    pruned = schema.project(stored)
+    fields = {field.name: field for field in pruned.fields}
+    outputs: dict[str, Expr] = {}
+    for column in chosen.values():
+        top = column.path[0]
+        dtype = scan_field(fields[top]).type if top in fields else column.type
+        outputs.setdefault(top, Column((top,), dtype))
+    if not outputs:
+        raise InvalidInput("no columns are asked for; name at least one")
+    return ScanPlan(pruned, tuple(outputs.items()))
 
 
 def plan_filter(schema: Schema, condition: str | pc.Expression | Expr | None) -> Expr | None:
@@ -148,7 +165,7 @@ def needed_fields(schema: Schema, exprs: Iterable[Expr]) -> tuple[tuple[Field, .
 
 def _column(schema: Schema, name: str) -> Column:
     if not isinstance(name, str):
-        raise InvalidInput(f"a column is named by a text, not by {name!r}")
+        raise InvalidType(f"a column is named by a text, not by {name!r}")
     names = schema.names
     if name in SYSTEM_FIELDS and name not in names:
         return Column((name,), pa.uint64())

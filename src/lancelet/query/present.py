@@ -21,8 +21,11 @@ from lancelet.format.schema import BLOB_KEY, BLOB_V1_DESCRIPTOR, BLOB_V2_DESCRIP
 _JSON_METADATA = {EXTENSION_NAME: "arrow.json", "ARROW:extension:metadata": ""}
 
 
-def scan_field(field: Field) -> pa.Field:
-    """The Arrow field of a scan; extension types are still names in its metadata."""
+def scan_field(field: Field, *, binary: bool = False) -> pa.Field:
+    """The Arrow field of a scan, with blobs as descriptors or as binary; extension types are still names in its metadata."""
+    if binary and (field.is_blob or field.is_blob_v2):
+        metadata = {key: value for key, value in field.metadata.items() if key != EXTENSION_NAME}
+        return pa.field(field.name, pa.large_binary(), field.nullable, metadata or None)
     if field.is_blob_v2:
         return pa.field(
             field.name, BLOB_V2_DESCRIPTOR, field.nullable, {BLOB_KEY: "true", "lance-encoding:packed": "true"}
@@ -34,7 +37,7 @@ def scan_field(field: Field) -> pa.Field:
         return pa.field(field.name, pa.string(), field.nullable, {**metadata, **_JSON_METADATA})
     if not field.children:
         return field.arrow_field
-    children = [scan_field(child) for child in field.children]
+    children = [scan_field(child, binary=binary) for child in field.children]
     dtype = field.arrow_type
     if pa.types.is_struct(dtype):
         dtype = pa.struct(children)

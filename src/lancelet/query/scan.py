@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
 from lancelet.format.schema import Field
+from lancelet.query.blobs import as_binary
 from lancelet.query.evaluate import evaluate, mask
 from lancelet.query.expr import Column, Expr
 from lancelet.query.fragment_reader import ROW_OFFSET, FragmentReader
@@ -211,6 +212,9 @@ class Scan:
             before += rows
 
     def _unit_rows(self, reader: FragmentReader) -> int:
+        if self.plan.blobs_as_binary:
+            # Descriptors do not tell how large the blobs are; the caller's batch is what fits into memory.
+            return self.plan.batch_size
         fields = {field.id: field for field in (*self._filter_fields, *self._fields)}
         stored, decoded = reader.row_bytes(list(fields.values()))
         rows = min(_UNIT_DECODED_BYTES / max(decoded, 1), _UNIT_STORED_BYTES / max(stored, 1))
@@ -248,8 +252,8 @@ class Scan:
         """Some rows of a unit."""
         reader, plan = unit.reader, self.plan
         share = len(chosen) / len(unit.rows)
-        sparse = []
-        dense = []
+        sparse: list[Field] = []
+        dense: list[Field] = []
         for field in self._fields:
             if field.id in found:
                 continue
@@ -281,7 +285,19 @@ class Scan:
                 if batch is None:
                     batch = self._batch(unit, self._fields, columns, self._system, rows)
                 results.append(_typed(evaluate(source, batch), target))
+        if self.plan.blobs_as_binary:
+            results = self._with_bytes(unit, results)
         return pa.Table.from_arrays(results, schema=self.plan.storage_schema)
+
+    def _with_bytes(self, unit: Unit, results: list[Values]) -> list[Values]:
+        """Blobs in place of their descriptors."""
+        plan = self.plan
+        return [
+            as_binary(unit.reader, plan.schema.field_by_path(expr.path), column)
+            if name in plan.blobs_as_binary and isinstance(expr, Column)
+            else column
+            for (name, expr), column in zip(plan.outputs, results, strict=True)
+        ]
 
     @cached_property
     def _sources(self) -> list[tuple[int | str | Expr, pa.DataType]]:
@@ -293,7 +309,8 @@ class Scan:
             if field == plan.schema.field_by_path((field.name,))
         }
         sources: list[tuple[int | str | Expr, pa.DataType]] = []
-        for (_, expr), target in zip(plan.outputs, plan.storage_schema, strict=True):
+        descriptors = replace(plan, blobs_as_binary=frozenset()).storage_schema
+        for (_, expr), target in zip(plan.outputs, descriptors, strict=True):
             if isinstance(expr, Column) and expr.path in whole:
                 sources.append((whole[expr.path], target.type))
             elif isinstance(expr, Column) and expr.path[0] in self._system:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.encoding.rows import Indices, RowRange
-from lancelet.errors import InvalidInput
+from lancelet.errors import InvalidInput, RowNotFound
 from lancelet.file import FileCache
 from lancelet.query.fragment_reader import ROW_ID, FragmentReader
 from lancelet.table.addresses import split_addresses
@@ -52,7 +52,9 @@ class TableReader:
         for number in fragment_ids:
             position = fragments.position(number)
             if position is None:
-                raise InvalidInput(f"fragment {number} is not in version {self.snapshot.version} of {self.snapshot.uri}")
+                raise InvalidInput(
+                    f"fragment {number} is not in version {self.snapshot.version} of {self.snapshot.uri}"
+                )
             positions.append(position)
         return (self.reader(position) for position in positions)
 
@@ -83,7 +85,9 @@ class TableReader:
         """Places of fragments and physical offsets of rows, given by their number in the scan order."""
         if len(positions) and (int(positions.min()) < 0 or int(positions.max()) >= self.num_rows):
             wrong = int(positions.max()) if int(positions.min()) >= 0 else int(positions.min())
-            raise InvalidInput(f"row {wrong} is out of range: the table has {self.num_rows} rows (0 to {self.num_rows - 1})")
+            raise RowNotFound(
+                f"row {wrong} is out of range: the table has {self.num_rows} rows (0 to {self.num_rows - 1})"
+            )
         owners = self._starts.searchsorted(positions, "right") - 1
         offsets = positions - self._starts[owners]
         if not self._has_deletions:
@@ -101,7 +105,9 @@ class TableReader:
         """Places of fragments and physical offsets of row addresses; rows that are gone are refused."""
         owners, offsets, found = self._find(addresses)
         if not found.all():
-            raise InvalidInput(f"row address {int(addresses[np.flatnonzero(~found)[0]])} is not in this version of the table")
+            raise RowNotFound(
+                f"row address {int(addresses[np.flatnonzero(~found)[0]])} is not in this version of the table"
+            )
         return owners, offsets
 
     def _find(self, addresses: npt.NDArray[np.uint64]) -> tuple[Indices, Indices, npt.NDArray[np.bool_]]:

@@ -19,16 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lancelet.encoding.assemble import (
-    Place,
-    bit_width,
-    fixed_array,
-    is_variable,
-    pack_validity,
-    pick_bits,
-    variable_array,
-)
+from lancelet.encoding.assemble import bit_width, fixed_array, is_variable, pack_validity, pick_bits, variable_array
 from lancelet.encoding.extents import expand_spans, join
+from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Decode, Indices, Ranges, Step
 
 

@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 from google.protobuf.message import DecodeError, Message
 
-from lancelet.encoding.assemble import Place
 from lancelet.encoding.fetch import run
 from lancelet.encoding.legacy.pages import decode_block
 from lancelet.encoding.legacy.statistics import PageStatistics, read_statistics
 from lancelet.encoding.legacy.table import PageTable
+from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, Decode, Indices, Rows, Step
 from lancelet.errors import NotSupported
 from lancelet.format.proto import file_pb2

@@ -15,15 +15,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from lancelet.encoding.assemble import (
-    MAX_INT32,
-    Place,
-    dictionary_array,
-    is_variable,
-    list_array,
-    nulls,
-    struct_array,
-)
+from lancelet.encoding.assemble import MAX_INT32, dictionary_array, is_variable, list_array, nulls, struct_array
 from lancelet.encoding.fetch import gather
 from lancelet.encoding.legacy.pages import (
     Entries,
@@ -33,6 +25,7 @@ from lancelet.encoding.legacy.pages import (
     fetch_offsets,
     require,
 )
+from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Decode, Indices, RowRange, Rows, Step
 from lancelet.format.schema import Field
 

@@ -22,11 +22,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.encoding.assemble import bit_width, fixed_array, fixed_buffer, nulls, pick_bits, shift_bits
+from lancelet.encoding.compression import inflate
 from lancelet.encoding.extents import join, plan_extents, take_fixed
 from lancelet.encoding.fetch import gather
 from lancelet.encoding.kernels.bitpack import unpack_blocks
 from lancelet.encoding.rows import Bytes, Decode, Indices, RowIndices, RowRange, Rows, Step
-from lancelet.encoding.v2_0.compression import inflate
 from lancelet.encoding.v2_0.page import Page
 from lancelet.format.proto import encodings20_pb2 as pb
 

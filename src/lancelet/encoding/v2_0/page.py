@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 from google.protobuf.message import DecodeError, Message
 
-from lancelet.encoding.assemble import Place
+from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
 from lancelet.format.proto import column_pb2
 from lancelet.format.proto import encodings20_pb2 as pb

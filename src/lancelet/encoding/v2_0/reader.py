@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from lancelet.encoding.assemble import (
     MAX_INT32,
-    Place,
     concat,
     is_variable,
     list_array,
@@ -28,6 +27,7 @@ from lancelet.encoding.assemble import (
 )
 from lancelet.encoding.extents import DEFAULT_GAP, expand_spans
 from lancelet.encoding.fetch import gather
+from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Decode, Indices, RowIndices, RowRange, Rows, Step
 from lancelet.encoding.v2_0.dictionary import decode_dictionary, decode_dictionary_strings
 from lancelet.encoding.v2_0.fixed import decode_fixed, decode_packed

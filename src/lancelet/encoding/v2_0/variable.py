@@ -19,12 +19,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancelet.encoding.assemble import Place, pack_validity, variable_array
+from lancelet.encoding.assemble import pack_validity, variable_array
+from lancelet.encoding.compression import inflate
 from lancelet.encoding.extents import join, plan_extents, take_fixed, take_variable
 from lancelet.encoding.fetch import gather
 from lancelet.encoding.kernels.fsst import SPARE, expand, expanded_size
+from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, Decode, Indices, RowRange, Rows, Step
-from lancelet.encoding.v2_0.compression import inflate
 from lancelet.encoding.v2_0.fixed import fetch_flat, flat_of, is_compressed, split_nullable
 from lancelet.encoding.v2_0.page import Page
 from lancelet.format.proto import encodings20_pb2 as pb

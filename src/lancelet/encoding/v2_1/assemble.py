@@ -15,9 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lancelet.encoding.fetch import Place, gather
+from lancelet.encoding.fetch import gather
 from lancelet.encoding.kernels import levels as kernel
-from lancelet.encoding.rows import Bytes, Ranges, Rows
+from lancelet.encoding.place import Place
+from lancelet.encoding.rows import Bytes, Indices, Ranges, Rows
 from lancelet.encoding.v2_1.column import LeafColumn, LeafType, join_parts
 from lancelet.encoding.v2_1.levels import ITEM, LIST, Entries, Levels
 from lancelet.encoding.v2_1.pages import PageRows
@@ -139,7 +140,7 @@ class _Cursor:
         slots, nulls = kernel.validity(self.defs, valid_up_to, limit, bitmap)
         return slots, pa.py_buffer(bitmap), nulls
 
-    def take_list(self, place: Place) -> tuple[int, np.ndarray, int, pa.Buffer, int]:  # type: ignore[type-arg]
+    def take_list(self, place: Place) -> tuple[int, Indices, int, pa.Buffer, int]:
         """Fold a list layer: lists, offsets, children, validity, nulls."""
         if self.reps is None:
             raise place.corrupt("lists without repetition levels")
@@ -212,7 +213,10 @@ class _Builder:
         if slots != count:
             raise self._place.corrupt(f"struct '{field.name}' has {slots} slots and children of {count}")
         dtype = pa.struct(
-            [pa.field(c.name, a.type, c.nullable, c.arrow_field.metadata) for c, a in zip(field.children, children, strict=True)]
+            [
+                pa.field(c.name, a.type, c.nullable, c.arrow_field.metadata)
+                for c, a in zip(field.children, children, strict=True)
+            ]
         )
         return pa.Array.from_buffers(dtype, count, [bitmap if nulls else None], nulls, children=children), cursor
 
@@ -237,14 +241,15 @@ class _Builder:
         if children != len(items):
             raise self._place.corrupt(f"lists of '{field.name}' hold {children} items, the column has {len(items)}")
         dtype = field.arrow_type
+        starts = pa.py_buffer(offsets)
         if not pa.types.is_large_list(dtype):
             if children > _INT32_MAX:
-                raise self._place.corrupt(f"{children} items of '{field.name}' in one read; ask for fewer rows at a time")
-            offsets = offsets.astype(np.int32)
+                raise self._place.too_large(f"lists '{field.name}' of {children} items")
+            starts = pa.py_buffer(offsets.astype(np.int32))
         if not pa.types.is_map(dtype) and items.type != dtype.value_type:
             item = pa.field(child.name, items.type, child.nullable, child.arrow_field.metadata)
             dtype = pa.large_list(item) if pa.types.is_large_list(dtype) else pa.list_(item)
-        buffers = [bitmap if nulls else None, pa.py_buffer(offsets)]
+        buffers = [bitmap if nulls else None, starts]
         return pa.Array.from_buffers(dtype, lists, buffers, nulls, children=[items]), cursor
 
 

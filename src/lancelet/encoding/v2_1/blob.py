@@ -16,7 +16,6 @@ from lancelet.encoding.v2_1.constant import ConstantPage
 from lancelet.encoding.v2_1.levels import ITEM, Entries, PageLevels
 from lancelet.encoding.v2_1.miniblock import MiniBlockPage, MiniBlockRun, Recipe
 from lancelet.encoding.v2_1.pages import PageContext, PageDecoder, PageRows
-from lancelet.errors import NotSupported
 from lancelet.format.proto import encodings21_pb2 as pb
 from lancelet.format.schema import BLOB_V1_DESCRIPTOR
 
@@ -30,7 +29,7 @@ class BlobPage:
         self._context = context
         self._shape = PageLevels.of(layout.layers, context.kinds, context.place)
         if self._shape.lists:
-            raise NotSupported(f"{context.place.path}: lists of blobs are not supported")
+            raise context.place.unsupported("lists of blobs are not supported")
         inner = replace(context, dtype=BLOB_V1_DESCRIPTOR, kinds=(ITEM,))
         self._inner: PageDecoder
         match layout.inner_layout.WhichOneof("layout"):
@@ -40,7 +39,7 @@ class BlobPage:
             case "constant_layout":
                 self._inner = ConstantPage(layout.inner_layout.constant_layout, inner)
             case kind:
-                raise NotSupported(f"{context.place.path}: blob descriptors in a {kind} page are not supported")
+                raise context.place.unsupported(f"blob descriptors in a {kind} page are not supported")
 
     @property
     def nbytes(self) -> int:
@@ -56,4 +55,3 @@ class BlobPage:
             raise self._context.place.corrupt("a blob descriptor with an impossible level")
         defs = self._shape.common(levels.astype(np.uint16), self._context.place)
         return PageRows(Entries(len(positions), None, defs), part.values)
-

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from lancelet.encoding.fetch import Place
 from lancelet.encoding.kernels import bitpack, miniblock
+from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, Indices
 from lancelet.encoding.v2_1.codecs import ChunkBuffer, check, decode_block, flat_chunks, rle_bits
 from lancelet.encoding.v2_1.levels import Levels
 from lancelet.encoding.v2_1.values import Fixed, allocate
-from lancelet.errors import NotSupported
 from lancelet.format.proto import encodings21_pb2 as pb
 
 
@@ -50,7 +49,7 @@ def decode_levels(
                 raise place.corrupt("levels that are not 16-bit numbers")
             return np.concatenate([np.frombuffer(block.data, np.uint16) for block in blocks]), counts  # type: ignore[union-attr]
         case _:
-            raise NotSupported(f"{place.path}: levels encoded as '{kind}' are not supported")
+            raise place.unsupported(f"levels encoded as '{kind}' are not supported")
     check(bad, "levels", place)
     return np.frombuffer(buffer, np.uint16), counts
 
@@ -70,7 +69,7 @@ def _run_parts(
 
 def _unwrapped_counts(data: Bytes, positions: Indices, sizes: Indices, counts: Indices) -> Indices:
     """Old writers stored counts above 65535 modulo 65536; the runs know the truth (spec 3.3)."""
-    result = counts.copy()
+    result: Indices = counts.copy()
     for i, (at, size) in enumerate(zip(positions.tolist(), sizes.tolist(), strict=True)):
         held = int(data[at : at + size].sum(dtype=np.int64))
         if held > result[i] and (held - result[i]) % 65536 == 0:

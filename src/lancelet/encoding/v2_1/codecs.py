@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
 
 import numpy as np
-import pyarrow as pa
 
-from lancelet.encoding.compression import decompress
-from lancelet.encoding.fetch import Place
+from lancelet.encoding.compression import inflate
 from lancelet.encoding.kernels import bitpack, fsst, fullzip, miniblock
+from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, Indices
 from lancelet.encoding.v2_1.values import Fixed, FixedList, Record, Values, Variable, allocate
 from lancelet.errors import NotSupported
@@ -88,7 +86,7 @@ def decode_chunks(
         case "packed_struct" if first:
             records = decode_chunks(codec.packed_struct.values, buffers, counts, place)
             return split_records(records, list(codec.packed_struct.bits_per_value), place)
-    refuse(kind, "a mini-block page", place)
+    raise refusal(kind, "a mini-block page", place)
 
 
 def flat_chunks(first: ChunkBuffer, counts: Indices, total: int, bits: int, place: Place) -> Fixed:
@@ -142,8 +140,8 @@ def decode_block(codec: pb.CompressiveEncoding, data: Bytes, count: int, place: 
         case "variable":
             return _variable_block(codec.variable, data, count, place)
         case "general":
-            inflated = decompress(scheme_of(codec.general, place), data, place)
-            return decode_block(codec.general.values, np.frombuffer(inflated, np.uint8), count, place)
+            inflated = inflate(data, scheme_of(codec.general, place), place)
+            return decode_block(codec.general.values, inflated, count, place)
         case "fsst":
             inner = decode_block(codec.fsst.values, data, count, place)
             return expand_fsst(SymbolTable.parse(codec.fsst.symbol_table, place), inner, place)
@@ -152,7 +150,7 @@ def decode_block(codec: pb.CompressiveEncoding, data: Bytes, count: int, place: 
             if len(value) not in (1, 2, 4, 8, 16, 32):
                 raise place.corrupt(f"a constant of {len(value)} bytes")
             return Fixed(np.tile(np.frombuffer(value, np.uint8), count), len(value) * 8, count)
-    refuse(kind, "a block", place)
+    raise refusal(kind, "a block", place)
 
 
 def split_run_block(data: Bytes, place: Place) -> tuple[Bytes, Bytes]:
@@ -168,7 +166,7 @@ def rle_bits(codec: pb.Rle, place: Place) -> int:
     if codec.values.WhichOneof("compression") != "flat" or bits not in (8, 16, 32, 64):
         raise place.corrupt("run values are not plain words")
     if codec.run_lengths.WhichOneof("compression") != "flat" or codec.run_lengths.flat.bits_per_value != 8:
-        raise NotSupported(f"{place.path}: run lengths wider than 8 bits are not supported")
+        raise place.unsupported("run lengths wider than 8 bits are not supported")
     return bits
 
 
@@ -213,7 +211,7 @@ def _variable_header(data: Bytes, bits: int, place: Place) -> tuple[int, int]:
 def variable_width(codec: pb.Variable, place: Place) -> int:
     refuse_buffer_compression(codec, "values", place)
     if codec.offsets.WhichOneof("compression") != "flat":
-        raise NotSupported(f"{place.path}: value offsets that are not plain belong to file version 2.3")
+        raise place.unsupported("value offsets that are not plain belong to file version 2.3")
     bits = int(codec.offsets.flat.bits_per_value)
     if bits not in (32, 64):
         raise place.corrupt(f"value offsets of {bits} bits")
@@ -292,16 +290,16 @@ def split_records(records: Values, widths: list[int], place: Place) -> Record:
 
 def _inflate_chunks(scheme: str, buffer: ChunkBuffer, place: Place) -> ChunkBuffer:
     parts = [
-        decompress(scheme, buffer.data[at : at + size], place)
+        inflate(buffer.data[at : at + size], scheme, place)
         for at, size in zip(buffer.positions.tolist(), buffer.sizes.tolist(), strict=True)
     ]
     return join_parts(parts)
 
 
-def join_parts(parts: Sequence[pa.Buffer]) -> ChunkBuffer:
-    sizes = np.array([part.size for part in parts], np.int64)
+def join_parts(parts: Sequence[Bytes]) -> ChunkBuffer:
+    sizes = np.array([len(part) for part in parts], np.int64)
     positions = np.cumsum(sizes) - sizes
-    data = np.concatenate([np.frombuffer(part, np.uint8) for part in parts]) if parts else np.empty(0, np.uint8)
+    data = np.concatenate(parts) if parts else np.empty(0, np.uint8)
     return ChunkBuffer(data, positions, sizes)
 
 
@@ -317,13 +315,13 @@ def _moved(lengths: ChunkBuffer, values: ChunkBuffer) -> ChunkBuffer:
 def scheme_of(codec: pb.General, place: Place) -> str:
     scheme = _SCHEMES.get(codec.compression.scheme)
     if scheme is None:
-        raise NotSupported(f"{place.path}: compression scheme {codec.compression.scheme} is not known")
+        raise place.unsupported(f"compression scheme {codec.compression.scheme} is not known")
     return scheme
 
 
 def refuse_buffer_compression(message: pb.Flat | pb.Variable | pb.InlineBitpacking, name: str, place: Place) -> None:
-    if message.HasField(name):  # type: ignore[arg-type]
-        raise NotSupported(f"{place.path}: compressed buffers inside {type(message).__name__} are not supported")
+    if message.HasField(name):
+        raise place.unsupported(f"compressed buffers inside {type(message).__name__} are not supported")
 
 
 def check_word(bits: int, place: Place) -> None:
@@ -337,10 +335,9 @@ def check(bad: int, what: str, place: Place) -> None:
         raise place.corrupt(f"chunk {bad}: {what} do not fit their recorded sizes")
 
 
-def refuse(kind: str | None, where: str, place: Place) -> NoReturn:
-    if kind is None:
-        raise NotSupported(f"{place.path}: {where} has an encoding that this version of lancelet does not know")
-    raise NotSupported(f"{place.path}: encoding '{kind}' is not supported in {where}")
+def refusal(kind: str | None, where: str, place: Place) -> NotSupported:
+    """The error for a codec that is not known, or not known there."""
+    return place.unsupported(f"encoding '{kind}' in {where}" if kind else f"{where} has an encoding that is not known")
 
 
 def gather_slices(data: Bytes, starts: Indices, sizes: Indices) -> Variable:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lancelet.encoding.fetch import FileBytes, Place, gather
+from lancelet.encoding.fetch import FileBytes, gather
+from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, Ranges, RowIndices, RowRange, Rows
 from lancelet.encoding.v2_1.constant import zero_slots
 from lancelet.encoding.v2_1.layouts import open_page, parse_layout
@@ -43,7 +44,7 @@ class LeafColumn:
         self.leaf = leaf
         lengths = [page.length for page in metadata.pages]
         if any(length > 2**40 for length in lengths):
-            raise Place(file.path, index).corrupt("a page of an impossible number of rows")
+            raise Place(file.path, f"column {index}").corrupt("a page of an impossible number of rows")
         self._bounds = [0, *itertools.accumulate(lengths)]
         self._segments: list[Segment] | None = None
 
@@ -70,7 +71,9 @@ class LeafColumn:
         else:
             first, last = int(rows.values[0]), int(rows.values[-1])
         if first < 0 or last >= self._bounds[-1]:
-            raise Place(self._file.path, self._index).corrupt(f"the pages hold {self._bounds[-1]} rows, not row {last}")
+            raise Place(self._file.path, f"column {self._index}").corrupt(
+                f"the pages hold {self._bounds[-1]} rows, not row {last}"
+            )
         segments = self._segments
         if segments is None:
             segments = self._segments = self._open_segments()
@@ -125,7 +128,7 @@ class LeafColumn:
         return segments
 
     def _context(self, page: int, message: column_pb2.ColumnMetadata.Page) -> PageContext:
-        place = Place(self._file.path, self._index, page)
+        place = Place(self._file.path, f"column {self._index} page {page}")
         if len(message.buffer_offsets) != len(message.buffer_sizes):
             raise place.corrupt("buffer offsets and sizes differ in number")
         offsets, sizes = tuple(message.buffer_offsets), tuple(message.buffer_sizes)

@@ -14,8 +14,8 @@ from collections.abc import Generator
 import numpy as np
 import pyarrow as pa
 
-from lancelet.encoding.fetch import Place
 from lancelet.encoding.kernels import levels as levels_kernel
+from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, Ranges, Rows
 from lancelet.encoding.v2_1.codecs import decode_block
 from lancelet.encoding.v2_1.levels import Entries, Levels, PageLevels
@@ -65,7 +65,7 @@ class ConstantPage:
     def _levels(self, index: int, codec: str, recorded: int) -> Generator[Ranges, list[Bytes], Levels | None]:
         context, place = self._context, self._context.place
         data = yield from context.buffer(index)
-        if self._layout.HasField(codec):  # type: ignore[arg-type]
+        if self._layout.HasField(codec):
             if recorded > context.rows + 2**32 or recorded > (len(data) + 1) * 2**16:
                 raise place.corrupt(f"{recorded} levels in {len(data)} bytes")
             if recorded == 0:
@@ -131,7 +131,7 @@ def zero_slots(dtype: pa.DataType, count: int) -> pa.Array:
 
 def _repeat_text(value: Bytes, count: int, context: PageContext) -> pa.Array:
     if len(value) * count > _MAX_BYTES and context.dtype in (pa.string(), pa.binary()):
-        raise context.place.corrupt(f"{count} times a constant of {len(value)} bytes in one read; ask for fewer rows")
+        raise context.place.too_large(f"{count} times a constant of {len(value)} bytes")
     offsets = np.arange(count + 1, dtype=np.int64) * len(value)
     return to_arrow(Variable(offsets, np.tile(value, count)), context.dtype, context.place)
 

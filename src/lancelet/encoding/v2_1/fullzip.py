@@ -12,13 +12,14 @@ handed out as a view of the file.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Generator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from lancelet.encoding.compression import decompress
+from lancelet.encoding.compression import inflate
 from lancelet.encoding.kernels import fullzip
 from lancelet.encoding.rows import Bytes, Indices, Ranges, RowRange, Rows
 from lancelet.encoding.v2_1.codecs import (
@@ -27,7 +28,7 @@ from lancelet.encoding.v2_1.codecs import (
     expand_fsst,
     gather_slices,
     join_parts,
-    refuse,
+    refusal,
     scheme_of,
     split_records,
     variable_width,
@@ -85,7 +86,7 @@ class FullZipPage:
         else:
             sizes = np.full(len(rows), record, np.int64)
             source, positions = yield from context.file.fetch(base + rows.values * record, sizes, place)
-            buffer, data = allocate(len(rows) * record)
+            _, data = allocate(len(rows) * record)
             if fullzip.gather_records(source, positions, record, data) >= 0:
                 raise place.corrupt("a record outside of the file")
         if self._word == 0:
@@ -191,7 +192,7 @@ def _decode_values(codec: pb.CompressiveEncoding, raw: Values, context: PageCont
             return _decode_values(codec.general.values, _inflate(codec.general, raw, context), context)
         case "variable_packed_struct" if isinstance(raw, Variable):
             return _split_variable_records(codec.variable_packed_struct, raw, context)
-    refuse(kind, "a full-zip page", place)
+    raise refusal(kind, "a full-zip page", place)
 
 
 def _inflate(codec: pb.General, raw: Variable, context: PageContext) -> Variable:
@@ -199,11 +200,7 @@ def _inflate(codec: pb.General, raw: Variable, context: PageContext) -> Variable
     scheme = scheme_of(codec, context.place)
     data = np.frombuffer(raw.data, np.uint8)
     bounds = raw.offsets.tolist()
-    nothing = pa.py_buffer(b"")
-    parts = [
-        nothing if start == stop else decompress(scheme, data[start:stop], context.place)
-        for start, stop in zip(bounds[:-1], bounds[1:], strict=True)
-    ]
+    parts = [inflate(data[start:stop], scheme, context.place) for start, stop in itertools.pairwise(bounds)]
     joined: ChunkBuffer = join_parts(parts)
     return Variable(np.append(joined.positions, len(joined.data)), joined.data)
 
@@ -221,7 +218,7 @@ def _split_lists(codec: pb.FixedSizeList, raw: Fixed, context: PageContext) -> F
             break
         innermost = innermost.values.fixed_size_list
     if innermost.values.WhichOneof("compression") != "flat":
-        refuse(innermost.values.WhichOneof("compression"), "a zipped list", place)
+        raise refusal(innermost.values.WhichOneof("compression"), "a zipped list", place)
     bits = int(innermost.values.flat.bits_per_value)
     bitmap_bytes = [(count + 7) // 8 if valid else 0 for _, count, valid in levels]
     item_bytes = (items * bits + 7) // 8
@@ -239,7 +236,9 @@ def _split_lists(codec: pb.FixedSizeList, raw: Fixed, context: PageContext) -> F
             for k, (_, count, valid) in enumerate(levels)
         ]
         tail = matrix[:, bounds[-1] :]
-        values = Fixed(_bits(tail, items) if bits == 1 else np.ascontiguousarray(tail).reshape(-1), bits, raw.count * items)
+        values = Fixed(
+            _bits(tail, items) if bits == 1 else np.ascontiguousarray(tail).reshape(-1), bits, raw.count * items
+        )
     for (size, count, _), bitmap in zip(reversed(levels), reversed(bitmaps), strict=True):
         values = FixedList(values, size, bitmap, raw.count * count // size)
     assert isinstance(values, FixedList)

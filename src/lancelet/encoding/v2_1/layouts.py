@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from google.protobuf.message import DecodeError
 
-from lancelet.encoding.fetch import Place
+from lancelet.encoding.place import Place
 from lancelet.encoding.v2_1.blob import BlobPage
 from lancelet.encoding.v2_1.constant import ConstantPage
 from lancelet.encoding.v2_1.fullzip import FullZipPage
@@ -17,6 +17,8 @@ from lancelet.encoding.v2_1.pages import PageContext, PageDecoder
 from lancelet.errors import NotSupported
 from lancelet.format.proto import column_pb2, encodings23_pb2
 from lancelet.format.proto import encodings21_pb2 as pb
+
+_UNSTABLE = "of the unstable file version 2.3 that is not known; write the table with data_storage_version='2.2'"
 
 
 def open_page(layout: pb.PageLayout, context: PageContext) -> PageDecoder:
@@ -30,7 +32,7 @@ def open_page(layout: pb.PageLayout, context: PageContext) -> PageDecoder:
         case "blob_layout":
             return BlobPage(layout.blob_layout, context)
         case _:
-            raise NotSupported(f"{place.path}: page layout of column {place.column} page {place.page} is not known")
+            raise place.unsupported("the page's layout is not known")
 
 
 def parse_layout(encoding: column_pb2.Encoding, place: Place) -> pb.PageLayout:
@@ -44,7 +46,7 @@ def parse_layout(encoding: column_pb2.Encoding, place: Place) -> pb.PageLayout:
             case "lance.encodings23.PlanarLayout":
                 layout = _from_planar(encodings23_pb2.PlanarLayout.FromString(described.value), place)
             case name:
-                raise NotSupported(f"{place.path}: page encoding '{name}' does not belong to this file version")
+                raise place.unsupported(f"page encoding '{name}' does not belong to this file version")
     except DecodeError as error:
         raise place.corrupt(f"the page's encoding does not parse: {error}") from None
     return layout
@@ -54,10 +56,7 @@ def _from_planar(planar: encodings23_pb2.PlanarLayout, place: Place) -> pb.PageL
     """Say a dense 2.3 page in the words of 2.2."""
     structure, values = planar.structure, planar.values
     if structure.WhichOneof("kind") == "sparse":
-        raise NotSupported(
-            f"{place.path}: column {place.column} page {place.page} has a sparse layout of the unstable file version 2.3; "
-            "write the table with data_storage_version='2.2'"
-        )
+        raise NotSupported(f"{place.path}, {place.where}: a sparse layout {_UNSTABLE}")
     layers = structure.dense.layers
     match values.WhichOneof("kind"):
         case "chunked":
@@ -71,10 +70,10 @@ def _from_planar(planar: encodings23_pb2.PlanarLayout, place: Place) -> pb.PageL
                 num_items=chunked.num_items,
                 has_large_chunk=True,
             )
-            if chunked.levels.HasField("rep"):
-                mini.rep_compression.CopyFrom(chunked.levels.rep)
-            if chunked.levels.HasField("def"):
-                mini.def_compression.CopyFrom(getattr(chunked.levels, "def"))
+            if chunked.levels.HasField("repetition"):
+                mini.rep_compression.CopyFrom(chunked.levels.repetition)
+            if chunked.levels.HasField("definition"):
+                mini.def_compression.CopyFrom(chunked.levels.definition)
             if chunked.HasField("dictionary"):
                 mini.dictionary.CopyFrom(chunked.dictionary)
             return pb.PageLayout(mini_block_layout=mini)
@@ -94,13 +93,8 @@ def _from_planar(planar: encodings23_pb2.PlanarLayout, place: Place) -> pb.PageL
                 full.bits_per_offset = zipped.bits_per_offset
             return pb.PageLayout(full_zip_layout=full)
         case "constant":
-            return pb.PageLayout(
-                constant_layout=pb.ConstantLayout(layers=layers, inline_value=values.constant.scalar)
-            )
+            return pb.PageLayout(constant_layout=pb.ConstantLayout(layers=layers, inline_value=values.constant.scalar))
         case "none":
             return pb.PageLayout(constant_layout=pb.ConstantLayout(layers=layers))
         case _:
-            raise NotSupported(
-                f"{place.path}: column {place.column} page {place.page} has a layout of the unstable file version 2.3 "
-                "that is not known; write the table with data_storage_version='2.2'"
-            )
+            raise NotSupported(f"{place.path}, {place.where}: a layout {_UNSTABLE}")

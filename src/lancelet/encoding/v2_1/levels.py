@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lancelet.encoding.fetch import Place
 from lancelet.encoding.kernels import levels as kernel
+from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Indices
 from lancelet.format.proto import encodings21_pb2 as pb
 
@@ -51,7 +51,7 @@ class PageLevels:
     """Number of list layers; an entry with this repetition level starts a row."""
 
     @classmethod
-    def of(cls, layers: Sequence[int], kinds: Sequence[int], place: Place) -> PageLevels:
+    def of(cls, layers: Sequence[pb.RepDefLayer], kinds: Sequence[int], place: Place) -> PageLevels:
         """Match a page's layers with the kinds that the schema asks for."""
         if len(layers) != len(kinds):
             raise place.corrupt(f"the page has {len(layers)} layers of nesting, its field {len(kinds)}")
@@ -59,16 +59,16 @@ class PageLevels:
         for layer, kind in zip(layers, kinds, strict=True):
             steps = (_ITEMS if kind == ITEM else _LISTS).get(layer)
             if steps is None:
-                raise place.corrupt(f"layer {layer} stands where the schema has {'an item' if kind == ITEM else 'a list'}")
+                raise place.corrupt(
+                    f"layer {layer} stands where the schema has {'an item' if kind == ITEM else 'a list'}"
+                )
             if kind == LIST:
                 if max_visible is None:
                     max_visible = len(renumber) - 1
                 lists += 1
             renumber.extend(base + step for step in steps)
             base += kind
-        return cls(
-            np.array(renumber, np.uint16), len(renumber) - 1 if max_visible is None else max_visible, lists
-        )
+        return cls(np.array(renumber, np.uint16), len(renumber) - 1 if max_visible is None else max_visible, lists)
 
     @property
     def has_definition(self) -> bool:
@@ -144,4 +144,5 @@ def expand_ranges(starts: Indices, stops: Indices) -> Indices:
     lengths = stops - starts
     total = int(lengths.sum())
     shifts = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
-    return np.arange(total, dtype=np.int64) + shifts
+    numbers: Indices = np.arange(total, dtype=np.int64) + shifts
+    return numbers

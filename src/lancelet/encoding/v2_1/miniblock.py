@@ -25,9 +25,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lancelet.encoding.fetch import Place, gather
+from lancelet.encoding.fetch import gather
 from lancelet.encoding.kernels import levels as levels_kernel
 from lancelet.encoding.kernels import miniblock, pick
+from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, Indices, Ranges, RowRange, Rows
 from lancelet.encoding.v2_1.chunk_levels import decode_levels
 from lancelet.encoding.v2_1.codecs import (
@@ -163,9 +164,14 @@ class ChunkTable:
         if len(tables) == 1:
             return tables[0]
         lengths = np.array([len(table.positions) for table in tables])
-        columns = ("positions", "sizes", "counts", "item_starts", "first_rows", "row_starts", "row_ends")
         return cls(
-            *(np.concatenate([getattr(table, name) for table in tables]) for name in columns),
+            np.concatenate([table.positions for table in tables]),
+            np.concatenate([table.sizes for table in tables]),
+            np.concatenate([table.counts for table in tables]),
+            np.concatenate([table.item_starts for table in tables]),
+            np.concatenate([table.first_rows for table in tables]),
+            np.concatenate([table.row_starts for table in tables]),
+            np.concatenate([table.row_ends for table in tables]),
             np.cumsum(lengths) - lengths,
             tuple(d for table in tables for d in table.dictionaries),
             tuple(s for table in tables for s in table.symbols),
@@ -326,7 +332,9 @@ class MiniBlockRun:
             start, stop = int(ranges.value_starts[0]), int(ranges.value_stops[0])
             values = part.values if stop - start == len(part.values) else part.values.slice(start, stop - start)
             cuts = np.clip(marks - start, 0, stop - start)
-            return PageRows(entries, self._finish(values, table, cuts, None if visible is None else visible[start:stop]))
+            return PageRows(
+                entries, self._finish(values, table, cuts, None if visible is None else visible[start:stop])
+            )
         at = expand_ranges(ranges.value_starts, ranges.value_stops)
         values = part.values.take(pa.array(at))
         return PageRows(entries, self._finish(values, table, at.searchsorted(marks), _at(visible, at)))
@@ -489,7 +497,9 @@ def _read_table(page: MiniBlockPage, recipe: Recipe) -> Generator[Ranges, list[B
         raise place.corrupt("chunks are longer than their buffer")
     first_rows = row_starts = row_ends = np.empty(0, np.int64)
     if recipe.shape.lists:
-        first_rows, row_starts, row_ends = _repetition_index(parts[-1], layout.repetition_index_depth, len(table), context)
+        first_rows, row_starts, row_ends = _repetition_index(
+            parts[-1], layout.repetition_index_depth, len(table), context
+        )
     symbols = layout.value_compression.fsst.symbol_table
     return ChunkTable(
         context.offsets[1] + sizes.cumsum() - sizes,
@@ -513,9 +523,7 @@ def _dictionary(data: Bytes, layout: pb.MiniBlockLayout, context: PageContext) -
     return to_arrow(decode_block(layout.dictionary, data, count, context.place), dtype, context.place)
 
 
-def _repetition_index(
-    data: Bytes, depth: int, chunks: int, context: PageContext
-) -> tuple[Indices, Indices, Indices]:
+def _repetition_index(data: Bytes, depth: int, chunks: int, context: PageContext) -> tuple[Indices, Indices, Indices]:
     """Number of the first row that starts in each chunk, rows that start in it, rows ended so far."""
     place = context.place
     if len(data) != chunks * (depth + 1) * 8:
@@ -539,5 +547,7 @@ def join_values(parts: list[pa.Array], place: Place) -> pa.Array:
     wide = [pa.DictionaryArray.from_arrays(p.indices.cast(pa.int64()), p.dictionary, safe=False) for p in parts]
     joined = pa.concat_arrays(wide)
     if len(joined.dictionary) - 1 > np.iinfo(dtype.index_type.to_pandas_dtype()).max:
-        raise place.corrupt(f"{len(joined.dictionary)} dictionary items in one read do not fit into {dtype.index_type} keys")
+        raise place.corrupt(
+            f"{len(joined.dictionary)} dictionary items in one read do not fit into {dtype.index_type} keys"
+        )
     return pa.DictionaryArray.from_arrays(joined.indices.cast(dtype.index_type), joined.dictionary, safe=False)

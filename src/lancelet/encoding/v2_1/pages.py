@@ -9,8 +9,9 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from lancelet.encoding.fetch import FileBytes, Place
-from lancelet.encoding.rows import Bytes, Ranges, RowRange, Rows
+from lancelet.encoding.fetch import FileBytes
+from lancelet.encoding.place import Place
+from lancelet.encoding.rows import Bytes, Indices, Ranges, RowRange, Rows
 from lancelet.encoding.v2_1.levels import Entries, Levels, PageLevels, entry_ranges, expand_ranges
 
 
@@ -55,7 +56,7 @@ class PageDecoder(Protocol):
     def read(self, rows: Rows) -> Generator[Ranges, list[Bytes], PageRows]: ...
 
 
-def select(array: pa.Array, starts: np.ndarray, stops: np.ndarray) -> pa.Array:  # type: ignore[type-arg]
+def select(array: pa.Array, starts: Indices, stops: Indices) -> pa.Array:
     """The slots in some ranges of an array."""
     if len(starts) == 1:
         first, last = int(starts[0]), int(stops[0])
@@ -63,7 +64,7 @@ def select(array: pa.Array, starts: np.ndarray, stops: np.ndarray) -> pa.Array: 
     return array.take(pa.array(expand_ranges(starts, stops)))
 
 
-def select_levels(levels: Levels | None, starts: np.ndarray, stops: np.ndarray) -> Levels | None:  # type: ignore[type-arg]
+def select_levels(levels: Levels | None, starts: Indices, stops: Indices) -> Levels | None:
     if levels is None:
         return None
     if len(starts) == 1:

@@ -12,8 +12,8 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from lancelet.encoding.fetch import Place
 from lancelet.encoding.kernels import miniblock
+from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, Indices
 
 _INT32_MAX = 2**31 - 1
@@ -116,15 +116,15 @@ def _variable(values: Variable, dtype: pa.DataType, place: Place) -> pa.Array:
     wide = pa.types.is_large_string(dtype) or pa.types.is_large_binary(dtype)
     if not wide and not pa.types.is_string(dtype) and not pa.types.is_binary(dtype):
         raise place.corrupt(f"values of varying length in a column of {dtype}")
-    offsets = values.offsets
+    offsets = pa.py_buffer(values.offsets)
     if not wide:
-        if offsets[-1] > _INT32_MAX:
-            raise place.corrupt(f"{offsets[-1]} bytes of {dtype} in one read; ask for fewer rows at a time")
-        narrow = np.empty(len(offsets), np.int32)
-        miniblock.narrow(offsets, narrow)
-        offsets = narrow
+        if values.offsets[-1] > _INT32_MAX:
+            raise place.too_large(f"{values.offsets[-1]} bytes of {dtype}")
+        narrow = np.empty(len(values.offsets), np.int32)
+        miniblock.narrow(values.offsets, narrow)
+        offsets = pa.py_buffer(narrow)
     data = values.data if isinstance(values.data, pa.Buffer) else pa.py_buffer(values.data)
-    array = pa.Array.from_buffers(dtype, values.count, [None, pa.py_buffer(offsets), data], 0)
+    array = pa.Array.from_buffers(dtype, values.count, [None, offsets, data], 0)
     if pa.types.is_string(dtype) or pa.types.is_large_string(dtype):
         check_utf8(array, place)
     return array

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from lancelet.format.proto import encodings21_pb2 as lancelet_dot_format_dot_proto_dot_encodings21__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'lancelet/format/proto/encodings23.proto\x12\x11lance.encodings23\x1a\'lancelet/format/proto/encodings21.proto\"@\n\x0e\x44\x65nseStructure\x12.\n\x06layers\x18\x01 \x03(\x0e\x32\x1e.lance.encodings21.RepDefLayer\"!\n\x0fSparseStructure\x12\x0e\n\x06layers\x18\x01 \x03(\x0c\"}\n\tStructure\x12\x32\n\x05\x64\x65nse\x18\x01 \x01(\x0b\x32!.lance.encodings23.DenseStructureH\x00\x12\x34\n\x06sparse\x18\x02 \x01(\x0b\x32\".lance.encodings23.SparseStructureH\x00\x42\x06\n\x04kind\"\x99\x01\n\rChunkedLevels\x12\x33\n\x03rep\x18\x01 \x01(\x0b\x32&.lance.encodings21.CompressiveEncoding\x12\x33\n\x03\x64\x65\x66\x18\x02 \x01(\x0b\x32&.lance.encodings21.CompressiveEncoding\x12\x1e\n\x16repetition_index_depth\x18\x03 \x01(\r\"\xfb\x01\n\rChunkedValues\x12\x36\n\x06values\x18\x01 \x01(\x0b\x32&.lance.encodings21.CompressiveEncoding\x12\x30\n\x06levels\x18\x02 \x01(\x0b\x32 .lance.encodings23.ChunkedLevels\x12:\n\ndictionary\x18\x03 \x01(\x0b\x32&.lance.encodings21.CompressiveEncoding\x12\x1c\n\x14num_dictionary_items\x18\x04 \x01(\x04\x12\x13\n\x0bnum_buffers\x18\x05 \x01(\x04\x12\x11\n\tnum_items\x18\x06 \x01(\x04\"2\n\x0cZippedLevels\x12\x10\n\x08\x62its_rep\x18\x01 \x01(\r\x12\x10\n\x08\x62its_def\x18\x02 \x01(\r\"\xe5\x01\n\x0cZippedValues\x12\x36\n\x06values\x18\x01 \x01(\x0b\x32&.lance.encodings21.CompressiveEncoding\x12/\n\x06levels\x18\x02 \x01(\x0b\x32\x1f.lance.encodings23.ZippedLevels\x12\x18\n\x0e\x62its_per_value\x18\x03 \x01(\rH\x00\x12\x19\n\x0f\x62its_per_offset\x18\x04 \x01(\rH\x00\x12\x11\n\tnum_items\x18\x05 \x01(\r\x12\x19\n\x11num_visible_items\x18\x06 \x01(\rB\t\n\x07\x64\x65tails\"\x1f\n\rConstantValue\x12\x0e\n\x06scalar\x18\x01 \x01(\x0c\"\n\n\x08NoValues\"\xdb\x01\n\x06Values\x12\x33\n\x07\x63hunked\x18\x01 \x01(\x0b\x32 .lance.encodings23.ChunkedValuesH\x00\x12\x31\n\x06zipped\x18\x02 \x01(\x0b\x32\x1f.lance.encodings23.ZippedValuesH\x00\x12\x34\n\x08\x63onstant\x18\x03 \x01(\x0b\x32 .lance.encodings23.ConstantValueH\x00\x12+\n\x04none\x18\x04 \x01(\x0b\x32\x1b.lance.encodings23.NoValuesH\x00\x42\x06\n\x04kind\"j\n\x0cPlanarLayout\x12/\n\tstructure\x18\x01 \x01(\x0b\x32\x1c.lance.encodings23.Structure\x12)\n\x06values\x18\x02 \x01(\x0b\x32\x19.lance.encodings23.Valuesb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'lancelet/format/proto/encodings23.proto\x12\x11lance.encodings23\x1a\'lancelet/format/proto/encodings21.proto\"@\n\x0e\x44\x65nseStructure\x12.\n\x06layers\x18\x01 \x03(\x0e\x32\x1e.lance.encodings21.RepDefLayer\"!\n\x0fSparseStructure\x12\x0e\n\x06layers\x18\x01 \x03(\x0c\"}\n\tStructure\x12\x32\n\x05\x64\x65nse\x18\x01 \x01(\x0b\x32!.lance.encodings23.DenseStructureH\x00\x12\x34\n\x06sparse\x18\x02 \x01(\x0b\x32\".lance.encodings23.SparseStructureH\x00\x42\x06\n\x04kind\"\xa7\x01\n\rChunkedLevels\x12:\n\nrepetition\x18\x01 \x01(\x0b\x32&.lance.encodings21.CompressiveEncoding\x12:\n\ndefinition\x18\x02 \x01(\x0b\x32&.lance.encodings21.CompressiveEncoding\x12\x1e\n\x16repetition_index_depth\x18\x03 \x01(\r\"\xfb\x01\n\rChunkedValues\x12\x36\n\x06values\x18\x01 \x01(\x0b\x32&.lance.encodings21.CompressiveEncoding\x12\x30\n\x06levels\x18\x02 \x01(\x0b\x32 .lance.encodings23.ChunkedLevels\x12:\n\ndictionary\x18\x03 \x01(\x0b\x32&.lance.encodings21.CompressiveEncoding\x12\x1c\n\x14num_dictionary_items\x18\x04 \x01(\x04\x12\x13\n\x0bnum_buffers\x18\x05 \x01(\x04\x12\x11\n\tnum_items\x18\x06 \x01(\x04\"2\n\x0cZippedLevels\x12\x10\n\x08\x62its_rep\x18\x01 \x01(\r\x12\x10\n\x08\x62its_def\x18\x02 \x01(\r\"\xe5\x01\n\x0cZippedValues\x12\x36\n\x06values\x18\x01 \x01(\x0b\x32&.lance.encodings21.CompressiveEncoding\x12/\n\x06levels\x18\x02 \x01(\x0b\x32\x1f.lance.encodings23.ZippedLevels\x12\x18\n\x0e\x62its_per_value\x18\x03 \x01(\rH\x00\x12\x19\n\x0f\x62its_per_offset\x18\x04 \x01(\rH\x00\x12\x11\n\tnum_items\x18\x05 \x01(\r\x12\x19\n\x11num_visible_items\x18\x06 \x01(\rB\t\n\x07\x64\x65tails\"\x1f\n\rConstantValue\x12\x0e\n\x06scalar\x18\x01 \x01(\x0c\"\n\n\x08NoValues\"\xdb\x01\n\x06Values\x12\x33\n\x07\x63hunked\x18\x01 \x01(\x0b\x32 .lance.encodings23.ChunkedValuesH\x00\x12\x31\n\x06zipped\x18\x02 \x01(\x0b\x32\x1f.lance.encodings23.ZippedValuesH\x00\x12\x34\n\x08\x63onstant\x18\x03 \x01(\x0b\x32 .lance.encodings23.ConstantValueH\x00\x12+\n\x04none\x18\x04 \x01(\x0b\x32\x1b.lance.encodings23.NoValuesH\x00\x42\x06\n\x04kind\"j\n\x0cPlanarLayout\x12/\n\tstructure\x18\x01 \x01(\x0b\x32\x1c.lance.encodings23.Structure\x12)\n\x06values\x18\x02 \x01(\x0b\x32\x19.lance.encodings23.Valuesb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,19 +39,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STRUCTURE']._serialized_start=204
   _globals['_STRUCTURE']._serialized_end=329
   _globals['_CHUNKEDLEVELS']._serialized_start=332
-  _globals['_CHUNKEDLEVELS']._serialized_end=485
-  _globals['_CHUNKEDVALUES']._serialized_start=488
-  _globals['_CHUNKEDVALUES']._serialized_end=739
-  _globals['_ZIPPEDLEVELS']._serialized_start=741
-  _globals['_ZIPPEDLEVELS']._serialized_end=791
-  _globals['_ZIPPEDVALUES']._serialized_start=794
-  _globals['_ZIPPEDVALUES']._serialized_end=1023
-  _globals['_CONSTANTVALUE']._serialized_start=1025
-  _globals['_CONSTANTVALUE']._serialized_end=1056
-  _globals['_NOVALUES']._serialized_start=1058
-  _globals['_NOVALUES']._serialized_end=1068
-  _globals['_VALUES']._serialized_start=1071
-  _globals['_VALUES']._serialized_end=1290
-  _globals['_PLANARLAYOUT']._serialized_start=1292
-  _globals['_PLANARLAYOUT']._serialized_end=1398
+  _globals['_CHUNKEDLEVELS']._serialized_end=499
+  _globals['_CHUNKEDVALUES']._serialized_start=502
+  _globals['_CHUNKEDVALUES']._serialized_end=753
+  _globals['_ZIPPEDLEVELS']._serialized_start=755
+  _globals['_ZIPPEDLEVELS']._serialized_end=805
+  _globals['_ZIPPEDVALUES']._serialized_start=808
+  _globals['_ZIPPEDVALUES']._serialized_end=1037
+  _globals['_CONSTANTVALUE']._serialized_start=1039
+  _globals['_CONSTANTVALUE']._serialized_end=1070
+  _globals['_NOVALUES']._serialized_start=1072
+  _globals['_NOVALUES']._serialized_end=1082
+  _globals['_VALUES']._serialized_start=1085
+  _globals['_VALUES']._serialized_end=1304
+  _globals['_PLANARLAYOUT']._serialized_start=1306
+  _globals['_PLANARLAYOUT']._serialized_end=1412
 # @@protoc_insertion_point(module_scope)

@@ -28,13 +28,14 @@ class Structure(_message.Message):
     def __init__(self, dense: _Optional[_Union[DenseStructure, _Mapping]] = ..., sparse: _Optional[_Union[SparseStructure, _Mapping]] = ...) -> None: ...
 
 class ChunkedLevels(_message.Message):
-    __slots__ = ("rep", "repetition_index_depth")
-    REP_FIELD_NUMBER: _ClassVar[int]
-    DEF_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("repetition", "definition", "repetition_index_depth")
+    REPETITION_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_FIELD_NUMBER: _ClassVar[int]
     REPETITION_INDEX_DEPTH_FIELD_NUMBER: _ClassVar[int]
-    rep: _encodings21_pb2.CompressiveEncoding
+    repetition: _encodings21_pb2.CompressiveEncoding
+    definition: _encodings21_pb2.CompressiveEncoding
     repetition_index_depth: int
-    def __init__(self, rep: _Optional[_Union[_encodings21_pb2.CompressiveEncoding, _Mapping]] = ..., repetition_index_depth: _Optional[int] = ..., **kwargs) -> None: ...
+    def __init__(self, repetition: _Optional[_Union[_encodings21_pb2.CompressiveEncoding, _Mapping]] = ..., definition: _Optional[_Union[_encodings21_pb2.CompressiveEncoding, _Mapping]] = ..., repetition_index_depth: _Optional[int] = ...) -> None: ...
 
 class ChunkedValues(_message.Message):
     __slots__ = ("values", "levels", "dictionary", "num_dictionary_items", "num_buffers", "num_items")

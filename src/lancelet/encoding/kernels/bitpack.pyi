@@ -1,0 +1,6 @@
+from lancelet.encoding.rows import Bytes, Indices
+
+def unpack_inline(data: Bytes, positions: Indices, sizes: Indices, counts: Indices, bits: int, out: Bytes) -> int: ...
+def unpack_blocks(
+    data: Bytes, positions: Indices, sizes: Indices, counts: Indices, bits: int, width: int, out: Bytes
+) -> int: ...

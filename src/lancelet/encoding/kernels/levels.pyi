@@ -1,0 +1,18 @@
+import numpy as np
+import numpy.typing as npt
+
+from lancelet.encoding.rows import Bytes, Indices
+
+def validity(defs: npt.NDArray[np.uint16], valid_up_to: int, slot_up_to: int, bitmap: Bytes) -> tuple[int, int]: ...
+def list_layer(
+    reps: npt.NDArray[np.uint16],
+    defs: npt.NDArray[np.uint16],
+    child_up_to: int,
+    null_level: int,
+    list_up_to: int,
+    slot_up_to: int,
+    offsets: Indices,
+    bitmap: Bytes,
+) -> tuple[int, int, int, int]: ...
+def count_visible(defs: npt.NDArray[np.uint16], max_visible: int) -> int: ...
+def visible_before(defs: npt.NDArray[np.uint16], max_visible: int, at: Indices, out: Indices) -> None: ...
