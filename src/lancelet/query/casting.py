@@ -244,6 +244,8 @@ def _trim_fraction(text: pa.Array, zoned: bool) -> pa.Array:
 
 def _cast_time(values: pa.Array, kind: pa.DataType, lenient: bool) -> pa.Array:
     origin = values.type
+    if pa.types.is_integer(origin) and pa.types.is_date64(kind):
+        return _cast_time(_cast_time(values, pa.timestamp("ms"), lenient), kind, lenient)  # to a whole day
     if pa.types.is_integer(origin):
         return _by_arrow(_to_integer(values, _storage(kind), lenient), _storage(kind)).view(kind)
     if pa.types.is_integer(kind):

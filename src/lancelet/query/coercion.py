@@ -21,6 +21,7 @@ import pyarrow as pa
 __all__ = [
     "arithmetic_type",
     "common_type",
+    "decimal_like",
     "decimal_result",
     "describe",
     "is_list_like",
@@ -155,7 +156,8 @@ def as_decimal(kind: pa.DataType) -> pa.DataType:
     return kind if pa.types.is_decimal(kind) else pa.decimal128(*_AS_DECIMAL[kind])
 
 
-def _decimal(precision: int, scale: int, like: pa.DataType) -> pa.DataType:
+def decimal_like(precision: int, scale: int, like: pa.DataType) -> pa.DataType:
+    """A decimal as wide in bits as ``like``, with at most the digits that such a type can have."""
     if pa.types.is_decimal256(like):
         return pa.decimal256(min(precision, 76), scale)
     return pa.decimal128(min(precision, 38), scale)
@@ -164,7 +166,7 @@ def _decimal(precision: int, scale: int, like: pa.DataType) -> pa.DataType:
 def _common_decimal(left: pa.DataType, right: pa.DataType) -> pa.DataType:
     scale = max(left.scale, right.scale)
     whole = max(left.precision - left.scale, right.precision - right.scale)
-    return _decimal(whole + scale, scale, max(left, right, key=lambda kind: int(kind.bit_width)))
+    return decimal_like(whole + scale, scale, max(left, right, key=lambda kind: int(kind.bit_width)))
 
 
 def arithmetic_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
@@ -189,11 +191,11 @@ def decimal_result(name: str, left: pa.DataType, right: pa.DataType) -> pa.DataT
     """The type of ``left op right`` for two decimals, as arrow-rs computes it."""
     widest = max(left, right, key=lambda kind: int(kind.bit_width))
     if name == "multiply":
-        return _decimal(left.precision + right.precision + 1, left.scale + right.scale, widest)
+        return decimal_like(left.precision + right.precision + 1, left.scale + right.scale, widest)
     if name == "divide":
         scale = left.scale + 4
-        return _decimal(scale - left.scale + right.scale + left.precision, scale, widest)
+        return decimal_like(scale - left.scale + right.scale + left.precision, scale, widest)
     scale = max(left.scale, right.scale)
     if name == "modulo":
-        return _decimal(min(left.precision - left.scale, right.precision - right.scale) + scale, scale, widest)
-    return _decimal(max(left.precision - left.scale, right.precision - right.scale) + scale + 1, scale, widest)
+        return decimal_like(min(left.precision - left.scale, right.precision - right.scale) + scale, scale, widest)
+    return decimal_like(max(left.precision - left.scale, right.precision - right.scale) + scale + 1, scale, widest)

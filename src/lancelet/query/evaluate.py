@@ -156,7 +156,8 @@ class _Rows:
         column = self._column(arg)
         if not pa.types.is_dictionary(column.type) or len(column.dictionary) > len(column):
             return None
-        return _Rows(self.batch, (arg, column.dictionary)).value(expr).take(column.indices)
+        tested = _Rows(self.batch, (arg, column.dictionary)).value(expr)
+        return tested.take(column.indices) if isinstance(tested, pa.Array) else tested
 
     def _test(self, expr: Compare | In | Like) -> Datum:
         if isinstance(expr, Compare):

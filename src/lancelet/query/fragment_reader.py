@@ -188,6 +188,10 @@ class FragmentReader:
             )
         return opened
 
+    def holder(self, field: Field) -> int | None:
+        """The first file that has columns of a field."""
+        return next(iter(self._holders(field)), None)
+
     def _holders(self, field: Field) -> Sequence[int]:
         """The files that have columns of a field."""
         if len(self._columns) == 1 and field.id in self._columns[0]:

@@ -134,7 +134,7 @@ def _element(lists: pa.Array, index: Datum) -> pa.Array:
         size = lists.type.list_size
         starts = (np.arange(rows, dtype=np.int64) + lists.offset) * size
         lengths = np.full(rows, size, dtype=np.int64)
-        values = lists.values if len(lists.values) >= (lists.offset + rows) * size else lists.flatten()
+        values = lists.values
     else:
         offsets = lists.offsets.to_numpy().astype(np.int64)
         starts, lengths, values = offsets[:-1], np.diff(offsets), lists.values

@@ -274,7 +274,7 @@ def _scaled(value: decimal.Decimal, kind: pa.DataType) -> decimal.Decimal:
 
 
 def _unscaled(value: decimal.Decimal, kind: pa.DataType) -> decimal.Decimal:
-    return value.scaleb(-kind.scale, _EXACT)
+    return decimal.Decimal(int(value)).scaleb(-kind.scale, _EXACT)
 
 
 def _rounded(value: float, kind: pa.DataType) -> float:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lancelet.errors import InvalidInput
 from lancelet.query.casting import Datum, cast_datum
-from lancelet.query.coercion import DAY, UNITS, arithmetic_type, decimal_result, describe, value_type
+from lancelet.query.coercion import DAY, UNITS, arithmetic_type, decimal_like, decimal_result, describe, value_type
 from lancelet.query.expr import Expr, type_of
 from lancelet.query.signature import Bound, Function, arity, as_array, coerce, constant, number_arg, unify
 
@@ -191,7 +191,7 @@ def _bind_rounding(name: str, args: list[Expr]) -> Bound:
         raise InvalidInput(f"{name}() takes a number of digits, not NULL")
     if pa.types.is_decimal(kind) and name != "trunc":
         scale = kind.scale if name != "round" else max(0, min(constant(name, digits[0]) if digits else 0, kind.scale))
-        return [arg, *digits], pa.decimal128(kind.precision, scale)
+        return [arg, *digits], decimal_like(kind.precision, scale, kind)
     return [coerce(arg, _float_kind(kind)), *digits], _float_kind(kind)
 
 

@@ -154,15 +154,22 @@ class _Source:
                 if token.token_type.name == "STRING":
                     raw = text[token.start : token.end + 1]
                     token.text = raw[1:-1].replace(raw[0] * 2, raw[0])
+                elif token.token_type.name == "SEMICOLON":
+                    raise self._error(token.start, "unexpected ';'")
             if not tokens:
                 raise FilterSyntaxError(self.text, 0, "it is empty")
-            return dialect.parser().parse_into(exp.Condition, tokens, text)[0]
+            tree = dialect.parser().parse_into(exp.Condition, tokens, text)[0]
         except TokenError:
-            raise self._error(_unclosed(text), "a quote or a comment is opened here and never closed") from None
+            opened = _unclosed(text)
+            reason = "a literal is malformed" if opened is None else "a quote or a comment is opened and never closed"
+            raise self._error(opened, reason) from None
         except ParseError as error:
             raise self._error(*_explained(error, text)) from None
         except RecursionError:
             raise _too_deep(self.text) from None
+        if tree is None:
+            raise self._error(0, "there is no expression")
+        return tree
 
     def _error(self, position: int | None, reason: str) -> FilterSyntaxError:
         if position is None or len(self.text) >= _LONG:
@@ -279,6 +286,8 @@ class _Translation:
 
     def expr(self, node: Any, top: bool = False) -> Expr:
         """``top``: only AND and OR stand above this node."""
+        if node is None:
+            raise FilterSyntaxError(_excerpt(self.source.text), None, "an operand is missing")
         name = type(node).__name__
         if name == "Paren":
             return self.expr(node.this, top)

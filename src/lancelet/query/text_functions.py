@@ -87,7 +87,18 @@ def _right_kernel(text: Datum, count: int) -> Datum:
     return pc.utf8_slice_codeunits(text, start=-count, stop=None if count else 0)
 
 
+_LONGEST = 2**24
+
+
+def _repeat(text: str, count: int) -> str:
+    if count > 0 and len(text) * count > _LONGEST:
+        raise InvalidInput(f"repeat() makes texts of up to {_LONGEST} characters, not {len(text) * count}")
+    return text * count
+
+
 def _pad(text: str, width: int, fill: str, left: bool) -> str:
+    if width > _LONGEST:
+        raise InvalidInput(f"padding goes up to {_LONGEST} characters, not {width}")
     if width <= len(text) or not fill:
         return text[: max(width, 0)]
     padding = (fill * width)[: width - len(text)]
@@ -253,9 +264,13 @@ FUNCTIONS: dict[str, Function] = {
         _bind((_INT,)), _run(_left, lambda text, count: pc.utf8_slice_codeunits(text, start=0, stop=count))
     ),
     "right": Function(_bind((_INT,)), _run(_right, _right_kernel)),
-    "lpad": Function(_bind((_INT, _TEXT), 1), _run(lambda text, width, fill=" ": _pad(text, width, fill, left=True))),
-    "rpad": Function(_bind((_INT, _TEXT), 1), _run(lambda text, width, fill=" ": _pad(text, width, fill, left=False))),
-    "repeat": Function(_bind((_INT,)), _run(lambda text, count: text * count)),
+    "lpad": Function(
+        _bind((_INT, _TEXT), 1), _run(lambda text, width, fill=" ": _pad(text, width, fill, left=True)), True
+    ),
+    "rpad": Function(
+        _bind((_INT, _TEXT), 1), _run(lambda text, width, fill=" ": _pad(text, width, fill, left=False)), True
+    ),
+    "repeat": Function(_bind((_INT,)), _run(_repeat), may_fail=True),
     "replace": Function(_bind((_TEXT, _TEXT)), _run(str.replace, _replace_kernel)),
     "split_part": Function(_bind((_TEXT, _INT)), _run(_split_part), may_fail=True),
     "strpos": Function(_bind((_TEXT,), result=pa.int32()), _run(_strpos)),

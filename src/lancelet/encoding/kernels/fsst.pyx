@@ -15,15 +15,20 @@ SPARE = 8
 def expanded_size(const uint8_t[::1] codes, const uint8_t[::1] lengths):
     """Upper bound of the expanded size of all values: what the codes say, escapes counted as one byte each."""
     cdef Py_ssize_t i, n = codes.shape[0]
-    cdef int64_t total = 0
+    cdef int64_t a = 0, b = 0, c = 0, d = 0
     cdef uint8_t[256] size
     for i in range(256):
         size[i] = lengths[i]
     size[255] = 1
     with nogil:
-        for i in range(n):
-            total += size[codes[i]]
-    return total
+        for i in range(0, n - 3, 4):
+            a += size[codes[i]]
+            b += size[codes[i + 1]]
+            c += size[codes[i + 2]]
+            d += size[codes[i + 3]]
+        for i in range(n - n % 4, n):
+            a += size[codes[i]]
+    return a + b + c + d
 
 
 def expand(
@@ -34,6 +39,7 @@ def expand(
     cdef Py_ssize_t i, n = offsets.shape[0] - 1
     cdef int64_t done = 0, at, end, limit = out.shape[0] - SPARE, size = codes.shape[0]
     cdef uint8_t code
+    cdef bint roomy
     cdef const uint8_t *source
     cdef uint8_t *target
     if symbols.shape[0] != 256 or lengths.shape[0] != 256 or out_offsets.shape[0] != n + 1 or limit < 0:
@@ -48,8 +54,10 @@ def expand(
             if at < 0 or end < at or end > size:
                 with gil:
                     return i
+            # A code makes at most 8 bytes: when all of them fit, none needs a check of its own.
+            roomy = (limit - done) // 8 >= end - at
             while at < end:
-                if done > limit:
+                if not roomy and done > limit:
                     with gil:
                         return i
                 code = source[at]

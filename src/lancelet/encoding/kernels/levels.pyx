@@ -1,60 +1,77 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """From repetition and definition levels to Arrow's offsets and validity (spec encodings.md 2.3)."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t
 
 
-def validity(const uint16_t[::1] defs, uint16_t valid_up_to, uint16_t slot_up_to, uint8_t[::1] bitmap):
-    """One bit for each entry with def <= slot_up_to, set when def <= valid_up_to; returns (slots, nulls).
-
-    ``bitmap`` starts zeroed and has room for one bit an entry."""
+def count_slots(const uint16_t[::1] defs, uint16_t valid_up_to, uint16_t slot_up_to):
+    """How many entries have def <= slot_up_to, and how many of those are above valid_up_to: (slots, nulls)."""
     cdef Py_ssize_t i, n = defs.shape[0]
-    cdef int64_t slot = 0, valid = 0
-    if bitmap.shape[0] * 8 < n:
-        raise ValueError("bitmap is too small")
+    cdef int64_t slots = 0, valid = 0
     with nogil:
         for i in range(n):
-            if defs[i] <= slot_up_to:
-                if defs[i] <= valid_up_to:
-                    bitmap[slot >> 3] |= <uint8_t>(1 << (slot & 7))
-                    valid += 1
-                slot += 1
-    return slot, slot - valid
+            slots += defs[i] <= slot_up_to
+            valid += defs[i] <= valid_up_to
+    return slots, slots - valid
+
+
+def validity(const uint16_t[::1] defs, uint16_t valid_up_to, uint16_t slot_up_to, uint8_t[::1] out):
+    """One byte for each entry with def <= slot_up_to, 1 when def <= valid_up_to; ``out`` has room for one an entry."""
+    cdef Py_ssize_t i, n = defs.shape[0]
+    cdef int64_t slot = 0
+    if out.shape[0] < n:
+        raise ValueError("output is too small")
+    with nogil:
+        for i in range(n):
+            out[slot] = defs[i] <= valid_up_to
+            slot += defs[i] <= slot_up_to
+
+
+def renumber(uint16_t[::1] defs, const uint16_t[::1] table):
+    """Replace every level by its entry in ``table``, in place; False when a level has none."""
+    cdef Py_ssize_t i, n = defs.shape[0]
+    cdef uint16_t top = 0
+    if table.shape[0] == 0 or table.shape[0] > 65536:
+        raise ValueError("no table")
+    with nogil:
+        for i in range(n):
+            top = top if top > defs[i] else defs[i]
+        if top < table.shape[0]:
+            for i in range(n):
+                defs[i] = table[defs[i]]
+    return top < table.shape[0]
 
 
 def list_layer(
     uint16_t[::1] reps, uint16_t[::1] defs, uint16_t child_up_to, uint16_t null_level, uint16_t list_up_to,
-    uint16_t slot_up_to, int64_t[::1] offsets, uint8_t[::1] bitmap,
+    uint16_t slot_up_to, int64_t[::1] offsets, uint8_t[::1] valid,
 ):
-    """Fold the innermost list layer: writes offsets and validity, and compacts the levels in place.
+    """Fold the innermost list layer: writes offsets and validity bytes, and compacts the levels in place.
 
     A start entry (rep > 0) with def <= slot_up_to opens one list; it is null when def is null_level or
     above list_up_to (a null struct around the list). An entry that does not start a list, or has
-    def <= child_up_to, is one child. Returns (lists, children, nulls, entries left)."""
+    def <= child_up_to, is one child. Returns (lists, children, entries left). The loop has no branches, since
+    levels follow no pattern that a processor could guess."""
     cdef Py_ssize_t i, n = reps.shape[0]
-    cdef int64_t lists = 0, children = 0, valid = 0, left = 0
-    cdef uint16_t level
-    if defs.shape[0] != n or offsets.shape[0] < n + 1 or bitmap.shape[0] * 8 < n:
+    cdef int64_t lists = 0, children = 0, left = 0
+    cdef uint16_t level, rep
+    cdef int start
+    if defs.shape[0] != n or offsets.shape[0] < n + 1 or valid.shape[0] < n:
         raise ValueError("outputs are too small")
     with nogil:
         for i in range(n):
             level = defs[i]
-            if reps[i] != 0:
-                if level <= slot_up_to:
-                    offsets[lists] = children
-                    if level != null_level and level <= list_up_to:
-                        bitmap[lists >> 3] |= <uint8_t>(1 << (lists & 7))
-                        valid += 1
-                    lists += 1
-                reps[left] = reps[i] - 1
-                defs[left] = level
-                left += 1
-                if level <= child_up_to:
-                    children += 1
-            else:
-                children += 1
+            rep = reps[i]
+            start = rep != 0
+            offsets[lists] = children
+            valid[lists] = (level != null_level) & (level <= list_up_to)
+            lists += start & (level <= slot_up_to)
+            reps[left] = <uint16_t>(rep - start)
+            defs[left] = level
+            left += start
+            children += (start ^ 1) | (level <= child_up_to)
         offsets[lists] = children
-    return lists, children, lists - valid, left
+    return lists, children, left
 
 
 def count_visible(const uint16_t[::1] defs, uint16_t max_visible):

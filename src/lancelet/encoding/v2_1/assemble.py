@@ -20,7 +20,7 @@ from lancelet.encoding.kernels import levels as kernel
 from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, Indices, Ranges, Rows
 from lancelet.encoding.v2_1.column import LeafColumn, LeafType, join_parts
-from lancelet.encoding.v2_1.levels import ITEM, LIST, Entries, Levels
+from lancelet.encoding.v2_1.levels import ITEM, LIST, Entries, Levels, writable
 from lancelet.encoding.v2_1.pages import PageRows
 from lancelet.encoding.v2_1.values import with_validity
 from lancelet.errors import NotSupported
@@ -131,31 +131,33 @@ class _Cursor:
         self.outer = self.outer[1:]
         if self.defs is None:
             return self.count, None, 0
-        if LIST not in self.outer and self.reps is None:
-            # Every entry is a slot; numpy packs bits faster than a scalar loop.
-            valid = self.defs <= valid_up_to
-            nulls = self.count - int(np.count_nonzero(valid))
-            return self.count, pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None, nulls
-        bitmap = np.zeros((self.count + 7) // 8, np.uint8)
-        slots, nulls = kernel.validity(self.defs, valid_up_to, limit, bitmap)
-        return slots, pa.py_buffer(bitmap), nulls
+        slots, nulls = kernel.count_slots(self.defs, valid_up_to, limit)
+        if nulls == 0:
+            return slots, None, 0
+        if slots == self.count:
+            return slots, pa.py_buffer(np.packbits(self.defs <= valid_up_to, bitorder="little")), nulls
+        marks = np.empty(self.count, np.uint8)
+        kernel.validity(self.defs, valid_up_to, limit, marks)
+        return slots, pa.py_buffer(np.packbits(marks[:slots], bitorder="little")), nulls
 
-    def take_list(self, place: Place) -> tuple[int, Indices, int, pa.Buffer, int]:
+    def take_list(self, place: Place) -> tuple[int, Indices, int, pa.Buffer | None, int]:
         """Fold a list layer: lists, offsets, children, validity, nulls."""
         if self.reps is None:
             raise place.corrupt("lists without repetition levels")
         limit = self.slot_up_to
-        defs = np.zeros(self.count, np.uint16) if self.defs is None else _writable(self.defs)
-        reps = _writable(self.reps)
+        defs = np.zeros(self.count, np.uint16) if self.defs is None else writable(self.defs)
+        reps = writable(self.reps)
         offsets = np.empty(self.count + 1, np.int64)
-        bitmap = np.zeros((self.count + 7) // 8, np.uint8)
-        lists, children, nulls, left = kernel.list_layer(
-            reps, defs, self.taken, self.taken + 1, self.taken + LIST, limit, offsets, bitmap
+        valid = np.empty(self.count, np.uint8)
+        lists, children, left = kernel.list_layer(
+            reps, defs, self.taken, self.taken + 1, self.taken + LIST, limit, offsets, valid
         )
         self.count, self.reps, self.defs = left, reps[:left], defs[:left]
         self.taken += LIST
         self.outer = self.outer[1:]
-        return lists, offsets[: lists + 1], children, pa.py_buffer(bitmap), nulls
+        nulls = lists - int(np.count_nonzero(valid[:lists]))
+        bitmap = pa.py_buffer(np.packbits(valid[:lists], bitorder="little")) if nulls else None
+        return lists, offsets[: lists + 1], children, bitmap, nulls
 
     def every(self, size: int, place: Place) -> None:
         """Keep one entry of each group: the levels of a fixed-size list are repeated for all its items."""
@@ -163,7 +165,7 @@ class _Cursor:
             raise place.corrupt(f"{self.count} elements in fixed-size lists of {size}")
         self.count //= size
         if self.defs is not None:
-            self.defs = self.defs[::size]
+            self.defs = np.ascontiguousarray(self.defs[::size])
 
 
 class _Builder:
@@ -249,9 +251,5 @@ class _Builder:
         if not pa.types.is_map(dtype) and items.type != dtype.value_type:
             item = pa.field(child.name, items.type, child.nullable, child.arrow_field.metadata)
             dtype = pa.large_list(item) if pa.types.is_large_list(dtype) else pa.list_(item)
-        buffers = [bitmap if nulls else None, starts]
+        buffers = [bitmap, starts]
         return pa.Array.from_buffers(dtype, lists, buffers, nulls, children=[items]), cursor
-
-
-def _writable(levels: Levels) -> Levels:
-    return levels if levels.flags.writeable else levels.copy()

@@ -79,11 +79,14 @@ class PageLevels:
         if defs is None or len(defs) == 0:
             return defs
         top = len(self.renumber) - 1
-        if int(defs.max()) > top:
-            raise place.corrupt(f"a definition level above {top}")
         if self.renumber[top] == top:
+            if int(defs.max()) > top:
+                raise place.corrupt(f"a definition level above {top}")
             return defs
-        return self.renumber[defs]
+        defs = writable(defs)
+        if not kernel.renumber(defs, self.renumber):
+            raise place.corrupt(f"a definition level above {top}")
+        return defs
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,11 @@ class Entries:
     count: int
     reps: Levels | None
     defs: Levels | None
+
+
+def writable(levels: Levels) -> Levels:
+    """Levels that may be changed: decoded ones are ours, those that lie plain in a mapped file are not."""
+    return levels if levels.flags.writeable else levels.copy()
 
 
 def join_entries(parts: Sequence[Entries]) -> Entries:

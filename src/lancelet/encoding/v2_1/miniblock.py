@@ -40,6 +40,7 @@ from lancelet.encoding.v2_1.codecs import (
     expand_fsst,
     gather_slices,
 )
+from lancelet.encoding.v2_1.dictionary import PageDictionary
 from lancelet.encoding.v2_1.levels import Entries, Levels, PageLevels, entry_ranges, expand_ranges
 from lancelet.encoding.v2_1.pages import PageContext, PageRows, select_levels
 from lancelet.encoding.v2_1.values import Fixed, Values, Variable, allocate, to_arrow
@@ -152,12 +153,12 @@ class ChunkTable:
     """With lists: rows that end in this chunk or before it."""
     page_starts: Indices
     """First chunk of each page."""
-    dictionaries: tuple[pa.Array, ...] = ()
+    dictionaries: tuple[PageDictionary, ...] = ()
     symbols: tuple[SymbolTable, ...] = ()
 
     @property
     def nbytes(self) -> int:
-        return 7 * self.positions.nbytes + sum(int(d.nbytes) for d in self.dictionaries) + 2400 * len(self.symbols)
+        return 7 * self.positions.nbytes + sum(d.nbytes for d in self.dictionaries) + 2400 * len(self.symbols)
 
     @classmethod
     def join(cls, tables: Sequence[ChunkTable]) -> ChunkTable:
@@ -408,24 +409,12 @@ class MiniBlockRun:
         place, dtype = self._context.place, self._context.dtype
         if self._recipe.fsst:
             offsets = np.frombuffer(values.buffers()[1], np.int64)[values.offset : values.offset + len(values) + 1]
-            codes = np.frombuffer(values.buffers()[2] or b"", np.uint8)
+            codes = np.frombuffer(values.buffers()[2] or b"", np.uint8)[: offsets[-1]]
+            if offsets[0]:
+                codes, offsets = codes[offsets[0] :], offsets - offsets[0]
             return to_arrow(expand_fsst(table.symbols[page], Variable(offsets, codes), place), dtype, place)
-        dictionary = table.dictionaries[page]
         indices = values.to_numpy(zero_copy_only=True)
-        if len(indices) and int(indices.max()) >= len(dictionary):
-            # Slots under nulls may hold any index.
-            if defs is None:
-                raise place.corrupt(f"dictionary index {indices.max()} of {len(dictionary)} items")
-            if len(dictionary) == 0 and defs.all():
-                return pa.nulls(len(indices), dtype)
-            indices = np.where(defs > 0, np.zeros(1, indices.dtype), indices)
-            if int(indices.max()) >= len(dictionary):
-                raise place.corrupt(f"dictionary index {indices.max()} of {len(dictionary)} items")
-            values = pa.array(indices)
-        if pa.types.is_dictionary(dtype):
-            keys = pa.array(indices.astype(dtype.index_type.to_pandas_dtype()))
-            return pa.DictionaryArray.from_arrays(keys, dictionary, safe=False)
-        return dictionary.take(values)
+        return table.dictionaries[page].look_up(indices, defs, dtype, place)
 
     def _check_levels(self, reps: Levels | None, defs: Levels | None, level_counts: Indices, counts: Indices) -> None:
         """Each chunk must have as many visible entries as items, else values would move to other rows."""
@@ -515,12 +504,14 @@ def _read_table(page: MiniBlockPage, recipe: Recipe) -> Generator[Ranges, list[B
     )
 
 
-def _dictionary(data: Bytes, layout: pb.MiniBlockLayout, context: PageContext) -> pa.Array:
+def _dictionary(data: Bytes, layout: pb.MiniBlockLayout, context: PageContext) -> PageDictionary:
     dtype = context.dtype.value_type if pa.types.is_dictionary(context.dtype) else context.dtype
     count = int(layout.num_dictionary_items)
     if count > (len(data) + 1) * 2**14:
         raise context.place.corrupt(f"{count} dictionary items in {len(data)} bytes")
-    return to_arrow(decode_block(layout.dictionary, data, count, context.place), dtype, context.place)
+    return PageDictionary.of(
+        to_arrow(decode_block(layout.dictionary, data, count, context.place), dtype, context.place)
+    )
 
 
 def _repetition_index(data: Bytes, depth: int, chunks: int, context: PageContext) -> tuple[Indices, Indices, Indices]:

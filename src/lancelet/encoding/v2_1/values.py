@@ -126,12 +126,15 @@ def _variable(values: Variable, dtype: pa.DataType, place: Place) -> pa.Array:
     data = values.data if isinstance(values.data, pa.Buffer) else pa.py_buffer(values.data)
     array = pa.Array.from_buffers(dtype, values.count, [None, offsets, data], 0)
     if pa.types.is_string(dtype) or pa.types.is_large_string(dtype):
-        check_utf8(array, place)
+        first, last = int(values.offsets[0]), int(values.offsets[-1])
+        check_utf8(array, np.frombuffer(values.data, np.uint8)[first:last], place)
     return array
 
 
-def check_utf8(array: pa.Array, place: Place) -> None:
-    """Text that is not UTF-8 must not reach Arrow's string kernels."""
+def check_utf8(array: pa.Array, data: Bytes, place: Place) -> None:
+    """Text that is not UTF-8 must not reach Arrow's string kernels. ASCII, the usual case, is found out quickly."""
+    if len(data) == 0 or int(data.max()) < 128:
+        return
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as error:

@@ -1,0 +1,524 @@
+"""Scans as users ask for them: options one by one, then a scanner that runs them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypedDict, Union
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancelet.blob import lazy_frame
+from lancelet.errors import FilterSyntaxError, InvalidInput, InvalidType, NotSupported, UnknownColumn
+from lancelet.query.blobs import has_blobs
+from lancelet.query.expr import Column
+from lancelet.query.explain import explain
+from lancelet.query.plan import DEFAULT_BATCH_SIZE, ScanPlan, plan_filter, plan_outputs
+from lancelet.query.rebatch import by_bytes, by_rows
+from lancelet.query.scan import Scan
+from lancelet.query.sort import SortKey
+from lancelet.query.table_reader import TableReader
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Columns = Union[Sequence[str], Mapping[str, "str | pc.Expression"], None]
+MAX_BATCH_SIZE = 2**32 - 1
+BLOB_HANDLING = ("all_binary", "all_descriptions", "blobs_descriptions")
+
+
+@dataclass
+class ColumnOrdering:
+    """A column to sort by."""
+
+    column_name: str
+    ascending: bool = True
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True)
+class ScanStatistics:
+    """What a finished scan cost."""
+
+    iops: int
+    """Requests to the store; for local files the ranges that were asked for."""
+    requests: int
+    bytes_read: int
+    indices_loaded: int = 0
+    parts_loaded: int = 0
+    index_comparisons: int = 0
+    index_cache_hits: int = 0
+    index_cache_misses: int = 0
+    all_counts: dict[str, int] = field(default_factory=dict)
+    all_times: dict[str, int] = field(default_factory=dict)
+    """Nanoseconds."""
+
+
+class ScanOptions(TypedDict, total=False):
+    """Keyword arguments of :meth:`lancelet.LanceDataset.scanner` that other calls hand on to it."""
+
+    fragments: Iterable[Any] | None
+    index_segments: Iterable[Any] | None
+    full_text_query: Any
+    prefilter: bool | None
+    with_row_id: bool | None
+    with_row_address: bool | None
+    use_stats: bool | None
+    fast_search: bool | None
+    io_buffer_size: int | None
+    late_materialization: bool | list[str] | None
+    blob_handling: str | None
+    use_scalar_index: bool | None
+    include_deleted_rows: bool | None
+    scan_stats_callback: Callable[[ScanStatistics], None] | None
+    strict_batch_size: bool | None
+    order_by: Sequence[ColumnOrdering | str] | str | None
+    disable_scoring_autoprojection: bool | None
+    row_addr_allowlist: bytes | None
+    row_addr_blocklist: bytes | None
+
+
+class Scanned(Protocol):
+    """What a scanner needs of its dataset."""
+
+    @property
+    def table(self) -> TableReader: ...
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+
+class ScannerBuilder:
+    """Collects the options of a scan.
+
+    Read-ahead is bounded in bytes by the engine itself, so the options that bound it otherwise are accepted and
+    have no effect; neither have those of indices, which scans do not use yet.
+    """
+
+    def __init__(self, ds: Scanned) -> None:
+        self.ds = ds
+        self._columns: Columns = None
+        self._filter: str | pc.Expression | None = None
+        self._limit: int | None = None
+        self._offset = 0
+        self._batch_size: int | None = None
+        self._batch_size_bytes: int | None = None
+        self._scan_in_order = True
+        self._fragment_ids: tuple[int, ...] | None = None
+        self._with_row_id = False
+        self._with_row_address = False
+        self._late = True
+        self._blob_handling: str | None = None
+        self._include_deleted_rows = False
+        self._stats_callback: Callable[[ScanStatistics], None] | None = None
+        self._strict_batch_size = False
+        self._order_by: tuple[SortKey, ...] = ()
+
+    def apply_defaults(self, default_opts: Mapping[str, Any]) -> ScannerBuilder:
+        """Set options by name."""
+        for name, value in default_opts.items():
+            setter = None if name.startswith("_") or name == "to_scanner" else getattr(self, name, None)
+            if setter is None or not callable(setter):
+                raise InvalidInput(f"Unknown option {name}; the options are those of scanner()")
+            setter(value)
+        return self
+
+    def columns(self, cols: Columns = None) -> ScannerBuilder:
+        """Names and nested paths, or a dict of names and SQL expressions; all columns by default."""
+        if cols is not None and (isinstance(cols, str) or not isinstance(cols, (Sequence, Mapping))):
+            raise InvalidType(f"columns is a list of names or a dict of names and expressions, not {cols!r}")
+        self._columns = cols
+        return self
+
+    def filter(self, filter: str | pc.Expression | Mapping[str, Any] | None) -> ScannerBuilder:  # noqa: A002
+        """Rows for which an SQL text or a pyarrow expression is true."""
+        if isinstance(filter, Mapping):
+            if filter.get("search_filter") is not None:
+                raise NotSupported("search filters are not supported yet: they need an index")
+            filter = filter.get("expr_filter")  # noqa: A001
+        if isinstance(filter, str) and not filter.strip():
+            raise FilterSyntaxError(filter, 0, "the filter is empty")
+        if filter is not None and not isinstance(filter, (str, pc.Expression)):
+            raise InvalidType(f"a filter is an SQL text or a pyarrow expression, not {filter!r}")
+        self._filter = filter
+        return self
+
+    def limit(self, n: int | None = None) -> ScannerBuilder:
+        self._limit = None if n is None else _count("limit", n)
+        return self
+
+    def offset(self, n: int | None = None) -> ScannerBuilder:
+        self._offset = 0 if n is None else _count("offset", n)
+        return self
+
+    def batch_size(self, batch_size: int) -> ScannerBuilder:
+        """The greatest number of rows in a batch."""
+        if not 1 <= _count("batch_size", batch_size) <= MAX_BATCH_SIZE:
+            raise InvalidInput(f"batch_size must be between 1 and {MAX_BATCH_SIZE}, got {batch_size}")
+        self._batch_size = int(batch_size)
+        return self
+
+    def batch_size_bytes(self, batch_size_bytes: int) -> ScannerBuilder:
+        """About the greatest number of bytes in a batch."""
+        self._batch_size_bytes = _count("batch_size_bytes", batch_size_bytes)
+        return self
+
+    def strict_batch_size(self, strict_batch_size: bool = False) -> ScannerBuilder:
+        """Every batch but the last has exactly ``batch_size`` rows."""
+        self._strict_batch_size = strict_batch_size
+        return self
+
+    def io_buffer_size(self, io_buffer_size: int) -> ScannerBuilder:
+        _count("io_buffer_size", io_buffer_size)
+        return self
+
+    def batch_readahead(self, nbatches: int | None = None) -> ScannerBuilder:
+        if nbatches is not None and _count("batch_readahead", nbatches) == 0:
+            raise InvalidInput("batch_readahead must be greater than 0")
+        return self
+
+    def fragment_readahead(self, nfragments: int | None = None) -> ScannerBuilder:
+        if nfragments is not None:
+            _count("fragment_readahead", nfragments)
+        return self
+
+    def scan_in_order(self, scan_in_order: bool = True) -> ScannerBuilder:
+        self._scan_in_order = scan_in_order
+        return self
+
+    def with_row_id(self, with_row_id: bool = True) -> ScannerBuilder:
+        self._with_row_id = with_row_id
+        return self
+
+    def with_row_address(self, with_row_address: bool = True) -> ScannerBuilder:
+        self._with_row_address = with_row_address
+        return self
+
+    def with_fragments(self, fragments: Iterable[Any] | None) -> ScannerBuilder:
+        """Only these fragments, in this order."""
+        if fragments is None:
+            self._fragment_ids = None
+            return self
+        ids = []
+        for fragment in fragments:
+            number = getattr(fragment, "fragment_id", None)
+            if not isinstance(number, int):
+                raise InvalidType(f"fragments are LanceFragments, not {type(fragment)}")
+            ids.append(number)
+        self._fragment_ids = tuple(ids)
+        return self
+
+    def late_materialization(self, late_materialization: bool | list[str]) -> ScannerBuilder:
+        """Whether columns outside the filter are read for the passing rows only; a list of names counts as yes."""
+        if not isinstance(late_materialization, (bool, list)):
+            raise InvalidInput("late_materialization must be a bool or a list of strings")
+        self._late = bool(late_materialization)
+        return self
+
+    def blob_handling(self, blob_handling: str | None) -> ScannerBuilder:
+        """Blobs as descriptions, or with ``"all_binary"`` as their bytes."""
+        if blob_handling is not None and blob_handling not in BLOB_HANDLING:
+            raise InvalidInput(f"Invalid blob_handling: {blob_handling}. It is one of: {', '.join(BLOB_HANDLING)}")
+        self._blob_handling = blob_handling
+        return self
+
+    def include_deleted_rows(self, flag: bool) -> ScannerBuilder:
+        self._include_deleted_rows = flag
+        return self
+
+    def order_by(self, orderings: Sequence[ColumnOrdering | str] | str | None) -> ScannerBuilder:
+        """Columns to sort the result by."""
+        keys = []
+        for order in [orderings] if isinstance(orderings, str) else orderings or ():
+            if isinstance(order, str):
+                keys.append(SortKey(order))
+            elif isinstance(order, ColumnOrdering):
+                keys.append(SortKey(order.column_name, order.ascending, order.nulls_first))
+            else:
+                raise InvalidType(f"order_by is a list of names and ColumnOrderings, not of {type(order)}")
+        self._order_by = tuple(keys)
+        return self
+
+    def scan_stats_callback(self, callback: Callable[[ScanStatistics], None]) -> ScannerBuilder:
+        """Called with the costs when the scan has ended."""
+        self._stats_callback = callback
+        return self
+
+    def use_stats(self, use_stats: bool = True) -> ScannerBuilder:
+        return self
+
+    def use_scalar_index(self, use_scalar_index: bool = True) -> ScannerBuilder:
+        return self
+
+    def prefilter(self, prefilter: bool) -> ScannerBuilder:
+        return self
+
+    def disable_scoring_autoprojection(self, disable: bool = True) -> ScannerBuilder:
+        return self
+
+    def fast_search(self, flag: bool) -> ScannerBuilder:
+        return self if not flag else _needs_index("fast_search")
+
+    def nearest(self, *_: Any, **__: Any) -> ScannerBuilder:
+        return _needs_index("nearest (vector search)")
+
+    def full_text_search(self, *_: Any, **__: Any) -> ScannerBuilder:
+        return _needs_index("full_text_query")
+
+    def minhash_search(self, *_: Any, **__: Any) -> ScannerBuilder:
+        return _needs_index("minhash search")
+
+    def with_index_segments(self, segments: Iterable[Any] | None) -> ScannerBuilder:
+        return self if segments is None else _needs_index("index_segments")
+
+    def row_addr_prefilter(self, allowlist: bytes | None = None, blocklist: bytes | None = None) -> ScannerBuilder:
+        if allowlist is None and blocklist is None:
+            return self
+        return _needs_index("row_addr_allowlist and row_addr_blocklist")
+
+    def substrait_aggregate(self, *_: Any, **__: Any) -> ScannerBuilder:
+        return _needs_index("substrait aggregates")
+
+    def to_scanner(self) -> LanceScanner:
+        """Check the options against the table."""
+        return LanceScanner(self.ds, self._plan(), self._batch_size_bytes, self._strict_batch_size, self._stats_callback)
+
+    def _plan(self) -> ScanPlan:
+        if self._strict_batch_size and self._batch_size_bytes:
+            raise InvalidInput("strict_batch_size cannot be combined with batch_size_bytes; choose one of them")
+        if self._include_deleted_rows and not self._with_row_id:
+            raise InvalidInput("include_deleted_rows is set but with_row_id is false; ask for the row ids too")
+        schema = self.ds.table.snapshot.manifest.schema
+        outputs = plan_outputs(
+            schema, self._columns, with_row_id=self._with_row_id, with_row_address=self._with_row_address
+        )
+        binary: frozenset[str] = frozenset()
+        if self._blob_handling == "all_binary":
+            stored = set(schema.names)
+            binary = frozenset(
+                name
+                for name, expr in outputs
+                if isinstance(expr, Column) and expr.path[0] in stored and has_blobs(schema.field_by_path(expr.path))
+            )
+        return ScanPlan(
+            schema,
+            outputs,
+            plan_filter(schema, self._filter),
+            self._limit,
+            self._offset,
+            self._order_by,
+            self._batch_size or DEFAULT_BATCH_SIZE,
+            self._fragment_ids,
+            self._include_deleted_rows,
+            self._scan_in_order,
+            self._late,
+            binary,
+        )
+
+
+class LanceScanner:
+    """A scan that is ready to run, as often as it is asked to."""
+
+    def __init__(
+        self,
+        dataset: Scanned,
+        plan: ScanPlan,
+        batch_bytes: int | None = None,
+        strict: bool = False,
+        callback: Callable[[ScanStatistics], None] | None = None,
+    ) -> None:
+        self._ds = dataset
+        self._plan = plan
+        self._batch_bytes = batch_bytes
+        self._strict = strict
+        self._callback = callback
+
+    @cached_property
+    def _scan(self) -> Scan:
+        return Scan(self._ds.table, self._plan)
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        """The schema of the result."""
+        return self._plan.output_schema
+
+    @property
+    def dataset_schema(self) -> pa.Schema:
+        """The schema of the dataset."""
+        return self._ds.schema
+
+    def to_table(self) -> pa.Table:
+        """The whole result."""
+        if self._callback is None:
+            return self._scan.to_table()
+        with self._watch() as watch:
+            return watch.done(self._scan.to_table())
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The result as it comes."""
+        batches: Iterator[pa.RecordBatch] = self._scan.batches()
+        if self._strict:
+            batches = by_rows(batches, self._plan.batch_size)
+        elif self._batch_bytes:
+            batches = by_bytes(batches, self._batch_bytes)
+        if self._callback is None:
+            yield from batches
+            return
+        with self._watch() as watch:
+            for batch in batches:
+                watch.rows += batch.num_rows
+                yield batch
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The result as a stream."""
+        return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.projected_schema.__arrow_c_schema__()
+
+    def to_pandas(self, *, blob_mode: str = "lazy", **kwargs: Any) -> pd.DataFrame:
+        """The result as a data frame.
+
+        Parameters
+        ----------
+        blob_mode
+            Blobs as file-like objects (``"lazy"``), as ``"bytes"`` or as ``"descriptions"``.
+        kwargs
+            Handed to :meth:`pyarrow.Table.to_pandas`.
+        """
+        if blob_mode not in ("lazy", "bytes", "descriptions"):
+            raise InvalidInput("blob_mode must be one of: 'lazy', 'bytes', 'descriptions'")
+        plan, stored = self._plan, set(self._plan.schema.names)
+        blobs = {
+            name: expr.path
+            for name, expr in plan.outputs
+            if isinstance(expr, Column)
+            and expr.path[0] in stored
+            and name not in plan.blobs_as_binary
+            and has_blobs(plan.schema.field_by_path(expr.path))
+        }
+        if not blobs or blob_mode == "descriptions":
+            return self.to_table().to_pandas(**kwargs)
+        if blob_mode == "bytes":
+            plan = replace(plan, blobs_as_binary=plan.blobs_as_binary | frozenset(blobs))
+            return Scan(self._ds.table, plan).to_table().to_pandas(**kwargs)
+        return lazy_frame(self._ds.table, plan, blobs, kwargs)
+
+    def head(self, num_rows: int) -> pa.Table:
+        """The first rows of the result."""
+        if num_rows < 0:
+            return self.to_table()[:num_rows]
+        limit = num_rows if self._plan.limit is None else min(self._plan.limit, num_rows)
+        return Scan(self._ds.table, replace(self._plan, limit=limit)).to_table()
+
+    def count_rows(self) -> int:
+        """How many rows pass the filter."""
+        if self._plan.limit is not None or self._plan.offset:
+            raise InvalidInput("rows are counted without limit and offset; apply them to the count")
+        return self._scan.count()
+
+    def scan_batches(self) -> list[pa.RecordBatch]:
+        """All batches."""
+        return list(self.to_batches())
+
+    def explain_plan(self, verbose: bool = False) -> str:
+        """What the scan will do, as a tree."""
+        return explain(self._ds.table, self._plan, verbose=verbose)
+
+    def analyze_plan(self, count_rows: bool = False) -> str:
+        """Run the scan, and tell what it did and what it cost."""
+        counters = self._ds.table.snapshot.store.counters
+        requests, read = counters.requests, counters.bytes
+        started = time.perf_counter()
+        batches = 0
+        if count_rows:
+            rows = self._scan.count()
+        else:
+            rows = 0
+            for batch in self._scan.batches():
+                rows += batch.num_rows
+                batches += 1
+        taken = time.perf_counter() - started
+        cost = (
+            f"Analyze: rows={rows}, batches={batches}, requests={counters.requests - requests}, "
+            f"bytes={counters.bytes - read}, elapsed={taken * 1000:.3f}ms"
+        )
+        tree = self.explain_plan()
+        return "\n".join([cost, *(f"  {line}" for line in tree.splitlines())])
+
+    def take(self, indices: object) -> NoReturn:
+        raise NotSupported("a scanner has no take; use LanceDataset.take")
+
+    @staticmethod
+    def from_dataset(*args: Any, **kwargs: Any) -> NoReturn:
+        raise NotSupported("a scanner is not made from a pyarrow dataset; use LanceDataset.scanner")
+
+    @staticmethod
+    def from_fragment(*args: Any, **kwargs: Any) -> NoReturn:
+        raise NotSupported("a scanner is not made from a pyarrow fragment; use LanceFragment.scanner")
+
+    @staticmethod
+    def from_batches(*args: Any, **kwargs: Any) -> NoReturn:
+        raise NotSupported("a scanner is not made from batches; use LanceDataset.scanner")
+
+    def _watch(self) -> _Watch:
+        assert self._callback is not None
+        return _Watch(self._ds.table, self._plan, self._callback)
+
+
+class _Watch:
+    """Counts what happens to the store during a scan, and tells it when the scan has ended."""
+
+    def __init__(self, table: TableReader, plan: ScanPlan, callback: Callable[[ScanStatistics], None]) -> None:
+        self.rows = 0
+        self._callback = callback
+        self._counters = table.snapshot.store.counters
+        self._before = (self._counters.requests, self._counters.bytes)
+        chosen = plan.fragment_ids
+        self._fragments = len(table.snapshot.manifest.fragments) if chosen is None else len(chosen)
+        self._started = time.perf_counter_ns()
+
+    def done(self, table: pa.Table) -> pa.Table:
+        self.rows += table.num_rows
+        return table
+
+    def __enter__(self) -> _Watch:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            return
+        requests, read = self._counters.requests - self._before[0], self._counters.bytes - self._before[1]
+        counts = {"rows_scanned": self.rows, "fragments_scanned": self._fragments}
+        times = {"elapsed": time.perf_counter_ns() - self._started}
+        self._callback(ScanStatistics(requests, requests, read, all_counts=counts, all_times=times))
+
+
+def check_order(plan: ScanPlan) -> None:
+    """Refuse to sort by what is not there."""
+    names = {name for name, _ in plan.outputs}
+    for key in plan.order_by:
+        if key.column not in names and key.column not in plan.schema.names:
+            raise UnknownColumn(key.column, plan.schema.paths())
+
+
+def _count(name: str, value: Any) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{name} is a number, not {value!r}") from None
+    if number != value:
+        raise InvalidType(f"{name} is a whole number, not {value!r}")
+    if number < 0:
+        raise InvalidInput(f"{name.capitalize()} must be non-negative, got {number}")
+    return number
+
+
+def _needs_index(what: str) -> NoReturn:
+    raise NotSupported(f"{what} is not supported yet: scans do not use indices")

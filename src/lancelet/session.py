@@ -1,0 +1,59 @@
+"""What datasets share: caches of what locates bytes, bounded in bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lancelet.errors import NotSupported
+from lancelet.file import FileCache
+
+DEFAULT_METADATA_BYTES = 1 << 30
+DEFAULT_INDEX_BYTES = 6 << 30
+
+
+class Session:
+    """Caches that several datasets may use together.
+
+    Parameters
+    ----------
+    index_cache_size_bytes
+        Bound of the index cache. Nothing fills it yet.
+    metadata_cache_size_bytes
+        Bound of what is kept of open files: footers, column metadata, chunk tables, dictionaries.
+
+    Examples
+    --------
+    >>> session = Session(metadata_cache_size_bytes=64 << 20)
+    >>> session.size_bytes()
+    0
+    """
+
+    def __init__(
+        self,
+        index_cache_size_bytes: int | None = None,
+        metadata_cache_size_bytes: int | None = None,
+        index_cache_backend: Any = None,
+        metadata_cache_backend: Any = None,
+        store_registry: Any = None,
+    ) -> None:
+        if index_cache_backend is not None or metadata_cache_backend is not None:
+            raise NotSupported("cache backends are not supported; bound the built-in caches by their sizes")
+        if store_registry is not None:
+            raise NotSupported("a store registry is not supported; pass storage_options to each dataset")
+        self.index_cache_size_bytes = DEFAULT_INDEX_BYTES if index_cache_size_bytes is None else index_cache_size_bytes
+        limit = DEFAULT_METADATA_BYTES if metadata_cache_size_bytes is None else metadata_cache_size_bytes
+        self.files = FileCache(limit)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Session, (self.index_cache_size_bytes, self.files.max_bytes)
+
+    def __repr__(self) -> str:
+        return f"Session(index_cache_size_bytes=0, metadata_cache_size_bytes={self.files.nbytes})"
+
+    def size_bytes(self) -> int:
+        """Bytes in the caches now."""
+        return self.files.nbytes
+
+    def is_same_as(self, other: Session) -> bool:
+        """Whether both share their caches."""
+        return self.files is other.files
