@@ -70,5 +70,6 @@ $(STAMPS)/kernels: $(STAMPS)/packages setup.py $(KERNELS)
 
 # A whole copy of the package, kernels compiled with -fsanitize=address; the fuzz children import it from there.
 $(STAMPS)/sanitized: $(STAMPS)/packages setup.py $(KERNELS) $(shell find src -name '*.py')
+	rm -rf build/asan
 	LANCELET_SANITIZE=1 $(BIN)/python setup.py --quiet build --build-lib build/asan --build-temp build/asan-objects
 	@touch $@

@@ -12,7 +12,8 @@ that a caller of pylance would expect, so ``except ValueError`` keeps working::
     ├── NotFound (ValueError, OSError)       the thing asked for is not there
     │   ├── TableNotFound (FileNotFoundError)
     │   ├── VersionNotFound
-    │   └── RefNotFound                      no such tag or branch
+    │   ├── RefNotFound                      no such tag or branch
+    │   └── IndexNotFound (KeyError)
     ├── MissingFile (FileNotFoundError)      a file that the table refers to is gone
     ├── CorruptFile (OSError)                bytes that cannot be what they claim to be
     │   └── UnsafePath                       a path that leaves the table
@@ -31,6 +32,7 @@ from collections.abc import Iterable
 __all__ = [
     "CorruptFile",
     "FilterSyntaxError",
+    "IndexNotFound",
     "InvalidInput",
     "InvalidType",
     "LanceletError",
@@ -129,6 +131,13 @@ class VersionNotFound(NotFound):
 
 class RefNotFound(NotFound):
     """The table has no such tag or branch."""
+
+
+class IndexNotFound(NotFound, KeyError):
+    """The table has no index with this name."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
 
 
 class MissingFile(LanceletError, FileNotFoundError):

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet.blob import lazy_frame
-from lancelet.errors import FilterSyntaxError, InvalidInput, InvalidType, NotSupported, UnknownColumn
+from lancelet.errors import FilterSyntaxError, InvalidInput, InvalidType, NotSupported
 from lancelet.query.blobs import has_blobs
 from lancelet.query.expr import Column
 from lancelet.query.explain import explain
-from lancelet.query.plan import DEFAULT_BATCH_SIZE, ScanPlan, plan_filter, plan_outputs
+from lancelet.query.plan import DEFAULT_BATCH_SIZE, ScanPlan, column_of, plan_filter, plan_outputs
 from lancelet.query.rebatch import by_bytes, by_rows
 from lancelet.query.scan import Scan
 from lancelet.query.sort import SortKey
@@ -295,6 +295,10 @@ class ScannerBuilder:
         outputs = plan_outputs(
             schema, self._columns, with_row_id=self._with_row_id, with_row_address=self._with_row_address
         )
+        names = {name for name, _ in outputs}
+        for key in self._order_by:
+            if key.column not in names:
+                column_of(schema, key.column)
         binary: frozenset[str] = frozenset()
         if self._blob_handling == "all_binary":
             stored = set(schema.names)
@@ -498,14 +502,6 @@ class _Watch:
         counts = {"rows_scanned": self.rows, "fragments_scanned": self._fragments}
         times = {"elapsed": time.perf_counter_ns() - self._started}
         self._callback(ScanStatistics(requests, requests, read, all_counts=counts, all_times=times))
-
-
-def check_order(plan: ScanPlan) -> None:
-    """Refuse to sort by what is not there."""
-    names = {name for name, _ in plan.outputs}
-    for key in plan.order_by:
-        if key.column not in names and key.column not in plan.schema.names:
-            raise UnknownColumn(key.column, plan.schema.paths())
 
 
 def _count(name: str, value: Any) -> int:

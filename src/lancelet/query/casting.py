@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet.errors import InvalidInput
-from lancelet.query.coercion import TICKS, describe, is_bytes, is_list_like, is_number, is_text, value_type
-from lancelet.query.literals import integer_range, parse_text
+from lancelet.query.coercion import DAY, TICKS, describe, is_bytes, is_list_like, is_number, is_text, value_type
+from lancelet.query.literals import integer_range, parse_text, sized
 
 __all__ = ["Datum", "can_cast", "cast_datum", "cast_may_fail"]
 
@@ -90,6 +90,10 @@ def cast_datum(values: Datum, kind: pa.DataType, lenient: bool) -> Datum:
         return decoded.take(values.indices)
     if pa.types.is_null(values.type):
         return pa.nulls(len(values), kind)
+    if value_type(kind) != kind:  # a view of text or bytes
+        return cast_datum(values, value_type(kind), lenient).cast(kind)
+    if value_type(values.type) != values.type:
+        return cast_datum(values.cast(value_type(values.type)), kind, lenient)
     origin = values.type
     if not can_cast(origin, kind):
         raise InvalidInput(f"cannot cast {describe(origin)} to {describe(kind)}")
@@ -97,8 +101,12 @@ def cast_datum(values: Datum, kind: pa.DataType, lenient: bool) -> Datum:
         return _from_text(values, kind, lenient)
     if is_text(kind) and not is_text(origin):
         return _to_text(values, kind, lenient)
+    if pa.types.is_fixed_size_binary(kind):
+        return _by_distinct(values, kind, lambda raw: sized(raw, kind), lenient)
     if pa.types.is_boolean(kind):
-        return pc.not_equal(values, pa.scalar(0, origin))
+        if pa.types.is_float16(origin):
+            values = _through_numpy(values, pa.float32())
+        return pc.not_equal(values, pa.scalar(0, values.type))
     if pa.types.is_temporal(origin) or pa.types.is_temporal(kind):
         return _cast_time(values, kind, lenient)
     if pa.types.is_decimal(origin) or pa.types.is_decimal(kind):
@@ -246,6 +254,8 @@ def _cast_time(values: pa.Array, kind: pa.DataType, lenient: bool) -> pa.Array:
     origin = values.type
     if pa.types.is_integer(origin) and pa.types.is_date64(kind):
         return _cast_time(_cast_time(values, pa.timestamp("ms"), lenient), kind, lenient)  # to a whole day
+    if pa.types.is_integer(origin) and pa.types.is_time(kind):
+        return _to_time(values, kind, lenient)
     if pa.types.is_integer(origin):
         return _by_arrow(_to_integer(values, _storage(kind), lenient), _storage(kind)).view(kind)
     if pa.types.is_integer(kind):
@@ -257,6 +267,15 @@ def _cast_time(values: pa.Array, kind: pa.DataType, lenient: bool) -> pa.Array:
     if pa.types.is_timestamp(kind):
         return _by_arrow(values, pa.timestamp(kind.unit)).view(kind)  # a date is midnight in UTC
     return _by_arrow(values, kind, safe=False)
+
+
+def _to_time(values: pa.Array, kind: pa.DataType, lenient: bool) -> pa.Array:
+    """A number counts units since midnight and stays below a day."""
+    ticks = _to_integer(values, pa.int64(), lenient)
+    bad = pc.or_(pc.less(ticks, 0), pc.greater_equal(ticks, DAY * TICKS[kind.unit])).fill_null(False)
+    if not lenient:
+        _refuse(values, bad, kind)
+    return pc.if_else(bad, pa.scalar(None, pa.int64()), ticks).cast(_storage(kind)).view(kind)
 
 
 def _storage(kind: pa.DataType) -> pa.DataType:

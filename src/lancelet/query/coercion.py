@@ -40,23 +40,26 @@ _FLOATS = (pa.float16(), pa.float32(), pa.float64())
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
-    """The type of a column's values: a dictionary stands for its value type, an extension for its storage."""
+    """The type in which a column's values are computed with.
+
+    A dictionary stands for its value type, an extension for its storage, a view
+    for the plain type, which more kernels know.
+    """
     if isinstance(kind, pa.BaseExtensionType):
         return value_type(kind.storage_type)
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_dictionary(kind):
+        return value_type(kind.value_type)
+    if pa.types.is_string_view(kind):
+        return pa.string()
+    return pa.binary() if pa.types.is_binary_view(kind) else kind
 
 
 def is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def is_bytes(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-        or pa.types.is_fixed_size_binary(kind)
-        or pa.types.is_binary_view(kind)
-    )
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
 
 
 def is_number(kind: pa.DataType) -> bool:

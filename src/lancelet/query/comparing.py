@@ -92,9 +92,6 @@ def is_in(values: pa.Array, wanted: pa.Array, match_null: bool = False) -> pa.Ar
     kind = values.type
     if pa.types.is_float16(kind):
         values, wanted = (cast_datum(array, pa.float32(), False) for array in (values, wanted))
-    elif pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
-        plain = pa.string() if pa.types.is_string_view(kind) else pa.binary()
-        values, wanted = values.cast(plain), wanted.cast(plain)
     if pa.types.is_floating(wanted.type) and pc.any(pc.equal(wanted, 0.0)).as_py():
         wanted = pa.concat_arrays([wanted, pa.array([0.0, -0.0], wanted.type)])
     elif 0 < len(wanted) <= _FEW and not wanted.null_count:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from lancelet.errors import InvalidInput, UnknownColumn
 from lancelet.query.casting import Datum, cast_datum, cast_may_fail
+from lancelet.query.coercion import value_type
 from lancelet.query.comparing import compare, is_in
 from lancelet.query.expr import (
     And,
@@ -139,7 +140,7 @@ class _Rows:
         return pc.struct_field(_storage(values), list(column.path[1:])) if len(column.path) > 1 else values
 
     def _plain(self, expr: Expr) -> Datum:
-        """The value without a dictionary or an extension type around it."""
+        """The value in its ``value_type``, without a dictionary or an extension type around it."""
         value = self.value(expr)
         return _storage(value) if isinstance(value, pa.Array) else value
 
@@ -177,8 +178,6 @@ class _Rows:
 
     def _like(self, expr: Like) -> Datum:
         text, pattern = self._plain(expr.arg), self._plain(expr.pattern)
-        if pa.types.is_string_view(text.type):
-            text = text.cast(pa.string())
         if isinstance(pattern, pa.Scalar):
             if not pattern.is_valid:
                 return pa.scalar(None, pa.bool_())
@@ -236,7 +235,10 @@ class _Rows:
 def _storage(values: pa.Array) -> pa.Array:
     if isinstance(values.type, pa.BaseExtensionType):
         values = values.storage
-    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    plain = value_type(values.type)
+    return values if values.type == plain else values.cast(plain)
 
 
 def _may_fail(expr: Expr) -> bool:

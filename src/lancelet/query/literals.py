@@ -97,10 +97,17 @@ def parse_text(text: str, kind: pa.DataType) -> object:
     if pa.types.is_time(kind):
         return _time_from_text(text) * TICKS[kind.unit] // TICKS["ns"]
     if is_bytes(kind):
-        return text.encode()
+        return sized(text.encode(), kind)
     if is_text(kind):
         return text
     raise ValueError
+
+
+def sized(raw: bytes, kind: pa.DataType) -> bytes:
+    """Bytes for ``kind``, which may want a fixed number of them."""
+    if pa.types.is_fixed_size_binary(kind) and len(raw) != kind.byte_width:
+        raise ValueError
+    return raw
 
 
 def _in_range(value: int, kind: pa.DataType) -> int:

@@ -93,7 +93,7 @@ def plan_outputs(
     elif isinstance(columns, str):
         raise InvalidType(f"columns is a list of names or a dict of expressions, not the text {columns!r}")
     else:
-        outputs = [(name, _column(schema, name)) for name in columns]
+        outputs = [(name, column_of(schema, name)) for name in columns]
     names = {name for name, _ in outputs}
     if len(names) < len(outputs):
         double = next(name for name in names if sum(n == name for n, _ in outputs) > 1)
@@ -108,7 +108,7 @@ def plan_take(schema: Schema, columns: Sequence[str] | Mapping[str, str | pc.Exp
     """Columns of single rows. Unlike in scans, a nested path prunes its column, and repetitions are one."""
     if columns is None or isinstance(columns, (Mapping, str)):
         return ScanPlan(schema, plan_outputs(schema, columns))
-    chosen = {name: _column(schema, name) for name in columns}
+    chosen = {name: column_of(schema, name) for name in columns}
     stored = [column.path for column in chosen.values() if column.path[0] in schema.names]
     pruned = schema.project(stored)
     fields = {field.name: field for field in pruned.fields}
@@ -163,7 +163,8 @@ def needed_fields(schema: Schema, exprs: Iterable[Expr]) -> tuple[tuple[Field, .
     return schema.project(paths).fields, tuple(system)
 
 
-def _column(schema: Schema, name: str) -> Column:
+def column_of(schema: Schema, name: str) -> Column:
+    """The column that a name or a nested path stands for."""
     if not isinstance(name, str):
         raise InvalidType(f"a column is named by a text, not by {name!r}")
     names = schema.names

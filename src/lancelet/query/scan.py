@@ -28,7 +28,7 @@ from lancelet.query.evaluate import evaluate, mask
 from lancelet.query.expr import Column, Expr
 from lancelet.query.fragment_reader import ROW_OFFSET, FragmentReader
 from lancelet.query.fragment_reader import Column as Values
-from lancelet.query.plan import ScanPlan, needed_fields
+from lancelet.query.plan import ScanPlan, column_of, needed_fields
 from lancelet.query.present import present, resolve_batch
 from lancelet.query.sort import sort_table
 from lancelet.query.table_reader import TableReader
@@ -170,7 +170,7 @@ class Scan:
         plan = self.plan
         names = {name for name, _ in plan.outputs}
         extra = [key.column for key in plan.order_by if key.column not in names]
-        more = tuple((name, Column((name,), plan.schema.field_by_path((name,)).arrow_type)) for name in extra)
+        more = tuple((name, column_of(plan.schema, name)) for name in extra)
         inner = replace(plan, outputs=plan.outputs + more, order_by=(), limit=None, offset=0)
         parts = list(Scan(self.table, inner, self._threads)._parts())
         if not parts:

@@ -83,9 +83,9 @@ def unify(what: str, args: Sequence[Expr]) -> Bound:
 
 
 def text_arg(name: str, arg: Expr) -> Expr:
-    """An argument that must be text; views become plain strings, which more kernels know."""
+    """An argument that must be text."""
     kind = value_type(type_of(arg))
-    if pa.types.is_string_view(kind) or pa.types.is_null(kind):
+    if pa.types.is_null(kind):
         return coerce(arg, pa.string())
     if not is_text(kind):
         raise InvalidInput(f"{name}() takes text, not {describe(kind)} ({arg}); CAST({arg} AS STRING) makes it text")

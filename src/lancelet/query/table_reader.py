@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.encoding.rows import Indices, RowRange
-from lancelet.errors import InvalidInput, RowNotFound
+from lancelet.errors import InvalidInput, NotSupported, RowNotFound
 from lancelet.file import FileCache
 from lancelet.query.fragment_reader import ROW_ID, FragmentReader
 from lancelet.table.addresses import split_addresses
@@ -48,6 +48,8 @@ class TableReader:
         fragments = self.snapshot.manifest.fragments
         if fragment_ids is None:
             return (self.reader(position) for position in range(len(fragments)))
+        if self._ids_repeat:
+            raise NotSupported(f"fragments of {self.snapshot.uri} share ids, so that single ones cannot be named")
         positions = []
         for number in fragment_ids:
             position = fragments.position(number)
@@ -57,6 +59,11 @@ class TableReader:
                 )
             positions.append(position)
         return (self.reader(position) for position in positions)
+
+    @cached_property
+    def _ids_repeat(self) -> bool:
+        ids = self.snapshot.manifest.fragments.ids
+        return len(np.unique(ids)) < len(ids)
 
     @cached_property
     def row_counts(self) -> Indices:

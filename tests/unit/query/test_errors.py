@@ -53,7 +53,20 @@ COLUMNS = {
     "u": pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"0" * 16, None, b"1" * 16], pa.binary(16))),
 }
 BATCH = pa.record_batch(COLUMNS)
-LITERALS = ["NULL", "TRUE", "1", "-1.5", "1e300", "'x'", "'2020-01-01'", "X'00'", "DATE '2020-01-01'", "TIMESTAMP '2020-01-01'", "[1]", "[]"]
+LITERALS = [
+    "NULL",
+    "TRUE",
+    "1",
+    "-1.5",
+    "1e300",
+    "'x'",
+    "'2020-01-01'",
+    "X'00'",
+    "DATE '2020-01-01'",
+    "TIMESTAMP '2020-01-01'",
+    "[1]",
+    "[]",
+]
 
 
 def attempt(text: str) -> bool:
@@ -69,8 +82,8 @@ def attempt(text: str) -> bool:
 
 @pytest.mark.parametrize("op", ["=", "<", ">=", "+", "-", "/", "%", "||", "<<", "LIKE", "IS DISTINCT FROM", "AND"])
 def test_every_operator_on_every_pair_of_types(op: str):
-    operands = [*COLUMNS, *LITERALS]
-    assert sum(attempt(f"{left} {op} {right}") for left, right in itertools.product(operands, operands)) > 10
+    pairs = itertools.product(COLUMNS, [*COLUMNS, *LITERALS])
+    assert sum(attempt(f"{left} {op} {right}") for left, right in pairs) >= 5
 
 
 @pytest.mark.parametrize("name", sorted({*FUNCTIONS, *ALIASES, *REWRITTEN}))
@@ -78,13 +91,23 @@ def test_every_function_on_every_type(name: str):
     attempt(f"{name}()")
     for first in (*COLUMNS, *LITERALS):
         attempt(f"{name}({first})")
-        for second in ("1", "'x'", "'year'", "NULL", "s", "i8", "l", first):
+        for second in ("1", "'x'", "NULL", "s", "i8", first):
             attempt(f"{name}({first}, {second})")
-            attempt(f"{name}({second}, {first}, 'x')")
-            attempt(f"{name}({first}, {second}, 2)")
+        attempt(f"{name}('year', {first})")
+        attempt(f"{name}({first}, 'x', s)")
+        attempt(f"{name}({first}, i8, 2)")
 
 
-@pytest.mark.parametrize("form", ["{0} IN ({1}, NULL)", "{0} BETWEEN {1} AND {1}", "{0}[{1}]", "CASE WHEN b THEN {0} ELSE {1} END", "NOT {0} IS TRUE"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "{0} IN ({1}, NULL)",
+        "{0} BETWEEN {1} AND {1}",
+        "{0}[{1}]",
+        "CASE WHEN b THEN {0} ELSE {1} END",
+        "NOT {0} IS TRUE",
+    ],
+)
 def test_every_form_on_every_type(form: str):
     for first, second in itertools.product(COLUMNS, [*COLUMNS, *LITERALS]):
         attempt(form.format(first, second))
@@ -106,8 +129,43 @@ def test_a_cast_gives_the_wanted_type_or_our_error():
             result.validate(full=True)
 
 
-WORDS = [*"()[],.+-*/%=<>!&|^~:;?@$`'\"\\ ", "a", "s", "b", "1", "2.5", "'x'", "AND", "OR", "NOT", "IN", "IS", "NULL", "LIKE", "BETWEEN"]
-WORDS += ["CASE", "WHEN", "THEN", "END", "CAST(", "AS", "INT", "SELECT", "FROM", "length(", "::", "--", "/*", "é", "\n", "\0", "TRUE", "X'"]
+WORDS = [
+    *"()[],.+-*/%=<>!&|^~:;?@$`'\"\\ ",
+    "a",
+    "s",
+    "b",
+    "1",
+    "2.5",
+    "'x'",
+    "AND",
+    "OR",
+    "NOT",
+    "IN",
+    "IS",
+    "NULL",
+    "LIKE",
+    "BETWEEN",
+]
+WORDS += [
+    "CASE",
+    "WHEN",
+    "THEN",
+    "END",
+    "CAST(",
+    "AS",
+    "INT",
+    "SELECT",
+    "FROM",
+    "length(",
+    "::",
+    "--",
+    "/*",
+    "é",
+    "\n",
+    "\0",
+    "TRUE",
+    "X'",
+]
 
 
 @settings(max_examples=500, deadline=None)

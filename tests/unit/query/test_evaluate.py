@@ -93,7 +93,9 @@ def test_extension_types_are_compared_by_their_storage():
 
 
 def test_views_of_text_and_bytes():
-    batch = pa.record_batch({"v": pa.array(["a", None, "b"], pa.string_view()), "w": pa.array([b"a", None, b"b"], pa.binary_view())})
+    batch = pa.record_batch(
+        {"v": pa.array(["a", None, "b"], pa.string_view()), "w": pa.array([b"a", None, b"b"], pa.binary_view())}
+    )
     assert values("v = 'a'", batch) == [True, None, False]
     assert values("v IN ('a', 'c', 'd', 'e', 'f')", batch) == [True, None, False]
     assert values("v LIKE 'a%'", batch) == [True, None, False]
@@ -114,13 +116,21 @@ LISTS = {
     "big": pa.array([[1, 2], [], None, [None], [3], [1, None, 2]], pa.large_list(pa.int64())),
     "fsl": pa.array([[1, 2], [3, 4], None, [5, None], [1, 1], [2, 2]], pa.list_(pa.int64(), 2)),
 }
-ON_LISTS = ["array_has({0}, 1)", "array_has({0}, k)", "array_has_any({0}, [2, 3])", "array_has_all({0}, [1, 2])", "array_length({0})"]
+ON_LISTS = [
+    "array_has({0}, 1)",
+    "array_has({0}, k)",
+    "array_has_any({0}, [2, 3])",
+    "array_has_all({0}, [1, 2])",
+    "array_length({0})",
+]
 ON_LISTS += ["{0}[1]", "{0}[-1]", "{0}[k]", "{0} = [1, 2]", "array_has_any({0}, {0})", "empty({0})"]
 
 
 @pytest.mark.parametrize("name", LISTS)
 def test_slices_give_the_same_as_the_whole(name: str):
-    batch = pa.record_batch({**LISTS, "k": pa.array([1, 2, 1, None, 3, 2]), "p": pa.array([{"x": i} for i in range(6)])})
+    batch = pa.record_batch(
+        {**LISTS, "k": pa.array([1, 2, 1, None, 3, 2]), "p": pa.array([{"x": i} for i in range(6)])}
+    )
     for text in [*(text.format(name) for text in ON_LISTS), "p.x + k", "k % 2"]:
         whole = values(text, batch)
         for start, stop in itertools.combinations(range(7), 2):
@@ -128,7 +138,9 @@ def test_slices_give_the_same_as_the_whole(name: str):
 
 
 def test_tables_give_chunks_of_the_right_type():
-    table = pa.table({"a": pa.chunked_array([[1, 2], [], [None, 4]], pa.int64()), "b": pa.chunked_array([[5], [6, 7, 8]])})
+    table = pa.table(
+        {"a": pa.chunked_array([[1, 2], [], [None, 4]], pa.int64()), "b": pa.chunked_array([[5], [6, 7, 8]])}
+    )
     total = evaluate(parse_expression("a + b", table.schema), table)
     assert isinstance(total, pa.ChunkedArray)
     assert total.to_pylist() == [6, 8, None, 12]

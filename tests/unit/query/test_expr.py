@@ -64,7 +64,9 @@ def test_printed_sql_parses_back_to_the_same_tree(text: str):
         assert hash(again) == hash(expr)
 
 
-@pytest.mark.parametrize("text", ["i8 + 1", "a + 1", "f32 * 0.1", "-i8", "i8 + 1 + 1", "s", "p.`x y` + 1", "l[1]", "dec * 2"])
+@pytest.mark.parametrize(
+    "text", ["i8 + 1", "a + 1", "f32 * 0.1", "-i8", "i8 + 1 + 1", "s", "p.`x y` + 1", "l[1]", "dec * 2"]
+)
 def test_projections_print_too(text: str):
     expr = parse_expression(text, SCHEMA)
     assert parse_expression(to_sql(expr), SCHEMA) == expr

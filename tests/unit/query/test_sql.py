@@ -48,7 +48,10 @@ def number(value: int) -> Literal:
         ("NOT (NOT a IS NULL)", IsNull(A)),
         ("a = 1 + 1 * 2", Compare("=", A, number(3))),
         ("a = 1 AND (a = 2 AND a = 3)", And(tuple(Compare("=", A, number(value)) for value in (1, 2, 3)))),
-        ("a < 1 OR (a > 2 OR a = 3)", Or((Compare("<", A, number(1)), Compare(">", A, number(2)), Compare("=", A, number(3))))),
+        (
+            "a < 1 OR (a > 2 OR a = 3)",
+            Or((Compare("<", A, number(1)), Compare(">", A, number(2)), Compare("=", A, number(3)))),
+        ),
         ("i8 = 1", Compare("=", Column(("i8",), pa.int8()), Literal(1, pa.int8()))),
         ("ls = 'x'", Compare("=", Column(("ls",), pa.large_string()), Literal("x", pa.large_string()))),
         ("d = DATE '1970-01-03'", Compare("=", Column(("d",), pa.date32()), Literal(2, pa.date32()))),
@@ -212,7 +215,9 @@ def test_ten_thousand_alternatives():
     assert mask(mixed, batch).to_pylist() == [False, True, False]
 
 
-@pytest.mark.parametrize("text", ["(" * 500 + "a = 1" + ")" * 500, "NOT " * 500 + "(a = 1)", "a" + " + 1" * 500 + " = 1"])
+@pytest.mark.parametrize(
+    "text", ["(" * 500 + "a = 1" + ")" * 500, "NOT " * 500 + "(a = 1)", "a" + " + 1" * 500 + " = 1"]
+)
 def test_deep_nesting_is_refused_in_words(text: str):
     with pytest.raises(FilterSyntaxError, match="nested too deeply"):
         parse_filter(text, SCHEMA)

@@ -41,11 +41,11 @@ def unpack_inline(
         return 0
     with nogil:
         for i in range(n):
-            step = counts[i] * item
-            if counts[i] < 0 or counts[i] > 1024 or positions[i] < 0 or sizes[i] < item or done + step > limit:
+            if counts[i] < 0 or counts[i] > 1024 or positions[i] < 0 or sizes[i] < item:
                 with gil:
                     return i
-            if positions[i] > end - sizes[i]:
+            step = counts[i] * item
+            if done + step > limit or sizes[i] > end or positions[i] > end - sizes[i]:
                 with gil:
                     return i
             at = &data[0] + positions[i]
@@ -75,7 +75,10 @@ def unpack_blocks(
         return 0
     with nogil:
         for i in range(n):
-            if counts[i] < 0 or counts[i] > limit or sizes[i] < 0 or positions[i] < 0 or positions[i] > end - sizes[i]:
+            if counts[i] < 0 or counts[i] > limit or sizes[i] < 0 or sizes[i] > end or positions[i] < 0:
+                with gil:
+                    return i
+            if positions[i] > end - sizes[i]:
                 with gil:
                     return i
             if done + counts[i] * item > limit:

@@ -6,7 +6,7 @@ byte is meant literally. Symbols are stored padded to 8 bytes, so expansion
 writes 8 bytes and advances by the symbol's length: the output needs 8 spare bytes.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 SPARE = 8
@@ -17,6 +17,8 @@ def expanded_size(const uint8_t[::1] codes, const uint8_t[::1] lengths):
     cdef Py_ssize_t i, n = codes.shape[0]
     cdef int64_t a = 0, b = 0, c = 0, d = 0
     cdef uint8_t[256] size
+    if lengths.shape[0] != 256:
+        raise ValueError("a symbol table has 256 lengths")
     for i in range(256):
         size[i] = lengths[i]
     size[255] = 1
@@ -40,10 +42,16 @@ def expand(
     cdef int64_t done = 0, at, end, limit = out.shape[0] - SPARE, size = codes.shape[0]
     cdef uint8_t code
     cdef bint roomy
+    cdef uint64_t[256] symbol
+    cdef int64_t[256] step
     cdef const uint8_t *source
     cdef uint8_t *target
-    if symbols.shape[0] != 256 or lengths.shape[0] != 256 or out_offsets.shape[0] != n + 1 or limit < 0:
+    if n < 0 or symbols.shape[0] != 256 or lengths.shape[0] != 256 or out_offsets.shape[0] != n + 1 or limit < 0:
         return 0
+    # Copies of our own: writes to the output cannot touch them, so they stay in registers and cache.
+    for i in range(256):
+        symbol[i] = symbols[i]
+        step[i] = lengths[i]
     source = &codes[0] if size > 0 else NULL
     target = &out[0]
     with nogil:
@@ -63,8 +71,8 @@ def expand(
                 code = source[at]
                 at += 1
                 if code != 255:
-                    memcpy(target + done, &symbols[code], 8)
-                    done += lengths[code]
+                    memcpy(target + done, &symbol[code], 8)
+                    done += step[code]
                 elif at < end:
                     target[done] = source[at]
                     at += 1

@@ -7,16 +7,14 @@ variable one (length, bytes) only where def is 0.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 
 def gather_records(const uint8_t[::1] data, const int64_t[::1] positions, int64_t item, uint8_t[::1] out):
     """Copy a record of ``item`` bytes from each position; returns -1 or the index of one that lies outside."""
     cdef Py_ssize_t i, n = positions.shape[0]
     cdef int64_t end = data.shape[0]
-    if item < 0 or item > end and n > 0:
-        return 0
-    if item > 0 and out.shape[0] // item < n:
+    if item < 0 or (item > end and n > 0) or (item > 0 and out.shape[0] // item < n):
         return 0
     with nogil:
         for i in range(n):
@@ -51,6 +49,13 @@ cdef inline int64_t _length(const uint8_t *at, int prefix) noexcept nogil:
     return eight
 
 
+cdef inline bint _unknown_shape(int word, int bits_def, int64_t max_visible, int64_t fixed, int prefix) noexcept nogil:
+    """Whether entries of this make could stand still, or be wider than the words that hold them."""
+    if word not in (0, 1, 2, 4) or bits_def < 0 or bits_def > 16 or bits_def > 8 * word or max_visible < 0:
+        return True
+    return word + fixed <= 0 if fixed >= 0 else prefix not in (4, 8)
+
+
 def count_entries(
     const uint8_t[::1] data, const int64_t[::1] starts, const int64_t[::1] stops,
     int word, int bits_def, int64_t max_visible, int64_t fixed, int prefix, int64_t[::1] totals,
@@ -61,10 +66,11 @@ def count_entries(
     Returns -1, or the index of the range whose entries do not end where it does."""
     cdef Py_ssize_t i, n = starts.shape[0]
     cdef int64_t at, end, size = data.shape[0], entries = 0, visible = 0, total = 0, length
-    cdef uint32_t control, level, mask = ((<uint32_t>1) << bits_def) - 1
+    cdef uint32_t control, level, mask
     cdef const uint8_t *base = &data[0] if size > 0 else NULL
-    if word + (fixed if fixed >= 0 else prefix) <= 0:
+    if _unknown_shape(word, bits_def, max_visible, fixed, prefix) or stops.shape[0] != n or totals.shape[0] < 3:
         return 0
+    mask = ((<uint32_t>1) << bits_def) - 1
     with nogil:
         for i in range(n):
             at = starts[i]
@@ -111,19 +117,32 @@ def unzip(
 ):
     """Split ranges that :func:`count_entries` has measured into levels, offsets and bytes.
 
-    ``reps`` and ``defs`` may be empty when the page has none; ``offsets`` is empty for fixed values."""
+    ``reps`` and ``defs`` may be empty when the page has none; ``offsets`` is empty for fixed values.
+    Returns -1, or the index of a range that does not fit the outputs."""
     cdef Py_ssize_t i, n = starts.shape[0]
-    cdef int64_t at, end, entry = 0, visible = 0, done = 0, length
+    cdef int64_t at, end, size = data.shape[0], entry = 0, visible = 0, done = 0, length, limit = out.shape[0]
+    cdef int64_t entries = max(reps.shape[0], defs.shape[0]), slots = offsets.shape[0] - 1
     cdef bint with_rep = reps.shape[0] > 0, with_def = defs.shape[0] > 0
-    cdef uint32_t control, level, mask = ((<uint32_t>1) << bits_def) - 1
-    cdef const uint8_t *base = &data[0] if data.shape[0] > 0 else NULL
+    cdef uint32_t control, level, mask
+    cdef const uint8_t *base = &data[0] if size > 0 else NULL
+    if _unknown_shape(word, bits_def, max_visible, fixed, prefix) or stops.shape[0] != n:
+        return 0
+    if (with_rep and reps.shape[0] != entries) or (with_def and defs.shape[0] != entries) or (fixed < 0 and slots < 0):
+        return 0
+    mask = ((<uint32_t>1) << bits_def) - 1
     with nogil:
         if fixed < 0:
             offsets[0] = 0
         for i in range(n):
             at = starts[i]
             end = stops[i]
+            if at < 0 or end < at or end > size:
+                with gil:
+                    return i
             while at < end:
+                if word > end - at or ((with_rep or with_def) and entry >= entries):
+                    with gil:
+                        return i
                 control = _control(base + at, word)
                 at += word
                 level = control & mask
@@ -137,10 +156,16 @@ def unzip(
                 if fixed >= 0:
                     length = fixed
                 elif level == 0:
+                    if prefix > end - at:
+                        with gil:
+                            return i
                     length = _length(base + at, prefix)
                     at += prefix
                 else:
                     length = 0
+                if length < 0 or length > end - at or length > limit - done or (fixed < 0 and visible >= slots):
+                    with gil:
+                        return i
                 if length > 0:
                     memcpy(&out[0] + done, base + at, length)
                 at += length
@@ -148,6 +173,7 @@ def unzip(
                 visible += 1
                 if fixed < 0:
                     offsets[visible] = done
+    return -1
 
 
 def split_record_fields(
@@ -158,14 +184,22 @@ def split_record_fields(
 
     A record of no bytes is a null row and has empty fields. Returns -1 or the index of the record that lies."""
     cdef Py_ssize_t i, k, n = offsets.shape[0] - 1, fields = widths.shape[0]
-    cdef int64_t at, end, length
-    cdef const uint8_t *base = &data[0] if data.shape[0] > 0 else NULL
-    if starts.shape[0] != fields or starts.shape[1] != n or sizes.shape[0] != fields or sizes.shape[1] != n:
+    cdef int64_t at, end, length, size = data.shape[0]
+    cdef const uint8_t *base = &data[0] if size > 0 else NULL
+    if n < 0 or starts.shape[0] != fields or starts.shape[1] != n or sizes.shape[0] != fields or sizes.shape[1] != n:
         return 0
+    if prefixes.shape[0] != fields:
+        return 0
+    for k in range(fields):
+        if widths[k] < 0 and prefixes[k] not in (4, 8):
+            return 0
     with nogil:
         for i in range(n):
             at = offsets[i]
             end = offsets[i + 1]
+            if at < 0 or end < at or end > size:
+                with gil:
+                    return i
             for k in range(fields):
                 if offsets[i] == end:
                     starts[k, i] = at
@@ -194,11 +228,20 @@ def split_record_fields(
 def gather_slices(
     const uint8_t[::1] data, const int64_t[::1] starts, const int64_t[::1] sizes, int64_t pad, uint8_t[::1] out,
 ):
-    """Join slices that were checked before; a slice shorter than ``pad`` bytes is followed by zeros."""
+    """Join slices; one shorter than ``pad`` bytes is followed by zeros. Returns -1 or the index of one that lies."""
     cdef Py_ssize_t i, n = starts.shape[0]
-    cdef int64_t done = 0
+    cdef int64_t done = 0, size, end = data.shape[0], limit = out.shape[0]
+    if sizes.shape[0] != n or pad < 0:
+        return 0
     with nogil:
         for i in range(n):
-            if sizes[i] > 0:
-                memcpy(&out[0] + done, &data[0] + starts[i], sizes[i])
-            done += sizes[i] if sizes[i] > pad else pad
+            size = sizes[i]
+            if size < 0 or size > end or starts[i] < 0 or starts[i] > end - size or max(size, pad) > limit - done:
+                with gil:
+                    return i
+            if size > 0:
+                memcpy(&out[0] + done, &data[0] + starts[i], size)
+            if size < pad:
+                memset(&out[0] + done + size, 0, pad - size)
+            done += max(size, pad)
+    return -1

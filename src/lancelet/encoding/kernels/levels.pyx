@@ -50,13 +50,17 @@ def list_layer(
 
     A start entry (rep > 0) with def <= slot_up_to opens one list; it is null when def is null_level or
     above list_up_to (a null struct around the list). An entry that does not start a list, or has
-    def <= child_up_to, is one child. Returns (lists, children, entries left). The loop has no branches, since
+    def <= child_up_to, is one child. Outputs have room for one more than there are start entries.
+    Returns (lists, children, entries left). The loop has no branches, since
     levels follow no pattern that a processor could guess."""
     cdef Py_ssize_t i, n = reps.shape[0]
     cdef int64_t lists = 0, children = 0, left = 0
     cdef uint16_t level, rep
     cdef int start
-    if defs.shape[0] != n or offsets.shape[0] < n + 1 or valid.shape[0] < n:
+    cdef int64_t starts = 0
+    for i in range(n):
+        starts += reps[i] != 0
+    if defs.shape[0] != n or offsets.shape[0] < starts + 1 or valid.shape[0] < starts + 1:
         raise ValueError("outputs are too small")
     with nogil:
         for i in range(n):

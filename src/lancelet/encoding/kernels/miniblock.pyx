@@ -237,7 +237,7 @@ def variable_offsets(
     cdef Py_ssize_t i, n = positions.shape[0]
     cdef int64_t done = 0, base = 0, k, count, end = data.shape[0], item = 8 if wide else 4, first, last, at
     cdef const uint8_t *source
-    if sizes.shape[0] != n or counts.shape[0] != n:
+    if sizes.shape[0] != n or counts.shape[0] != n or out.shape[0] == 0:
         return 0
     with nogil:
         out[0] = 0
@@ -276,22 +276,37 @@ def variable_bytes(
     const uint8_t[::1] data, const int64_t[::1] positions, const int64_t[::1] counts, bint wide,
     const int64_t[::1] offsets, uint8_t[::1] out,
 ):
-    """Join the bytes of chunks that :func:`variable_offsets` has checked."""
+    """Join the bytes of chunks whose offsets :func:`variable_offsets` has found."""
     cdef Py_ssize_t i, n = positions.shape[0]
-    cdef int64_t done = 0, size
+    cdef int64_t done = 0, size, first, end = data.shape[0], limit = out.shape[0], item = 8 if wide else 4
     cdef const uint8_t *source
+    if counts.shape[0] != n:
+        return 0
     with nogil:
         for i in range(n):
+            if counts[i] < 0 or counts[i] >= offsets.shape[0] - done:
+                with gil:
+                    return i
             size = offsets[done + counts[i]] - offsets[done]
             if size > 0:
+                if _outside(offsets[done], size, limit) or _outside(positions[i], item, end):
+                    with gil:
+                        return i
                 source = &data[0] + positions[i]
-                memcpy(&out[0] + offsets[done], source + _offset(source, 0, wide), size)
+                first = _offset(source, 0, wide)
+                if _outside(first, size, end - positions[i]):
+                    with gil:
+                        return i
+                memcpy(&out[0] + offsets[done], source + first, size)
             done += counts[i]
+    return -1
 
 
 def narrow(const int64_t[::1] offsets, int32_t[::1] out):
     """Copy offsets that are known to fit into 32 bits."""
     cdef Py_ssize_t i, n = offsets.shape[0]
+    if out.shape[0] != n:
+        raise ValueError("outputs are too small")
     with nogil:
         for i in range(n):
             out[i] = <int32_t>offsets[i]

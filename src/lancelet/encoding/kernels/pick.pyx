@@ -75,7 +75,7 @@ cdef inline bint _level(
     cdef int64_t blocks, tail, block, rest, values, run, left
     cdef uint64_t head
     if codec == _FLAT:
-        if size < 2 * count:
+        if count > size // 2:
             return False
         memcpy(out, at + 2 * item, 2)
         return True
@@ -142,13 +142,16 @@ def pick_items(
             return 0
     elif out.shape[0] != n * step or (codec == _INLINE and bits not in (8, 16, 32, 64)) or bits < 8 or bits % 8:
         return 0
-    if def_width < 0 or def_width > 16:
+    if def_width < 0 or def_width > 16 or codec not in (_FLAT, _INLINE, _STRINGS):
         return 0
     header = 2 + (2 if with_def else 0) + (4 if large else 2)
     with nogil:
         for i in range(n):
             item = inside[i]
-            if positions[i] < 0 or sizes[i] < header or positions[i] > end - sizes[i] or item < 0 or item >= counts[i]:
+            if positions[i] < 0 or sizes[i] < header or sizes[i] > end or positions[i] > end - sizes[i]:
+                with gil:
+                    return i
+            if item < 0 or item >= counts[i]:
                 with gil:
                     return i
             chunk = &data[0] + positions[i]

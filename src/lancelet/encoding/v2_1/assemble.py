@@ -147,8 +147,9 @@ class _Cursor:
         limit = self.slot_up_to
         defs = np.zeros(self.count, np.uint16) if self.defs is None else writable(self.defs)
         reps = writable(self.reps)
-        offsets = np.empty(self.count + 1, np.int64)
-        valid = np.empty(self.count, np.uint8)
+        starts = int(np.count_nonzero(reps))
+        offsets = np.empty(starts + 1, np.int64)
+        valid = np.empty(starts + 1, np.uint8)
         lists, children, left = kernel.list_layer(
             reps, defs, self.taken, self.taken + 1, self.taken + LIST, limit, offsets, valid
         )

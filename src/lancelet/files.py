@@ -1,0 +1,98 @@
+"""Which files belong to a table: those that lie there, and those that its versions name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lancelet.index.metadata import read_indices
+from lancelet.table.manifest import read_manifest
+from lancelet.table.names import DATA_DIR, INDICES_DIR, TRANSACTIONS_DIR
+from lancelet.table.versions import list_versions
+
+if TYPE_CHECKING:
+    from lancelet.table.manifest import Manifest
+    from lancelet.table.snapshot import Snapshot
+
+ALL_FILES = pa.schema(
+    [
+        pa.field("base_uri", pa.string(), nullable=False),
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("last_modified", pa.timestamp("us", "UTC"), nullable=False),
+    ]
+)
+TRACKED_FILES = pa.schema(
+    [
+        pa.field("version", pa.int64(), nullable=False),
+        pa.field("base_uri", pa.string(), nullable=False),
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("type", pa.string(), nullable=False),
+    ]
+)
+_BATCH = 8192
+
+
+def all_files(snapshot: Snapshot) -> pa.RecordBatchReader:
+    """Every object below the table's folder: path, size and time."""
+    rows = (
+        (snapshot.uri, entry.path, entry.size, entry.modified) for entry in snapshot.store.list_objects()
+    )
+    return pa.RecordBatchReader.from_batches(ALL_FILES, _batches(ALL_FILES, rows))
+
+
+def tracked_files(
+    snapshot: Snapshot, min_version: int | None = None, progress: Callable[[int, int], Any] | None = None
+) -> pa.RecordBatchReader:
+    """Files that versions of the table refer to, version by version."""
+    names = [name for name in list_versions(snapshot.store) if min_version is None or name.version >= min_version]
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        for done, name in enumerate(names, 1):
+            manifest = read_manifest(snapshot.store, name.path)
+            yield from _files_of(snapshot, manifest, name.path)
+            if progress is not None:
+                progress(done, len(names))
+
+    return pa.RecordBatchReader.from_batches(TRACKED_FILES, _batches(TRACKED_FILES, rows()))
+
+
+def _files_of(snapshot: Snapshot, manifest: Manifest, path: str) -> Iterator[tuple[Any, ...]]:
+    version, home = manifest.version, snapshot.uri
+
+    def base(base_id: int | None) -> str:
+        found = None if base_id is None else manifest.base_paths.get(base_id)
+        return home if found is None else found.path
+
+    yield version, home, path, "manifest"
+    if manifest.transaction_file:
+        yield version, home, f"{TRANSACTIONS_DIR}/{manifest.transaction_file}", "transaction file"
+    for fragment in manifest.fragments:
+        for file in fragment.files:
+            yield version, base(file.base_id), f"{DATA_DIR}/{file.path}", "data file"
+        if fragment.deletion_file is not None:
+            place = fragment.deletion_file
+            yield version, base(place.base_id), place.path(fragment.id), "deletion file"
+    for index in read_indices(manifest):
+        for part in index.files:
+            yield version, base(index.base_id), f"{INDICES_DIR}/{index.uuid}/{part.path}", "index file"
+
+
+def _batches(schema: pa.Schema, rows: Iterator[tuple[Any, ...]]) -> Iterator[pa.RecordBatch]:
+    held: list[tuple[Any, ...]] = []
+
+    def batch() -> pa.RecordBatch:
+        columns = list(zip(*held, strict=True))
+        return pa.RecordBatch.from_arrays(
+            [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+        )
+
+    for row in rows:
+        held.append(row)
+        if len(held) == _BATCH:
+            yield batch()
+            held = []
+    if held:
+        yield batch()
