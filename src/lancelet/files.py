@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from lancelet.table.manifest import Manifest
     from lancelet.table.snapshot import Snapshot
 
+_REPEATED = pa.dictionary(pa.int32(), pa.string())
 ALL_FILES = pa.schema(
     [
-        pa.field("base_uri", pa.string(), nullable=False),
+        pa.field("base_uri", _REPEATED, nullable=False),
         pa.field("path", pa.string(), nullable=False),
         pa.field("size_bytes", pa.int64(), nullable=False),
         pa.field("last_modified", pa.timestamp("us", "UTC"), nullable=False),
@@ -27,9 +28,9 @@ ALL_FILES = pa.schema(
 TRACKED_FILES = pa.schema(
     [
         pa.field("version", pa.int64(), nullable=False),
-        pa.field("base_uri", pa.string(), nullable=False),
+        pa.field("base_uri", _REPEATED, nullable=False),
         pa.field("path", pa.string(), nullable=False),
-        pa.field("type", pa.string(), nullable=False),
+        pa.field("type", pa.dictionary(pa.int8(), pa.string()), nullable=False),
     ]
 )
 _BATCH = 8192
@@ -37,9 +38,7 @@ _BATCH = 8192
 
 def all_files(snapshot: Snapshot) -> pa.RecordBatchReader:
     """Every object below the table's folder: path, size and time."""
-    rows = (
-        (snapshot.uri, entry.path, entry.size, entry.modified) for entry in snapshot.store.list_objects()
-    )
+    rows = ((snapshot.uri, entry.path, entry.size, entry.modified) for entry in snapshot.store.list_objects())
     return pa.RecordBatchReader.from_batches(ALL_FILES, _batches(ALL_FILES, rows))
 
 
@@ -72,6 +71,7 @@ def _files_of(snapshot: Snapshot, manifest: Manifest, path: str) -> Iterator[tup
     for fragment in manifest.fragments:
         for file in fragment.files:
             yield version, base(file.base_id), f"{DATA_DIR}/{file.path}", "data file"
+    for fragment in manifest.fragments:
         if fragment.deletion_file is not None:
             place = fragment.deletion_file
             yield version, base(place.base_id), place.path(fragment.id), "deletion file"

@@ -80,18 +80,16 @@ def cast_datum(values: Datum, kind: pa.DataType, lenient: bool) -> Datum:
     if values.type == kind:
         return values
     if isinstance(values, pa.Scalar):
-        return cast_datum(
-            pa.array([values.as_py()], values.type) if not values.is_valid else pa.repeat(values, 1), kind, lenient
-        )[0]
+        return cast_datum(pa.repeat(values, 1), kind, lenient)[0]
+    if value_type(kind) != kind:  # a view of text or bytes
+        return cast_datum(values, value_type(kind), lenient).cast(kind)
     if isinstance(values.type, pa.BaseExtensionType):
         return cast_datum(values.storage, kind, lenient)
     if pa.types.is_dictionary(values.type):
-        decoded = cast_datum(values.dictionary, value_type(kind), lenient)
-        return decoded.take(values.indices)
+        # Not the dictionary itself: it may hold values that no row has, and that do not fit.
+        return cast_datum(values.dictionary_decode(), kind, lenient)
     if pa.types.is_null(values.type):
         return pa.nulls(len(values), kind)
-    if value_type(kind) != kind:  # a view of text or bytes
-        return cast_datum(values, value_type(kind), lenient).cast(kind)
     if value_type(values.type) != values.type:
         return cast_datum(values.cast(value_type(values.type)), kind, lenient)
     origin = values.type

@@ -42,7 +42,7 @@ from lancelet.query.functions import FUNCTIONS
 from lancelet.query.literals import to_scalar
 from lancelet.query.signature import as_array, rowwise
 
-__all__ = ["evaluate", "fold", "mask"]
+__all__ = ["evaluate", "fold", "mask", "may_fail"]
 
 _NO_COLUMNS = pa.RecordBatch.from_arrays([], schema=pa.schema([]))
 
@@ -200,7 +200,7 @@ class _Rows:
             settled = result if decisive else pc.invert(result)
             if settled.null_count == 0 and settled.true_count == len(settled):
                 return result
-            value = self._where(arg, pc.invert(settled.fill_null(False))) if _may_fail(arg) else self.value(arg)
+            value = self._where(arg, pc.invert(settled.fill_null(False))) if may_fail(arg) else self.value(arg)
             result = combine(result, value)
         return result
 
@@ -225,7 +225,7 @@ class _Rows:
         return FUNCTIONS["case"].run([*values, self._under(args[-1], open_rows)], kind)
 
     def _under(self, expr: Expr, rows: Datum) -> Datum:
-        if not _may_fail(expr):
+        if not may_fail(expr):
             return self._plain(expr)
         if isinstance(rows, pa.Scalar):
             return self._plain(expr) if rows.as_py() else pa.scalar(None, type_of(expr))
@@ -241,7 +241,8 @@ def _storage(values: pa.Array) -> pa.Array:
     return values if values.type == plain else values.cast(plain)
 
 
-def _may_fail(expr: Expr) -> bool:
+def may_fail(expr: Expr) -> bool:
+    """Whether some value could make ``expr`` an error, so that it matters for which rows it is evaluated."""
     for node in walk(expr):
         if isinstance(node, Cast) and not node.lenient and cast_may_fail(type_of(node.arg), node.type):
             return True

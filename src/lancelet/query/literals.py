@@ -25,7 +25,7 @@ from lancelet.errors import InvalidInput
 from lancelet.query.coercion import DAY, TICKS, is_bytes, is_list_like, is_number, is_text
 from lancelet.query.expr import Literal
 
-__all__ = ["Placed", "number_from_text", "parse_text", "place", "to_scalar", "typed_null"]
+__all__ = ["Placed", "number_from_text", "parse_text", "place", "to_scalar"]
 
 # Wide enough for decimal256 and for the exact value of any double.
 _EXACT = decimal.Context(prec=1100, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
@@ -44,10 +44,6 @@ _EPOCH = dt.date(1970, 1, 1).toordinal()
 _WORDS = dict.fromkeys(("true", "t", "yes", "y", "on", "1"), True) | dict.fromkeys(
     ("false", "f", "no", "n", "off", "0"), False
 )
-
-
-def typed_null(kind: pa.DataType) -> Literal:
-    return Literal(None, kind)
 
 
 def to_scalar(literal: Literal) -> pa.Scalar:

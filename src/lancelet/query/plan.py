@@ -99,7 +99,9 @@ def plan_outputs(
         double = next(name for name in names if sum(n == name for n, _ in outputs) > 1)
         raise InvalidInput(f"Duplicate column name: {double}; ask for each column once")
     for wanted, name in ((with_row_id, ROW_ID), (with_row_address, ROW_ADDRESS)):
-        if wanted and name not in names:
+        if wanted:
+            # Asked for in both ways, the column comes last.
+            outputs = [output for output in outputs if output[0] != name]
             outputs.append((name, Column((name,), pa.uint64())))
     return tuple(outputs)
 

@@ -20,23 +20,25 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
 from lancelet.format.schema import Field
 from lancelet.query.blobs import as_binary
-from lancelet.query.evaluate import evaluate, mask
-from lancelet.query.expr import Column, Expr
-from lancelet.query.fragment_reader import ROW_OFFSET, FragmentReader
+from lancelet.query.build import all_of
+from lancelet.query.evaluate import evaluate, mask, may_fail
+from lancelet.query.expr import Column, Expr, columns_of, conjuncts
+from lancelet.query.fragment_reader import ROW_ADDRESS, ROW_ID, ROW_OFFSET, FragmentReader
 from lancelet.query.fragment_reader import Column as Values
 from lancelet.query.plan import ScanPlan, column_of, needed_fields
 from lancelet.query.present import present, resolve_batch
 from lancelet.query.sort import sort_table
 from lancelet.query.table_reader import TableReader
 
-_UNIT_DECODED_BYTES = 32 << 20
+_UNIT_DECODED_BYTES = 16 << 20
 _UNIT_STORED_BYTES = 64 << 20
 _MIN_UNIT_ROWS = 1024
-_MAX_UNIT_ROWS = 1 << 18
+_MAX_UNIT_ROWS = 1 << 17
 _SPARSE = 0.1
 _SPARSE_WIDE = 0.75
 _WIDE_BYTES = 256
@@ -55,6 +57,15 @@ class Unit:
     """Live rows of earlier fragments; only counted when somebody asks for row offsets."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A condition of the filter, and what it looks at."""
+
+    condition: Expr
+    fields: tuple[Field, ...]
+    system: tuple[str, ...]
+
+
 class Scan:
     """One execution of a plan."""
 
@@ -63,6 +74,7 @@ class Scan:
         self.plan = plan
         self._threads = threads or os.cpu_count() or 1
         self._fields, self._system = needed_fields(plan.schema, (expr for _, expr in plan.outputs))
+        self._ordered_stages: list[Stage] | None = None
         self._filter_fields, self._filter_system = needed_fields(plan.schema, [plan.filter] if plan.filter else [])
 
     @cached_property
@@ -224,49 +236,81 @@ class Scan:
 
     def _read(self, unit: Unit) -> pa.Table | None:
         """The rows of a unit that belong to the result."""
-        reader, rows, plan = unit.reader, unit.rows, self.plan
-        live = None if plan.include_deleted else reader.live(rows)
-        found: dict[int, Values] = {}
-        if plan.filter is not None:
-            columns = reader.read(self._filter_fields, rows)
-            batch = self._batch(unit, self._filter_fields, columns, self._filter_system, rows)
-            passed = mask(plan.filter, batch).to_numpy(zero_copy_only=False)
-            live = passed if live is None else passed & live
-            found = {field.id: column for field, column in zip(self._filter_fields, columns, strict=True)}
-            found = {f.id: found[f.id] for f in self._fields if f in self._filter_fields}
-        if live is None or live.all():
+        live = None if self.plan.include_deleted else unit.reader.live(unit.rows)
+        chosen = None if live is None else np.flatnonzero(live)
+        found: dict[Field, Values] = {}
+        for stage in self._stages(unit.reader):
+            if chosen is not None and len(chosen) == 0:
+                return None
+            chosen = self._passing(unit, stage, chosen, found)
+        if chosen is None:
             return self._whole(unit, found)
-        chosen = np.flatnonzero(live)
-        if len(chosen) == 0:
-            return None
-        return self._chosen(unit, chosen, found)
+        return self._chosen(unit, chosen, found) if len(chosen) else None
 
-    def _whole(self, unit: Unit, found: dict[int, Values]) -> pa.Table:
+    def _stages(self, reader: FragmentReader) -> list[Stage]:
+        """The filter's conditions, cheap columns first, unless one may fail where another would have kept it away."""
+        if self.plan.filter is None:
+            return []
+        if self._ordered_stages is None:
+            stages = [self._stage([self.plan.filter])]
+            if self.plan.late and not may_fail(self.plan.filter):
+                groups: dict[frozenset[tuple[str, ...]], list[Expr]] = {}
+                for part in conjuncts(self.plan.filter):
+                    groups.setdefault(frozenset(columns_of(part)), []).append(part)
+                stages = [self._stage(parts) for parts in groups.values()]
+                stages.sort(key=lambda stage: reader.row_bytes(stage.fields)[0])
+            self._ordered_stages = stages
+        return self._ordered_stages
+
+    def _stage(self, parts: list[Expr]) -> Stage:
+        fields, system = needed_fields(self.plan.schema, parts)
+        return Stage(all_of(parts), fields, system)
+
+    def _passing(self, unit: Unit, stage: Stage, chosen: Indices | None, found: dict[Field, Values]) -> Indices | None:
+        """Of the chosen rows (None: all), those that pass a condition. Columns read whole go into ``found``."""
+        sparse = chosen is not None and self.plan.late and len(chosen) < _SPARSE * len(unit.rows)
+        rows: Rows = RowIndices(chosen + unit.rows.start) if sparse and chosen is not None else unit.rows
+        known = {} if sparse else found
+        missing = [field for field in stage.fields if field not in known]
+        read = dict(zip(missing, unit.reader.read(missing, rows), strict=True))
+        columns = [known[field] if field in known else read[field] for field in stage.fields]
+        passed = mask(stage.condition, self._batch(unit, stage.fields, columns, stage.system, rows))
+        marks: npt.NDArray[np.bool_] = passed.to_numpy(zero_copy_only=False)
+        if sparse and chosen is not None:
+            return chosen[marks]
+        found.update(read)
+        if chosen is not None:
+            return chosen[marks[chosen]]
+        passing: Indices = np.flatnonzero(marks)
+        return None if len(passing) == len(unit.rows) else passing
+
+    def _whole(self, unit: Unit, found: dict[Field, Values]) -> pa.Table:
         """All rows of a unit; ``found`` are columns that the filter has read already."""
-        missing = [field for field in self._fields if field.id not in found]
-        read = dict(zip((f.id for f in missing), unit.reader.read(missing, unit.rows), strict=True))
-        columns = [found.get(f.id, read.get(f.id)) for f in self._fields]
+        missing = [field for field in self._fields if field not in found]
+        read = dict(zip(missing, unit.reader.read(missing, unit.rows), strict=True))
+        columns = [found[field] if field in found else read[field] for field in self._fields]
         return self._table(unit, columns, unit.rows)
 
-    def _chosen(self, unit: Unit, chosen: npt.NDArray[np.int64], found: dict[int, Values]) -> pa.Table:
+    def _chosen(self, unit: Unit, chosen: Indices, found: dict[Field, Values]) -> pa.Table:
         """Some rows of a unit."""
         reader, plan = unit.reader, self.plan
         share = len(chosen) / len(unit.rows)
         sparse: list[Field] = []
         dense: list[Field] = []
         for field in self._fields:
-            if field.id in found:
+            if field in found:
                 continue
             wide = reader.row_bytes([field])[0] >= _WIDE_BYTES
             (sparse if plan.late and share < (_SPARSE_WIDE if wide else _SPARSE) else dense).append(field)
         rows = RowIndices(chosen + unit.rows.start)
-        picked = dict(zip((f.id for f in sparse), reader.read(sparse, rows), strict=True))
+        picked = dict(zip(sparse, reader.read(sparse, rows), strict=True))
         picks = pa.array(chosen)
         for field, column in zip(dense, reader.read(dense, unit.rows), strict=True):
-            picked[field.id] = column.take(picks)
-        for field_id, column in found.items():
-            picked[field_id] = column.take(picks)
-        return self._table(unit, [picked[field.id] for field in self._fields], rows)
+            picked[field] = column.take(picks)
+        for field in self._fields:
+            if field in found:
+                picked[field] = found[field].take(picks)
+        return self._table(unit, [picked[field] for field in self._fields], rows)
 
     def _table(self, unit: Unit, columns: Sequence[Values | None], rows: Rows) -> pa.Table:
         """Evaluate the outputs."""
@@ -331,7 +375,11 @@ class Scan:
 
     def _system_column(self, unit: Unit, name: str, rows: Rows) -> pa.Array:
         if name != ROW_OFFSET:
-            return unit.reader.system_column(name, rows)
+            column = unit.reader.system_column(name, rows)
+            if self.plan.include_deleted and name in (ROW_ID, ROW_ADDRESS):
+                live = unit.reader.live(rows)
+                return column if live is None else pc.if_else(pa.array(live), column, None)
+            return column
         offsets = rows.to_indices()
         gone = np.searchsorted(unit.reader.deletions.offsets, offsets) if unit.reader.fragment.deletion_file else 0
         return pa.array((unit.rows_before + offsets - gone).astype(np.uint64))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,6 +29,18 @@ def sort_table(table: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
             # Nulls go by a key of their own, since Arrow places those of all keys alike.
             columns[f"n{number}"] = pc.is_null(values)
             order.append((f"n{number}", "descending" if key.nulls_first else "ascending"))
-        columns[f"v{number}"] = values
+        columns[f"v{number}"] = _total_order(values)
         order.append((f"v{number}", "ascending" if key.ascending else "descending"))
     return table.take(pc.sort_indices(pa.table(columns), sort_keys=order))
+
+
+def _total_order(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Integers that sort as floats do: -0.0 before 0.0, NaN after infinity, where Arrow has its own ideas."""
+    if not pa.types.is_floating(values.type):
+        return values
+    signed = {16: (np.int16, pa.int16()), 32: (np.int32, pa.int32()), 64: (np.int64, pa.int64())}
+    kind, dtype = signed[values.type.bit_width]
+    bits = values.combine_chunks().cast(values.type).view(dtype)
+    numbers = np.asarray(bits.fill_null(0)).astype(kind)
+    keys = numbers ^ ((numbers >> (values.type.bit_width - 1)) & np.iinfo(kind).max)
+    return pa.chunked_array([pa.array(keys, mask=np.asarray(bits.is_null()) if bits.null_count else None)])

@@ -86,6 +86,11 @@ def test_a_dictionary_is_tested_once_and_spread():
     assert evaluate(parse_expression("d", batch.schema), batch).type == dictionary.type
 
 
+def test_values_of_a_dictionary_that_no_row_has_cannot_fail():
+    dictionary = pa.DictionaryArray.from_arrays(pa.array([0, 0]), pa.array(["1", "x"]))
+    assert values("CAST(d AS INT)", pa.record_batch({"d": dictionary})) == [1, 1]
+
+
 def test_extension_types_are_compared_by_their_storage():
     raw = pa.array([b"0123456789abcdef", b"fedcba9876543210"], pa.binary(16))
     batch = pa.record_batch({"u": pa.ExtensionArray.from_storage(pa.uuid(), raw)})

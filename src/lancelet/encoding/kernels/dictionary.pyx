@@ -24,10 +24,11 @@ ctypedef fused Offset:
 def look_up_offsets(const Index[::1] indices, const Offset[::1] offsets, Offset[::1] out, int64_t limit):
     """Offsets of the items that ``indices`` name, laid end to end; -1 when an index or the total goes too far."""
     cdef Py_ssize_t i, n = indices.shape[0]
-    cdef uint64_t items = offsets.shape[0] - 1
+    cdef uint64_t items
     cdef int64_t done = 0
-    if out.shape[0] != n + 1:
+    if out.shape[0] != n + 1 or offsets.shape[0] == 0:
         raise ValueError("output has the wrong size")
+    items = offsets.shape[0] - 1
     with nogil:
         out[0] = 0
         for i in range(n):
@@ -45,18 +46,25 @@ def look_up_bytes(
     const Index[::1] indices, const Offset[::1] offsets, const uint8_t[::1] data, const Offset[::1] out_offsets,
     uint8_t[::1] out,
 ):
-    """Copy the items whose offsets :func:`look_up_offsets` has made. Offsets of the dictionary are known to rise."""
+    """Copy the items whose offsets :func:`look_up_offsets` has made; -1, or the number of one that does not fit."""
     cdef Py_ssize_t i, n = indices.shape[0]
-    cdef int64_t start, length
-    if out_offsets.shape[0] != n + 1 or out.shape[0] < out_offsets[n] + SPARE:
-        raise ValueError("output is too small")
-    if data.shape[0] < offsets[offsets.shape[0] - 1] + SPARE:
-        raise ValueError("dictionary has no spare bytes")
+    cdef uint64_t items = offsets.shape[0]
+    cdef int64_t start, length, at, from_limit = data.shape[0] - 16, to_limit = out.shape[0] - 16
+    if out_offsets.shape[0] != n + 1:
+        raise ValueError("output has the wrong size")
     with nogil:
         for i in range(n):
-            start = offsets[indices[i]]
-            length = out_offsets[i + 1] - out_offsets[i]
+            at = out_offsets[i]
+            length = out_offsets[i + 1] - at
+            start = offsets[indices[i]] if indices[i] < items else -1
+            if start < 0 or at < 0 or length < 0 or start > from_limit or at > to_limit:
+                with gil:
+                    return i
+            if length > 16 and (length - 16 > from_limit - start or length - 16 > to_limit - at):
+                with gil:
+                    return i
             if length <= 16:
-                memcpy(&out[0] + out_offsets[i], &data[0] + start, 16)
+                memcpy(&out[0] + at, &data[0] + start, 16)
             else:
-                memcpy(&out[0] + out_offsets[i], &data[0] + start, length)
+                memcpy(&out[0] + at, &data[0] + start, length)
+    return -1

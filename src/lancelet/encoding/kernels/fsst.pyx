@@ -50,6 +50,8 @@ def expand(
         return 0
     # Copies of our own: writes to the output cannot touch them, so they stay in registers and cache.
     for i in range(256):
+        if lengths[i] > 8:
+            return 0
         symbol[i] = symbols[i]
         step[i] = lengths[i]
     source = &codes[0] if size > 0 else NULL

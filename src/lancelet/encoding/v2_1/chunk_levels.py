@@ -7,7 +7,15 @@ import numpy as np
 from lancelet.encoding.kernels import bitpack, miniblock
 from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, Indices
-from lancelet.encoding.v2_1.codecs import ChunkBuffer, check, decode_block, flat_chunks, rle_bits
+from lancelet.encoding.v2_1.codecs import (
+    ChunkBuffer,
+    check,
+    decode_block,
+    flat_chunks,
+    packed_width,
+    refuse_buffer_compression,
+    rle_bits,
+)
 from lancelet.encoding.v2_1.levels import Levels
 from lancelet.encoding.v2_1.values import Fixed, allocate
 from lancelet.format.proto import encodings21_pb2 as pb
@@ -21,13 +29,15 @@ def decode_levels(
     total = int(counts.sum())
     match kind:
         case "flat" if codec.flat.bits_per_value == 16:
+            refuse_buffer_compression(codec.flat, "data", place)
             values = flat_chunks(ChunkBuffer(data, positions, sizes), counts, total, 16, place)
             return np.frombuffer(values.data, np.uint16), counts
         case "inline_bitpacking" if codec.inline_bitpacking.uncompressed_bits_per_value == 16:
+            refuse_buffer_compression(codec.inline_bitpacking, "values", place)
             buffer, out = allocate(total * 2)
             bad = bitpack.unpack_inline(data, positions, sizes, counts, 16, out)
         case "out_of_line_bitpacking" if codec.out_of_line_bitpacking.uncompressed_bits_per_value == 16:
-            width = codec.out_of_line_bitpacking.values.flat.bits_per_value
+            width = packed_width(codec.out_of_line_bitpacking, place)
             if width > 16:
                 raise place.corrupt(f"levels packed to {width} bits")
             buffer, out = allocate(total * 2)

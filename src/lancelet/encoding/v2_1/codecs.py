@@ -22,6 +22,10 @@ from lancelet.format.proto import encodings21_pb2 as pb
 
 FSST_TABLE_BYTES = 2312
 _FSST_MAGIC = 0x46535354
+BLOCK = 1024
+"""Values in a block of bit packing."""
+_MAX_IMPLICIT = 2**20
+"""The most values that a block without bytes for them may hold."""
 _SCHEMES = {pb.COMPRESSION_LZ4: "lz4", pb.COMPRESSION_ZSTD: "zstd"}
 
 
@@ -49,6 +53,7 @@ def decode_chunks(
             refuse_buffer_compression(codec.inline_bitpacking, "values", place)
             bits = codec.inline_bitpacking.uncompressed_bits_per_value
             check_word(bits, place)
+            fits(counts, BLOCK, "bit-packed values", place)
             buffer, out = allocate(total * bits // 8)
             bad = bitpack.unpack_inline(first.data, first.positions, first.sizes, counts, bits, out)
             check(bad, "bit-packed values", place)
@@ -60,8 +65,9 @@ def decode_chunks(
             return expand_fsst(SymbolTable.parse(codec.fsst.symbol_table, place), inner, place)
         case "rle" if len(buffers) == 2:
             bits = rle_bits(codec.rle, place)
-            buffer, out = allocate(total * bits // 8)
             values, lengths = buffers
+            fits(counts, lengths.sizes * 255, "runs", place)
+            buffer, out = allocate(total * bits // 8)
             if values.data is not lengths.data:
                 lengths = _moved(lengths, values)
                 values = replace(values, data=lengths.data)
@@ -74,11 +80,13 @@ def decode_chunks(
             bits = codec.byte_stream_split.values.flat.bits_per_value
             if bits not in (32, 64):
                 raise place.corrupt(f"byte stream split of {bits}-bit values")
+            fits(counts, first.sizes // (bits // 8), "byte streams", place)
             buffer, out = allocate(total * bits // 8)
             bad = miniblock.join_streams(first.data, first.positions, first.sizes, counts, bits // 8, out)
             check(bad, "byte streams", place)
             return Fixed(buffer, bits, total)
         case "general" if first:
+            _refuse_nested(codec.general, place)
             inflated = _inflate_chunks(scheme_of(codec.general, place), first, place)
             return decode_chunks(codec.general.values, [inflated, *buffers[1:]], counts, place)
         case "fixed_size_list" if first:
@@ -93,6 +101,7 @@ def flat_chunks(first: ChunkBuffer, counts: Indices, total: int, bits: int, plac
     """Plain values, whole bytes or single bits."""
     stored = int(first.sizes.sum())
     if bits == 1:
+        fits(counts, first.sizes * 8, "bits", place)
         out = np.zeros((total + 7) // 8 + 1, np.uint8)
         bad = miniblock.copy_bits(first.data, first.positions, first.sizes, counts, out)
         check(bad, "bits", place)
@@ -117,10 +126,10 @@ def decode_block(codec: pb.CompressiveEncoding, data: Bytes, count: int, place: 
             return decode_chunks(codec, [whole], counts, place)
         case "out_of_line_bitpacking":
             bits = codec.out_of_line_bitpacking.uncompressed_bits_per_value
-            width = codec.out_of_line_bitpacking.values.flat.bits_per_value
+            width = packed_width(codec.out_of_line_bitpacking, place)
             check_word(bits, place)
-            # Width 0 stores nothing at all: only a page's own count says how many zeros there are.
-            if width > bits or (width and count > len(data) * 8 // width + 1024):
+            # Width 0 stores nothing at all: no byte vouches for the count.
+            if width > bits or count > (len(data) * 8 // width + 1024 if width else _MAX_IMPLICIT):
                 raise place.corrupt(f"{count} values of {width} bits in {len(data)} bytes")
             buffer, out = allocate(count * bits // 8)
             bad = bitpack.unpack_blocks(data, whole.positions, whole.sizes, counts, bits, width, out)
@@ -140,6 +149,7 @@ def decode_block(codec: pb.CompressiveEncoding, data: Bytes, count: int, place: 
         case "variable":
             return _variable_block(codec.variable, data, count, place)
         case "general":
+            _refuse_nested(codec.general, place)
             inflated = inflate(data, scheme_of(codec.general, place), place)
             return decode_block(codec.general.values, inflated, count, place)
         case "fsst":
@@ -147,8 +157,8 @@ def decode_block(codec: pb.CompressiveEncoding, data: Bytes, count: int, place: 
             return expand_fsst(SymbolTable.parse(codec.fsst.symbol_table, place), inner, place)
         case "constant":
             value = codec.constant.value
-            if len(value) not in (1, 2, 4, 8, 16, 32):
-                raise place.corrupt(f"a constant of {len(value)} bytes")
+            if len(value) not in (1, 2, 4, 8, 16, 32) or count > _MAX_IMPLICIT:
+                raise place.corrupt(f"{count} times a constant of {len(value)} bytes")
             return Fixed(np.tile(np.frombuffer(value, np.uint8), count), len(value) * 8, count)
     raise refusal(kind, "a block", place)
 
@@ -172,11 +182,12 @@ def rle_bits(codec: pb.Rle, place: Place) -> int:
 
 def _variable_chunks(codec: pb.Variable, first: ChunkBuffer, counts: Indices, total: int, place: Place) -> Variable:
     wide = variable_width(codec, place) == 64
+    fits(counts, first.sizes // (8 if wide else 4), "value offsets", place)
     offsets = np.empty(total + 1, np.int64)
     bad = miniblock.variable_offsets(first.data, first.positions, first.sizes, counts, wide, offsets)
     check(bad, "value offsets", place)
     buffer, out = allocate(int(offsets[-1]))
-    miniblock.variable_bytes(first.data, first.positions, counts, wide, offsets, out)
+    check(miniblock.variable_bytes(first.data, first.positions, counts, wide, offsets, out), "values", place)
     return Variable(offsets, buffer)
 
 
@@ -264,6 +275,8 @@ def _list_chunks(
         raise place.corrupt(f"lists of {size} items")
     validity = None
     if codec.has_validity:
+        if not buffers:
+            raise place.corrupt("lists without a buffer for the validity of their items")
         bitmap = flat_chunks(buffers[0], counts * size, total * size, 1, place)
         validity, buffers = np.frombuffer(bitmap.data, np.uint8), buffers[1:]
     inner = codec.values
@@ -286,6 +299,12 @@ def split_records(records: Values, widths: list[int], place: Place) -> Record:
         children.append(Fixed(piece, width, records.count))
         at += width // 8
     return Record(tuple(children), records.count)
+
+
+def _refuse_nested(codec: pb.General, place: Place) -> None:
+    """Compressed twice, a few bytes could claim any amount of memory; no writer does it."""
+    if codec.values.WhichOneof("compression") == "general":
+        raise place.unsupported("buffers that are compressed twice are not supported")
 
 
 def _inflate_chunks(scheme: str, buffer: ChunkBuffer, place: Place) -> ChunkBuffer:
@@ -324,6 +343,18 @@ def refuse_buffer_compression(message: pb.Flat | pb.Variable | pb.InlineBitpacki
         raise place.unsupported(f"compressed buffers inside {type(message).__name__} are not supported")
 
 
+def packed_width(codec: pb.OutOfLineBitpacking, place: Place) -> int:
+    if codec.values.WhichOneof("compression") != "flat":
+        raise place.corrupt("bit-packed values that are not plain")
+    return int(codec.values.flat.bits_per_value)
+
+
+def fits(counts: Indices, most: Indices | int, what: str, place: Place) -> None:
+    """Check before memory is asked for that each chunk has the bytes for its values."""
+    if (counts > most).any():
+        check(int(np.argmax(counts > most)), what, place)
+
+
 def check_word(bits: int, place: Place) -> None:
     if bits not in (8, 16, 32, 64):
         raise place.corrupt(f"bit packing of {bits}-bit values")
@@ -340,10 +371,10 @@ def refusal(kind: str | None, where: str, place: Place) -> NotSupported:
     return place.unsupported(f"encoding '{kind}' in {where}" if kind else f"{where} has an encoding that is not known")
 
 
-def gather_slices(data: Bytes, starts: Indices, sizes: Indices) -> Variable:
+def gather_slices(data: Bytes, starts: Indices, sizes: Indices, place: Place) -> Variable:
     """Slices of ``data`` joined as byte strings."""
     offsets = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     buffer, out = allocate(int(offsets[-1]))
-    fullzip.gather_slices(data, starts, sizes, 0, out)
+    check(fullzip.gather_slices(data, starts, sizes, 0, out), "values", place)
     return Variable(offsets, buffer)

@@ -14,6 +14,8 @@ from collections.abc import Generator
 import numpy as np
 import pyarrow as pa
 
+from lancelet.encoding.assemble import MAX_IMPLICIT_BYTES, bit_width
+from lancelet.encoding.fetch import gather
 from lancelet.encoding.kernels import levels as levels_kernel
 from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, Ranges, Rows
@@ -46,25 +48,25 @@ class ConstantPage:
     def read(self, rows: Rows) -> Generator[Ranges, list[Bytes], PageRows]:
         context, layout = self._context, self._layout
         raw: Bytes | None = None
+        buffers = yield from gather([context.buffer(index) for index in range(len(context.sizes))])
         if self._scalar:
-            raw = yield from context.buffer(0)
+            raw = buffers[0]
         if len(context.sizes) < 2:
             # Without levels all rows are alike, and null unless there is a value.
             null = raw is None and not layout.HasField("inline_value")
+            check_memory(len(rows) * 2, context.place)
             defs = np.ones(len(rows), np.uint16) if null and self._shape.has_definition else None
             defs = self._shape.common(defs, context.place)
             return PageRows(Entries(len(rows), None, defs), self._repeat(raw, len(rows)))
-        first = 1 if self._scalar else 0
-        reps = yield from self._levels(first, "rep_compression", layout.num_rep_values)
-        defs = yield from self._levels(first + 1, "def_compression", layout.num_def_values)
+        reps = self._levels(buffers[-2], "rep_compression", layout.num_rep_values)
+        defs = self._levels(buffers[-1], "def_compression", layout.num_def_values)
         entries = self._count(reps, defs)
         visible = entries if defs is None else levels_kernel.count_visible(defs, self._shape.max_visible)
         part = select_rows(reps, defs, _Counter(visible), rows, self._shape, context)
         return PageRows(part.entries, self._repeat(raw, len(part.values)))
 
-    def _levels(self, index: int, codec: str, recorded: int) -> Generator[Ranges, list[Bytes], Levels | None]:
+    def _levels(self, data: Bytes, codec: str, recorded: int) -> Levels | None:
         context, place = self._context, self._context.place
-        data = yield from context.buffer(index)
         if self._layout.HasField(codec):
             if recorded > context.rows + 2**32 or recorded > (len(data) + 1) * 2**16:
                 raise place.corrupt(f"{recorded} levels in {len(data)} bytes")
@@ -97,10 +99,14 @@ class ConstantPage:
         elif self._layout.HasField("inline_value"):
             value = self._layout.inline_value
         else:
+            check_memory(count * max(bit_width(dtype), 8) // 8, place)
             return zero_slots(dtype, count)
+        check_memory(count * len(value), place)
         if pa.types.is_boolean(dtype):
             bits = 0xFF if value and value[0] & 1 else 0
             return pa.Array.from_buffers(dtype, count, [None, pa.py_buffer(bytes([bits]) * ((count + 7) // 8))], 0)
+        if bit_width(dtype) != len(value) * 8:
+            raise place.corrupt(f"a constant of {len(value)} bytes in a column of {dtype}")
         return to_arrow(Fixed(np.tile(np.frombuffer(value, np.uint8), count), len(value) * 8, count), dtype, place)
 
 
@@ -129,7 +135,14 @@ def zero_slots(dtype: pa.DataType, count: int) -> pa.Array:
     return pa.nulls(count, dtype)
 
 
+def check_memory(size: int, place: Place) -> None:
+    """The values of a constant page have no bytes of their own in the file that would bound them."""
+    if size > MAX_IMPLICIT_BYTES:
+        raise place.too_large(f"{size} bytes of one repeated value")
+
+
 def _repeat_text(value: Bytes, count: int, context: PageContext) -> pa.Array:
+    check_memory(len(value) * count + 8 * count, context.place)
     if len(value) * count > _MAX_BYTES and context.dtype in (pa.string(), pa.binary()):
         raise context.place.too_large(f"{count} times a constant of {len(value)} bytes")
     offsets = np.arange(count + 1, dtype=np.int64) * len(value)

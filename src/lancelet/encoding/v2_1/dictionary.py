@@ -49,7 +49,10 @@ class PageDictionary:
                 return pa.nulls(len(indices), dtype)
             indices = self._without_nulls(indices, defs, place)
         if pa.types.is_dictionary(dtype):
-            keys = pa.array(indices.astype(dtype.index_type.to_pandas_dtype()))
+            index_type = dtype.index_type.to_pandas_dtype()
+            if len(indices) and int(indices.max()) > np.iinfo(index_type).max:
+                raise place.corrupt(f"dictionary index {indices.max()} in a column of {dtype}")
+            keys = pa.array(indices.astype(index_type))
             return pa.DictionaryArray.from_arrays(keys, self.items, safe=False)
         if self.offsets is None:
             return self.items.take(pa.array(indices))
@@ -58,7 +61,8 @@ class PageDictionary:
         if total < 0:
             raise place.too_large(f"text of {len(indices)} values")
         buffer, out = allocate(total + kernel.SPARE)
-        kernel.look_up_bytes(indices, self.offsets, self.data, out_offsets, out)
+        if kernel.look_up_bytes(indices, self.offsets, self.data, out_offsets, out) >= 0:
+            raise place.corrupt("dictionary items do not lie in their buffer")
         buffers = [None, pa.py_buffer(out_offsets), buffer.slice(0, total)]
         return pa.Array.from_buffers(dtype, len(indices), buffers, 0)
 

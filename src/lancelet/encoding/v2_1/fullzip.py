@@ -25,6 +25,7 @@ from lancelet.encoding.rows import Bytes, Indices, Ranges, RowRange, Rows
 from lancelet.encoding.v2_1.codecs import (
     ChunkBuffer,
     SymbolTable,
+    check,
     expand_fsst,
     gather_slices,
     join_parts,
@@ -110,7 +111,8 @@ class FullZipPage:
             bounds = yield from self._index(wanted)
             starts = bounds[np.searchsorted(wanted, rows.values)]
             stops = bounds[np.searchsorted(wanted, rows.values + 1)]
-        if (stops < starts).any() or (stops > context.sizes[0]).any():
+        # Rows that overlap would multiply the page's bytes.
+        if (stops < starts).any() or (stops > context.sizes[0]).any() or (starts[1:] < stops[:-1]).any():
             raise place.corrupt("a row index that does not rise or leaves its page")
         data, positions = yield from context.file.fetch(context.offsets[0] + starts, stops - starts, place)
         return self._unzip(data, positions, positions + stops - starts, len(rows))
@@ -148,9 +150,11 @@ class FullZipPage:
         defs = np.empty(count if bits_def else 0, np.uint16)
         offsets = np.empty(0 if self._fixed >= 0 else slots + 1, np.int64)
         buffer, out = allocate(size)
-        fullzip.unzip(
+        bad = fullzip.unzip(
             data, starts, stops, self._word, bits_def, visible, self._fixed, self._prefix, reps, defs, offsets, out
         )
+        if bad >= 0:
+            raise place.corrupt("zipped entries that change while they are read")
         entry_reps = self._row_starts(reps if layout.bits_rep else None, count, rows)
         entry_defs = shape.common(defs, place) if bits_def else None
         raw: Values = Fixed(buffer, self._fixed * 8, slots) if self._fixed >= 0 else Variable(offsets, buffer)
@@ -254,6 +258,8 @@ def _bits(rows: np.ndarray[Any, np.dtype[np.uint8]], count: int) -> Bytes:
 def _split_variable_records(codec: pb.VariablePackedStruct, raw: Variable, context: PageContext) -> Record:
     """Records of fixed fields and length-prefixed ones; a null row has an empty record (spec 7.4)."""
     place = context.place
+    if not pa.types.is_struct(context.dtype) or context.dtype.num_fields != len(codec.fields):
+        raise place.corrupt(f"packed structs of {len(codec.fields)} fields in a column of {context.dtype}")
     widths, prefixes = [], []
     for field in codec.fields:
         if field.WhichOneof("layout") == "bits_per_value" and field.bits_per_value % 8 == 0 and field.bits_per_value:
@@ -276,9 +282,9 @@ def _split_variable_records(codec: pb.VariablePackedStruct, raw: Variable, conte
     for k, field in enumerate(codec.fields):
         if widths[k] >= 0:
             buffer, out = allocate(raw.count * widths[k])
-            fullzip.gather_slices(data, starts[k], sizes[k], widths[k], out)
+            check(fullzip.gather_slices(data, starts[k], sizes[k], widths[k], out), "packed structs", place)
             piece: Values = Fixed(buffer, widths[k] * 8, raw.count)
         else:
-            piece = gather_slices(data, starts[k], sizes[k])
+            piece = gather_slices(data, starts[k], sizes[k], place)
         children.append(_decode_values(field.value, piece, context))
     return Record(tuple(children), raw.count)

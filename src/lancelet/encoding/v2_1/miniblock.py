@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from lancelet.encoding.assemble import concat
 from lancelet.encoding.fetch import gather
 from lancelet.encoding.kernels import levels as levels_kernel
 from lancelet.encoding.kernels import miniblock, pick
@@ -38,6 +39,7 @@ from lancelet.encoding.v2_1.codecs import (
     decode_block,
     decode_chunks,
     expand_fsst,
+    fits,
     gather_slices,
 )
 from lancelet.encoding.v2_1.dictionary import PageDictionary
@@ -47,6 +49,12 @@ from lancelet.encoding.v2_1.values import Fixed, Values, Variable, allocate, to_
 from lancelet.format.proto import encodings21_pb2 as pb
 
 _MAX_BUFFERS = 64
+_MAX_ITEMS = 2**40
+_PACKED_LEVELS = pb.InlineBitpacking(uncompressed_bits_per_value=16)
+_RUN_LEVELS = pb.Rle(
+    values=pb.CompressiveEncoding(flat=pb.Flat(bits_per_value=16)),
+    run_lengths=pb.CompressiveEncoding(flat=pb.Flat(bits_per_value=8)),
+)
 _INDEX_TYPES = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}
 
 
@@ -97,25 +105,28 @@ class Recipe:
         levels = (pick.NONE, 0)
         if self.has_def:
             match self.def_codec.WhichOneof("compression"):
-                case "flat" if self.def_codec.flat.bits_per_value == 16:
+                case "flat" if self.def_codec.flat == pb.Flat(bits_per_value=16):
                     levels = (pick.FLAT, 0)
-                case "inline_bitpacking" if self.def_codec.inline_bitpacking.uncompressed_bits_per_value == 16:
+                case "inline_bitpacking" if self.def_codec.inline_bitpacking == _PACKED_LEVELS:
                     levels = (pick.INLINE, 0)
                 case "out_of_line_bitpacking":
                     packed = self.def_codec.out_of_line_bitpacking
                     if packed.uncompressed_bits_per_value != 16 or packed.values.flat.bits_per_value > 16:
                         return None
+                    if packed.values.WhichOneof("compression") != "flat":
+                        return None
                     levels = (pick.OUT_OF_LINE, int(packed.values.flat.bits_per_value))
-                case "rle" if self.def_codec.rle.values.flat.bits_per_value == 16:
+                case "rle" if self.def_codec.rle == _RUN_LEVELS:
                     levels = (pick.RUNS, 0)
                 case _:
                     return None
         codec = self.value_codec
         match codec.WhichOneof("compression"):
-            case "flat" if codec.flat.bits_per_value % 8 == 0 and not codec.flat.HasField("data"):
+            case "flat" if codec.flat.bits_per_value in range(8, 2**31, 8) and not codec.flat.HasField("data"):
                 return (*levels, pick.FLAT, int(codec.flat.bits_per_value))
-            case "inline_bitpacking" if not codec.inline_bitpacking.HasField("values"):
-                return (*levels, pick.INLINE, int(codec.inline_bitpacking.uncompressed_bits_per_value))
+            case "inline_bitpacking" if codec.inline_bitpacking.uncompressed_bits_per_value in _INDEX_TYPES:
+                if not codec.inline_bitpacking.HasField("values"):
+                    return (*levels, pick.INLINE, int(codec.inline_bitpacking.uncompressed_bits_per_value))
             case "variable" if codec.variable.offsets.flat.bits_per_value in (32, 64):
                 if not codec.variable.HasField("values"):
                     return (*levels, pick.STRINGS, int(codec.variable.offsets.flat.bits_per_value))
@@ -269,9 +280,15 @@ class MiniBlockRun:
         owner = table.item_starts.searchsorted(rows, "right") - 1
         count = len(rows)
         sizes = table.sizes[owner]
-        data, positions = yield from self._context.file.fetch(table.positions[owner], sizes, place)
+        # Items of one chunk share its bytes.
+        fresh = np.concatenate(([True], owner[1:] != owner[:-1]))
+        chosen = owner[fresh]
+        data, places = yield from self._context.file.fetch(table.positions[chosen], table.sizes[chosen], place)
+        positions = places[fresh.cumsum() - 1]
         levels = np.empty(count if def_codec else 0, np.uint16)
         strings = codec == pick.STRINGS
+        if codec == pick.FLAT:
+            fits(table.counts[owner], sizes // (bits // 8), "values", place)
         starts, lengths = np.empty((2, count if strings else 0), np.int64)
         buffer, out = allocate(0 if strings else count * bits // 8)
         inside = rows - table.item_starts[owner]
@@ -280,7 +297,7 @@ class MiniBlockRun:
             def_codec, def_width, self._recipe.large, codec, bits, levels, out, starts, lengths,
         )  # fmt: skip
         check(bad, "items", place)
-        picked: Values = gather_slices(data, starts, lengths) if strings else Fixed(buffer, bits, count)
+        picked: Values = gather_slices(data, starts, lengths, place) if strings else Fixed(buffer, bits, count)
         raw = to_arrow(picked, self._raw_type(picked), place)
         defs = levels if def_codec else None
         cuts = owner.searchsorted(table.page_starts) if len(table.page_starts) > 1 else table.page_starts
@@ -308,7 +325,7 @@ class MiniBlockRun:
         assert reps is not None
         bounds = np.append(np.flatnonzero(reps == shape.lists), len(reps))
         starts_here = table.row_starts[chosen]
-        if len(bounds) - 1 != int(starts_here.sum()):
+        if (np.diff(bounds[:-1].searchsorted(part.level_counts.cumsum()), prepend=0) != starts_here).any():
             raise place.corrupt("repetition levels do not agree with the repetition index")
         starts_before = starts_here.cumsum() - starts_here
         first_at = starts_before[chosen.searchsorted(begin)] + first - table.first_rows[begin]
@@ -322,12 +339,12 @@ class MiniBlockRun:
         entry_last = np.minimum(bounds[last_at + 1], part.level_counts.cumsum()[chosen.searchsorted(end)])
         ranges = entry_ranges(bounds[first_at], entry_last, defs, shape.max_visible)
         count = int((ranges.stops - ranges.starts).sum())
+        visible = defs[defs <= shape.max_visible] if defs is not None and self._recipe.dictionary else None
         entries = Entries(
             count,
             select_levels(reps, ranges.starts, ranges.stops),
             shape.common(select_levels(defs, ranges.starts, ranges.stops), place),
         )
-        visible = defs[defs <= shape.max_visible] if defs is not None and self._recipe.dictionary else None
         marks = self._marks(table, chosen)
         if len(ranges.starts) == 1:
             start, stop = int(ranges.value_starts[0]), int(ranges.value_stops[0])
@@ -369,6 +386,9 @@ class MiniBlockRun:
         if recipe.has_def:
             levels = header[0] if reps is None else level_counts
             defs, level_counts = decode_levels(recipe.def_codec, data, header[row], header[row + 1], levels, place)
+            if recipe.has_rep and level_counts is not levels:
+                # The definition levels knew that the count had wrapped around.
+                reps, _ = decode_levels(recipe.rep_codec, data, header[1], header[2], level_counts, place)
             row += 2
         self._check_levels(reps, defs, level_counts, counts)
         buffers = [ChunkBuffer(data, header[i], header[i + 1]) for i in range(row, len(header), 2)]
@@ -479,6 +499,8 @@ def _read_table(page: MiniBlockPage, recipe: Recipe) -> Generator[Ranges, list[B
     if (table[:-1] & 15 == 0).any():
         raise place.corrupt("a chunk in the middle of the page says that it is the last")
     items = int(layout.num_items)
+    if items > _MAX_ITEMS:
+        raise place.corrupt(f"a page of {items} items")
     counts[-1] = items - int(counts[:-1].sum())
     if counts[-1] < 0 or (recipe.shape.lists == 0 and items != context.rows):
         raise place.corrupt(f"{items} items in the page do not agree with its chunks or its {context.rows} rows")
@@ -534,11 +556,9 @@ def join_values(parts: list[pa.Array], place: Place) -> pa.Array:
     """Values of several pages; dictionaries are unified."""
     dtype = parts[0].type
     if not pa.types.is_dictionary(dtype):
-        return pa.concat_arrays(parts)
+        return concat(parts, dtype, place)
     wide = [pa.DictionaryArray.from_arrays(p.indices.cast(pa.int64()), p.dictionary, safe=False) for p in parts]
-    joined = pa.concat_arrays(wide)
+    joined = concat(wide, wide[0].type, place)
     if len(joined.dictionary) - 1 > np.iinfo(dtype.index_type.to_pandas_dtype()).max:
-        raise place.corrupt(
-            f"{len(joined.dictionary)} dictionary items in one read do not fit into {dtype.index_type} keys"
-        )
+        raise place.too_large(f"{len(joined.dictionary)} dictionary items with {dtype.index_type} keys")
     return pa.DictionaryArray.from_arrays(joined.indices.cast(dtype.index_type), joined.dictionary, safe=False)

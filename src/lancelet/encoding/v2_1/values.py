@@ -12,6 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from lancelet.encoding.assemble import bit_width, fixed_buffer
 from lancelet.encoding.kernels import miniblock
 from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, Indices
@@ -89,18 +90,15 @@ def to_arrow(values: Values, dtype: pa.DataType, place: Place) -> pa.Array:
 
 
 def _fixed(values: Fixed, dtype: pa.DataType, place: Place) -> pa.Array:
-    if pa.types.is_fixed_size_list(dtype) and values.bits % 8 == 0:
+    if pa.types.is_fixed_size_list(dtype):
         return _fixed_as_lists(values, dtype, place)
     if pa.types.is_boolean(dtype) and values.bits == 8:
         bitmap = np.packbits(np.frombuffer(values.data, np.uint8)[: values.count], bitorder="little")
         return pa.Array.from_buffers(dtype, values.count, [None, pa.py_buffer(bitmap)], 0)
-    try:
-        width = dtype.bit_width
-    except ValueError:
-        raise place.corrupt(f"values of {values.bits} bits in a column of {dtype}") from None
-    if width != values.bits:
+    # The width of a dictionary type is that of its keys, but keys without a dictionary are no array.
+    if bit_width(dtype) != values.bits or values.bits == 0:
         raise place.corrupt(f"values of {values.bits} bits in a column of {dtype}")
-    buffer = values.data if isinstance(values.data, pa.Buffer) else pa.py_buffer(values.data)
+    buffer = values.data if isinstance(values.data, pa.Buffer) else fixed_buffer(values.data, dtype)
     return pa.Array.from_buffers(dtype, values.count, [None, buffer], 0)
 
 

@@ -25,33 +25,45 @@ _sym_db = _symbol_database.Default()
 from lancelet.format.proto import encodings21_pb2 as lancelet_dot_format_dot_proto_dot_encodings21__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'lancelet/format/proto/encodings23.proto\x12\x11lance.encodings23\x1a\'lancelet/format/proto/encodings21.proto\"@\n\x0e\x44\x65nseStructure\x12.\n\x06layers\x18\x01 \x03(\x0e\x32\x1e.lance.encodings21.RepDefLayer\"!\n\x0fSparseStructure\x12\x0e\n\x06layers\x18\x01 \x03(\x0c\"}\n\tStructure\x12\x32\n\x05\x64\x65nse\x18\x01 \x01(\x0b\x32!.lance.encodings23.DenseStructureH\x00\x12\x34\n\x06sparse\x18\x02 \x01(\x0b\x32\".lance.encodings23.SparseStructureH\x00\x42\x06\n\x04kind\"\xa7\x01\n\rChunkedLevels\x12:\n\nrepetition\x18\x01 \x01(\x0b\x32&.lance.encodings21.CompressiveEncoding\x12:\n\ndefinition\x18\x02 \x01(\x0b\x32&.lance.encodings21.CompressiveEncoding\x12\x1e\n\x16repetition_index_depth\x18\x03 \x01(\r\"\xfb\x01\n\rChunkedValues\x12\x36\n\x06values\x18\x01 \x01(\x0b\x32&.lance.encodings21.CompressiveEncoding\x12\x30\n\x06levels\x18\x02 \x01(\x0b\x32 .lance.encodings23.ChunkedLevels\x12:\n\ndictionary\x18\x03 \x01(\x0b\x32&.lance.encodings21.CompressiveEncoding\x12\x1c\n\x14num_dictionary_items\x18\x04 \x01(\x04\x12\x13\n\x0bnum_buffers\x18\x05 \x01(\x04\x12\x11\n\tnum_items\x18\x06 \x01(\x04\"2\n\x0cZippedLevels\x12\x10\n\x08\x62its_rep\x18\x01 \x01(\r\x12\x10\n\x08\x62its_def\x18\x02 \x01(\r\"\xe5\x01\n\x0cZippedValues\x12\x36\n\x06values\x18\x01 \x01(\x0b\x32&.lance.encodings21.CompressiveEncoding\x12/\n\x06levels\x18\x02 \x01(\x0b\x32\x1f.lance.encodings23.ZippedLevels\x12\x18\n\x0e\x62its_per_value\x18\x03 \x01(\rH\x00\x12\x19\n\x0f\x62its_per_offset\x18\x04 \x01(\rH\x00\x12\x11\n\tnum_items\x18\x05 \x01(\r\x12\x19\n\x11num_visible_items\x18\x06 \x01(\rB\t\n\x07\x64\x65tails\"\x1f\n\rConstantValue\x12\x0e\n\x06scalar\x18\x01 \x01(\x0c\"\n\n\x08NoValues\"\xdb\x01\n\x06Values\x12\x33\n\x07\x63hunked\x18\x01 \x01(\x0b\x32 .lance.encodings23.ChunkedValuesH\x00\x12\x31\n\x06zipped\x18\x02 \x01(\x0b\x32\x1f.lance.encodings23.ZippedValuesH\x00\x12\x34\n\x08\x63onstant\x18\x03 \x01(\x0b\x32 .lance.encodings23.ConstantValueH\x00\x12+\n\x04none\x18\x04 \x01(\x0b\x32\x1b.lance.encodings23.NoValuesH\x00\x42\x06\n\x04kind\"j\n\x0cPlanarLayout\x12/\n\tstructure\x18\x01 \x01(\x0b\x32\x1c.lance.encodings23.Structure\x12)\n\x06values\x18\x02 \x01(\x0b\x32\x19.lance.encodings23.Valuesb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'lancelet/format/proto/encodings23.proto\x12\x11lance.encodings23\x1a\'lancelet/format/proto/encodings21.proto\"@\n\x0e\x44\x65nseStructure\x12.\n\x06layers\x18\x01 \x03(\x0e\x32\x1e.lance.encodings21.RepDefLayer\"\x81\x01\n\x08Validity\x12+\n\x07meaning\x18\x01 \x01(\x0e\x32\x1a.lance.encodings23.Meaning\x12\x39\n\tpositions\x18\x02 \x01(\x0b\x32&.lance.encodings21.CompressiveEncoding\x12\r\n\x05\x63ount\x18\x03 \x01(\x04\"\xd1\x01\n\nSparseList\x12\x13\n\x0b\x63hild_slots\x18\x01 \x01(\x04\x12\x39\n\tpositions\x18\x02 \x01(\x0b\x32&.lance.encodings21.CompressiveEncoding\x12\r\n\x05\x63ount\x18\x03 \x01(\x04\x12\x35\n\x05sizes\x18\x04 \x01(\x0b\x32&.lance.encodings21.CompressiveEncoding\x12-\n\x08validity\x18\x05 \x01(\x0b\x32\x1b.lance.encodings23.Validity\"R\n\x13SparseFixedSizeList\x12\x0c\n\x04size\x18\x01 \x01(\x04\x12-\n\x08validity\x18\x02 \x01(\x0b\x32\x1b.lance.encodings23.Validity\"\xb4\x01\n\x0bSparseLayer\x12+\n\x04item\x18\x01 \x01(\x0b\x32\x1b.lance.encodings23.ValidityH\x00\x12-\n\x04list\x18\x02 \x01(\x0b\x32\x1d.lance.encodings23.SparseListH\x00\x12\x41\n\x0f\x66ixed_size_list\x18\x03 \x01(\x0b\x32&.lance.encodings23.SparseFixedSizeListH\x00\x42\x06\n\x04kind\"A\n\x0fSparseStructure\x12.\n\x06layers\x18\x01 \x03(\x0b\x32\x1e.lance.encodings23.SparseLayer\"}\n\tStructure\x12\x32\n\x05\x64\x65nse\x18\x01 \x01(\x0b\x32!.lance.encodings23.DenseStructureH\x00\x12\x34\n\x06sparse\x18\x02 \x01(\x0b\x32\".lance.encodings23.SparseStructureH\x00\x42\x06\n\x04kind\"\xa7\x01\n\rChunkedLevels\x12:\n\nrepetition\x18\x01 \x01(\x0b\x32&.lance.encodings21.CompressiveEncoding\x12:\n\ndefinition\x18\x02 \x01(\x0b\x32&.lance.encodings21.CompressiveEncoding\x12\x1e\n\x16repetition_index_depth\x18\x03 \x01(\r\"\xfb\x01\n\rChunkedValues\x12\x36\n\x06values\x18\x01 \x01(\x0b\x32&.lance.encodings21.CompressiveEncoding\x12\x30\n\x06levels\x18\x02 \x01(\x0b\x32 .lance.encodings23.ChunkedLevels\x12:\n\ndictionary\x18\x03 \x01(\x0b\x32&.lance.encodings21.CompressiveEncoding\x12\x1c\n\x14num_dictionary_items\x18\x04 \x01(\x04\x12\x13\n\x0bnum_buffers\x18\x05 \x01(\x04\x12\x11\n\tnum_items\x18\x06 \x01(\x04\"2\n\x0cZippedLevels\x12\x10\n\x08\x62its_rep\x18\x01 \x01(\r\x12\x10\n\x08\x62its_def\x18\x02 \x01(\r\"\xe5\x01\n\x0cZippedValues\x12\x36\n\x06values\x18\x01 \x01(\x0b\x32&.lance.encodings21.CompressiveEncoding\x12/\n\x06levels\x18\x02 \x01(\x0b\x32\x1f.lance.encodings23.ZippedLevels\x12\x18\n\x0e\x62its_per_value\x18\x03 \x01(\rH\x00\x12\x19\n\x0f\x62its_per_offset\x18\x04 \x01(\rH\x00\x12\x11\n\tnum_items\x18\x05 \x01(\r\x12\x19\n\x11num_visible_items\x18\x06 \x01(\rB\t\n\x07\x64\x65tails\"\x1f\n\rConstantValue\x12\x0e\n\x06scalar\x18\x01 \x01(\x0c\"\n\n\x08NoValues\"\xdb\x01\n\x06Values\x12\x33\n\x07\x63hunked\x18\x01 \x01(\x0b\x32 .lance.encodings23.ChunkedValuesH\x00\x12\x31\n\x06zipped\x18\x02 \x01(\x0b\x32\x1f.lance.encodings23.ZippedValuesH\x00\x12\x34\n\x08\x63onstant\x18\x03 \x01(\x0b\x32 .lance.encodings23.ConstantValueH\x00\x12+\n\x04none\x18\x04 \x01(\x0b\x32\x1b.lance.encodings23.NoValuesH\x00\x42\x06\n\x04kind\"j\n\x0cPlanarLayout\x12/\n\tstructure\x18\x01 \x01(\x0b\x32\x1c.lance.encodings23.Structure\x12)\n\x06values\x18\x02 \x01(\x0b\x32\x19.lance.encodings23.Values\"\xbe\x02\n\x06Layout\x12?\n\x11mini_block_layout\x18\x01 \x01(\x0b\x32\".lance.encodings21.MiniBlockLayoutH\x00\x12<\n\x0f\x63onstant_layout\x18\x02 \x01(\x0b\x32!.lance.encodings21.ConstantLayoutH\x00\x12;\n\x0f\x66ull_zip_layout\x18\x03 \x01(\x0b\x32 .lance.encodings21.FullZipLayoutH\x00\x12\x34\n\x0b\x62lob_layout\x18\x04 \x01(\x0b\x32\x1d.lance.encodings21.BlobLayoutH\x00\x12\x38\n\rplanar_layout\x18\x05 \x01(\x0b\x32\x1f.lance.encodings23.PlanarLayoutH\x00\x42\x08\n\x06layout*G\n\x07Meaning\x12\x17\n\x13MEANING_UNSPECIFIED\x10\x00\x12\x10\n\x0cMEANING_NULL\x10\x01\x12\x11\n\rMEANING_VALID\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'lancelet.format.proto.encodings23_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_MEANING']._serialized_start=2378
+  _globals['_MEANING']._serialized_end=2449
   _globals['_DENSESTRUCTURE']._serialized_start=103
   _globals['_DENSESTRUCTURE']._serialized_end=167
-  _globals['_SPARSESTRUCTURE']._serialized_start=169
-  _globals['_SPARSESTRUCTURE']._serialized_end=202
-  _globals['_STRUCTURE']._serialized_start=204
-  _globals['_STRUCTURE']._serialized_end=329
-  _globals['_CHUNKEDLEVELS']._serialized_start=332
-  _globals['_CHUNKEDLEVELS']._serialized_end=499
-  _globals['_CHUNKEDVALUES']._serialized_start=502
-  _globals['_CHUNKEDVALUES']._serialized_end=753
-  _globals['_ZIPPEDLEVELS']._serialized_start=755
-  _globals['_ZIPPEDLEVELS']._serialized_end=805
-  _globals['_ZIPPEDVALUES']._serialized_start=808
-  _globals['_ZIPPEDVALUES']._serialized_end=1037
-  _globals['_CONSTANTVALUE']._serialized_start=1039
-  _globals['_CONSTANTVALUE']._serialized_end=1070
-  _globals['_NOVALUES']._serialized_start=1072
-  _globals['_NOVALUES']._serialized_end=1082
-  _globals['_VALUES']._serialized_start=1085
-  _globals['_VALUES']._serialized_end=1304
-  _globals['_PLANARLAYOUT']._serialized_start=1306
-  _globals['_PLANARLAYOUT']._serialized_end=1412
+  _globals['_VALIDITY']._serialized_start=170
+  _globals['_VALIDITY']._serialized_end=299
+  _globals['_SPARSELIST']._serialized_start=302
+  _globals['_SPARSELIST']._serialized_end=511
+  _globals['_SPARSEFIXEDSIZELIST']._serialized_start=513
+  _globals['_SPARSEFIXEDSIZELIST']._serialized_end=595
+  _globals['_SPARSELAYER']._serialized_start=598
+  _globals['_SPARSELAYER']._serialized_end=778
+  _globals['_SPARSESTRUCTURE']._serialized_start=780
+  _globals['_SPARSESTRUCTURE']._serialized_end=845
+  _globals['_STRUCTURE']._serialized_start=847
+  _globals['_STRUCTURE']._serialized_end=972
+  _globals['_CHUNKEDLEVELS']._serialized_start=975
+  _globals['_CHUNKEDLEVELS']._serialized_end=1142
+  _globals['_CHUNKEDVALUES']._serialized_start=1145
+  _globals['_CHUNKEDVALUES']._serialized_end=1396
+  _globals['_ZIPPEDLEVELS']._serialized_start=1398
+  _globals['_ZIPPEDLEVELS']._serialized_end=1448
+  _globals['_ZIPPEDVALUES']._serialized_start=1451
+  _globals['_ZIPPEDVALUES']._serialized_end=1680
+  _globals['_CONSTANTVALUE']._serialized_start=1682
+  _globals['_CONSTANTVALUE']._serialized_end=1713
+  _globals['_NOVALUES']._serialized_start=1715
+  _globals['_NOVALUES']._serialized_end=1725
+  _globals['_VALUES']._serialized_start=1728
+  _globals['_VALUES']._serialized_end=1947
+  _globals['_PLANARLAYOUT']._serialized_start=1949
+  _globals['_PLANARLAYOUT']._serialized_end=2055
+  _globals['_LAYOUT']._serialized_start=2058
+  _globals['_LAYOUT']._serialized_end=2376
 # @@protoc_insertion_point(module_scope)

@@ -1,5 +1,6 @@
 from lancelet.format.proto import encodings21_pb2 as _encodings21_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
@@ -7,17 +8,68 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class Meaning(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MEANING_UNSPECIFIED: _ClassVar[Meaning]
+    MEANING_NULL: _ClassVar[Meaning]
+    MEANING_VALID: _ClassVar[Meaning]
+MEANING_UNSPECIFIED: Meaning
+MEANING_NULL: Meaning
+MEANING_VALID: Meaning
+
 class DenseStructure(_message.Message):
     __slots__ = ("layers",)
     LAYERS_FIELD_NUMBER: _ClassVar[int]
     layers: _containers.RepeatedScalarFieldContainer[_encodings21_pb2.RepDefLayer]
     def __init__(self, layers: _Optional[_Iterable[_Union[_encodings21_pb2.RepDefLayer, str]]] = ...) -> None: ...
 
+class Validity(_message.Message):
+    __slots__ = ("meaning", "positions", "count")
+    MEANING_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    meaning: Meaning
+    positions: _encodings21_pb2.CompressiveEncoding
+    count: int
+    def __init__(self, meaning: _Optional[_Union[Meaning, str]] = ..., positions: _Optional[_Union[_encodings21_pb2.CompressiveEncoding, _Mapping]] = ..., count: _Optional[int] = ...) -> None: ...
+
+class SparseList(_message.Message):
+    __slots__ = ("child_slots", "positions", "count", "sizes", "validity")
+    CHILD_SLOTS_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    SIZES_FIELD_NUMBER: _ClassVar[int]
+    VALIDITY_FIELD_NUMBER: _ClassVar[int]
+    child_slots: int
+    positions: _encodings21_pb2.CompressiveEncoding
+    count: int
+    sizes: _encodings21_pb2.CompressiveEncoding
+    validity: Validity
+    def __init__(self, child_slots: _Optional[int] = ..., positions: _Optional[_Union[_encodings21_pb2.CompressiveEncoding, _Mapping]] = ..., count: _Optional[int] = ..., sizes: _Optional[_Union[_encodings21_pb2.CompressiveEncoding, _Mapping]] = ..., validity: _Optional[_Union[Validity, _Mapping]] = ...) -> None: ...
+
+class SparseFixedSizeList(_message.Message):
+    __slots__ = ("size", "validity")
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    VALIDITY_FIELD_NUMBER: _ClassVar[int]
+    size: int
+    validity: Validity
+    def __init__(self, size: _Optional[int] = ..., validity: _Optional[_Union[Validity, _Mapping]] = ...) -> None: ...
+
+class SparseLayer(_message.Message):
+    __slots__ = ("item", "list", "fixed_size_list")
+    ITEM_FIELD_NUMBER: _ClassVar[int]
+    LIST_FIELD_NUMBER: _ClassVar[int]
+    FIXED_SIZE_LIST_FIELD_NUMBER: _ClassVar[int]
+    item: Validity
+    list: SparseList
+    fixed_size_list: SparseFixedSizeList
+    def __init__(self, item: _Optional[_Union[Validity, _Mapping]] = ..., list: _Optional[_Union[SparseList, _Mapping]] = ..., fixed_size_list: _Optional[_Union[SparseFixedSizeList, _Mapping]] = ...) -> None: ...
+
 class SparseStructure(_message.Message):
     __slots__ = ("layers",)
     LAYERS_FIELD_NUMBER: _ClassVar[int]
-    layers: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, layers: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    layers: _containers.RepeatedCompositeFieldContainer[SparseLayer]
+    def __init__(self, layers: _Optional[_Iterable[_Union[SparseLayer, _Mapping]]] = ...) -> None: ...
 
 class Structure(_message.Message):
     __slots__ = ("dense", "sparse")
@@ -106,3 +158,17 @@ class PlanarLayout(_message.Message):
     structure: Structure
     values: Values
     def __init__(self, structure: _Optional[_Union[Structure, _Mapping]] = ..., values: _Optional[_Union[Values, _Mapping]] = ...) -> None: ...
+
+class Layout(_message.Message):
+    __slots__ = ("mini_block_layout", "constant_layout", "full_zip_layout", "blob_layout", "planar_layout")
+    MINI_BLOCK_LAYOUT_FIELD_NUMBER: _ClassVar[int]
+    CONSTANT_LAYOUT_FIELD_NUMBER: _ClassVar[int]
+    FULL_ZIP_LAYOUT_FIELD_NUMBER: _ClassVar[int]
+    BLOB_LAYOUT_FIELD_NUMBER: _ClassVar[int]
+    PLANAR_LAYOUT_FIELD_NUMBER: _ClassVar[int]
+    mini_block_layout: _encodings21_pb2.MiniBlockLayout
+    constant_layout: _encodings21_pb2.ConstantLayout
+    full_zip_layout: _encodings21_pb2.FullZipLayout
+    blob_layout: _encodings21_pb2.BlobLayout
+    planar_layout: PlanarLayout
+    def __init__(self, mini_block_layout: _Optional[_Union[_encodings21_pb2.MiniBlockLayout, _Mapping]] = ..., constant_layout: _Optional[_Union[_encodings21_pb2.ConstantLayout, _Mapping]] = ..., full_zip_layout: _Optional[_Union[_encodings21_pb2.FullZipLayout, _Mapping]] = ..., blob_layout: _Optional[_Union[_encodings21_pb2.BlobLayout, _Mapping]] = ..., planar_layout: _Optional[_Union[PlanarLayout, _Mapping]] = ...) -> None: ...
