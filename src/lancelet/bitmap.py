@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 class Bitmap(set[int]):
     """A set of numbers, in order."""
 
+    __slots__ = ()
+
     def __repr__(self) -> str:
         return f"Bitmap({{{', '.join(map(str, self))}}})"
 
@@ -20,4 +22,4 @@ class Bitmap(set[int]):
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None

@@ -83,7 +83,7 @@ class BlobFile(io.BufferedIOBase):
         self._position += len(data)
         return data
 
-    def read1(self, size: int = -1) -> bytes:
+    def read1(self, size: int | None = -1) -> bytes:
         return self.read(io.DEFAULT_BUFFER_SIZE if size is None or size < 0 else size)
 
     def readall(self) -> bytes:
@@ -151,7 +151,7 @@ def read_whole_blobs(
 def read_blob_ranges(
     table: TableReader,
     column: str,
-    requests: Sequence[tuple[int, int, int]],
+    requests: Sequence[Any],
     selector: str,
     preserve_order: bool = True,
 ) -> list[tuple[int, int, bytes | None]]:
@@ -231,7 +231,8 @@ def _files_in(table: TableReader, field: Field, array: pa.Array, owners: Indices
                 found[index] = None if blob is None else BlobFile(blob)
         return found
     if not has_blobs(field):
-        return array.to_pylist()
+        values: list[Any] = array.to_pylist()
+        return values
     children = [_files_in(table, child, array.field(i), owners) for i, child in enumerate(field.children)]
     names = [child.name for child in field.children]
     valid = array.is_valid().to_pylist()

@@ -28,11 +28,11 @@ from lancelet.files import all_files, tracked_files
 from lancelet.fragment import LanceFragment
 from lancelet.indices import IndexDescription, describe_indices, index_statistics
 from lancelet.opening import Reference, open_table, parse_time
-from lancelet.query.plan import plan_take
+from lancelet.query.plan import plan_take, table_schema
 from lancelet.query.scan import Scan
 from lancelet.query.table_reader import TableReader
 from lancelet.rows import row_numbers
-from lancelet.scanner import Columns, ColumnOrdering, LanceScanner, ScannerBuilder, ScanStatistics
+from lancelet.scanner import SCAN_OPTIONS, ColumnOrdering, Columns, LanceScanner, ScannerBuilder, ScanStatistics
 from lancelet.schema import LanceSchema
 from lancelet.session import Session
 from lancelet.stats import DataStatistics, FieldStatistics, IOStats, IOWatch, LanceStats, version_entry
@@ -122,22 +122,17 @@ def dataset(
         ...
     lancelet.errors.TableNotFound: ...
     """
+    if namespace_client is not None or table_id is not None:
+        raise NotSupported("namespaces are not supported yet; open the table by its uri")
+    if base_store_params:
+        raise NotSupported("base_store_params is not supported yet; base paths share the storage_options")
     return LanceDataset(
         uri,
         version,
-        block_size,
-        commit_lock=commit_lock,
-        index_cache_size=index_cache_size,
+        asof=asof,
         storage_options=storage_options,
         default_scan_options=default_scan_options,
-        metadata_cache_size_bytes=metadata_cache_size_bytes,
-        index_cache_size_bytes=index_cache_size_bytes,
-        read_params=read_params,
-        session=session,
-        namespace_client=namespace_client,
-        table_id=table_id,
-        base_store_params=base_store_params,
-        asof=asof,
+        session=session or Session(index_cache_size_bytes, metadata_cache_size_bytes),
     )
 
 
@@ -148,35 +143,17 @@ class LanceDataset:
         self,
         uri: str | os.PathLike[str] | None,
         version: Reference = None,
-        block_size: int | None = None,
-        index_cache_size: int | None = None,
-        metadata_cache_size: int | None = None,
-        commit_lock: Any = None,
-        storage_options: Mapping[str, str] | None = None,
-        serialized_manifest: bytes | None = None,
-        default_scan_options: Mapping[str, Any] | None = None,
-        metadata_cache_size_bytes: int | None = None,
-        index_cache_size_bytes: int | None = None,
-        read_params: Mapping[str, Any] | None = None,
-        session: Session | None = None,
-        namespace_client: Any = None,
-        table_id: Sequence[str] | None = None,
-        base_store_params: Mapping[str, Mapping[str, str]] | None = None,
         *,
         asof: datetime | str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        default_scan_options: Mapping[str, Any] | None = None,
+        session: Session | None = None,
     ) -> None:
-        if namespace_client is not None or table_id is not None:
-            raise NotSupported("namespaces are not supported yet; open the table by its uri")
         if uri is None:
             raise InvalidInput("the uri of the table is missing")
-        if base_store_params:
-            raise NotSupported("base_store_params is not supported yet; base paths share the storage_options")
-        if serialized_manifest is not None:
-            raise NotSupported("a serialized manifest is not accepted; pickle the dataset instead")
         moment = parse_time(asof) if version is None and asof is not None else None
         snapshot = open_table(uri, version, moment, storage_options)
-        session = session or Session(index_cache_size_bytes, metadata_cache_size_bytes)
-        self._set(os.fspath(uri), snapshot, session, default_scan_options, storage_options)
+        self._set(os.fspath(uri), snapshot, session or Session(), default_scan_options, storage_options)
 
     def _set(
         self,
@@ -248,7 +225,7 @@ class LanceDataset:
             if self._default_scan_options:
                 self._schema = self.scanner().projected_schema
             else:
-                self._schema = self._snapshot.manifest.schema.to_arrow()
+                self._schema = table_schema(self._snapshot.manifest.schema)
         return self._schema
 
     @property
@@ -345,7 +322,7 @@ class LanceDataset:
 
     def checkout_version(self, version: int | str | tuple[str | None, int | None]) -> LanceDataset:
         """Another version: a number on the same branch, a tag, or a pair of branch and version."""
-        if version is None or isinstance(version, bool) or not isinstance(version, (int, str, tuple)):
+        if isinstance(version, bool) or not isinstance(version, (int, str, tuple)):
             raise InvalidInput(f"a version is a number, a tag or a pair of branch and version, not {version!r}")
         if isinstance(version, int) and version < 0:
             raise RowNotFound(f"versions are not negative, got {version}")
@@ -554,26 +531,10 @@ class LanceDataset:
         offset: int | None = None,
         nearest: Any = None,
         batch_size: int | None = None,
-        batch_size_bytes: int | None = None,
-        batch_readahead: int | None = None,
-        fragment_readahead: int | None = None,
-        scan_in_order: bool | None = None,
         **options: Unpack[ScanOptions],
     ) -> pa.Table:
         """Rows as a table; the options are those of :meth:`scanner`."""
-        return self.scanner(
-            columns,
-            filter,
-            limit,
-            offset,
-            nearest,
-            batch_size,
-            batch_size_bytes,
-            batch_readahead,
-            fragment_readahead,
-            scan_in_order,
-            **options,
-        ).to_table()
+        return self.scanner(columns, filter, limit, offset, nearest, batch_size, **options).to_table()
 
     def to_batches(
         self,
@@ -583,26 +544,10 @@ class LanceDataset:
         offset: int | None = None,
         nearest: Any = None,
         batch_size: int | None = None,
-        batch_size_bytes: int | None = None,
-        batch_readahead: int | None = None,
-        fragment_readahead: int | None = None,
-        scan_in_order: bool | None = None,
         **options: Unpack[ScanOptions],
     ) -> Iterator[pa.RecordBatch]:
         """Rows as they come; the options are those of :meth:`scanner`."""
-        return self.scanner(
-            columns,
-            filter,
-            limit,
-            offset,
-            nearest,
-            batch_size,
-            batch_size_bytes,
-            batch_readahead,
-            fragment_readahead,
-            scan_in_order,
-            **options,
-        ).to_batches()
+        return self.scanner(columns, filter, limit, offset, nearest, batch_size, **options).to_batches()
 
     def to_reader(self, columns: Columns = None, **options: Any) -> pa.RecordBatchReader:
         """Rows as a stream; the options are those of :meth:`scanner`."""
@@ -616,28 +561,13 @@ class LanceDataset:
         offset: int | None = None,
         nearest: Any = None,
         batch_size: int | None = None,
-        batch_readahead: int | None = None,
-        fragment_readahead: int | None = None,
-        scan_in_order: bool | None = None,
         *,
         blob_mode: str = "lazy",
         **options: Any,
     ) -> pd.DataFrame:
         """Rows as a data frame: options of :meth:`scanner`, and others for :meth:`pyarrow.Table.to_pandas`."""
-        chosen = {name: options.pop(name) for name in _PANDAS_SCAN_OPTIONS & options.keys()}
-        scanner = self.scanner(
-            columns,
-            filter,
-            limit,
-            offset,
-            nearest,
-            batch_size,
-            None,
-            batch_readahead,
-            fragment_readahead,
-            scan_in_order,
-            **chosen,
-        )
+        chosen = {name: options.pop(name) for name in SCAN_OPTIONS & options.keys()}
+        scanner = self.scanner(columns, filter, limit, offset, nearest, batch_size, **chosen)
         return scanner.to_pandas(blob_mode=blob_mode, **options)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -776,23 +706,6 @@ class LanceDataset:
         return read_blob_ranges(self._table, blob_column, requests, selector, preserve_order is not False)
 
 
-_PANDAS_SCAN_OPTIONS = {
-    "fragments",
-    "prefilter",
-    "with_row_id",
-    "with_row_address",
-    "use_stats",
-    "fast_search",
-    "full_text_query",
-    "io_buffer_size",
-    "late_materialization",
-    "use_scalar_index",
-    "include_deleted_rows",
-    "order_by",
-    "disable_scoring_autoprojection",
-}
-
-
 def _restored(
     uri: str,
     snapshot: Snapshot,
@@ -800,6 +713,4 @@ def _restored(
     default_scan_options: Mapping[str, Any] | None,
     storage_options: Mapping[str, str] | None,
 ) -> LanceDataset:
-    return LanceDataset.__new__(LanceDataset)._set(
-        uri, snapshot, session, default_scan_options, storage_options
-    )
+    return LanceDataset.__new__(LanceDataset)._set(uri, snapshot, session, default_scan_options, storage_options)

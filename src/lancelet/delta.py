@@ -52,7 +52,7 @@ class DatasetDelta:
             raise InvalidInput("deleted rows are only known for tables with stable row ids")
         before, after = self._ids(self._begin), self._ids(self._end)
         gone = np.setdiff1d(before, after)
-        schema = pa.schema([pa.field(ROW_ID, pa.uint64(), nullable=False)])
+        schema = pa.schema([pa.field(ROW_ID, pa.uint64())])
         batch = pa.RecordBatch.from_arrays([pa.array(gone, pa.uint64())], schema=schema)
         return pa.RecordBatchReader.from_batches(schema, [batch])
 

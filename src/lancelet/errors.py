@@ -70,7 +70,7 @@ class UnknownColumn(InvalidInput, KeyError):
 
     def __init__(self, name: str, known: Iterable[str], where: str = "the schema") -> None:
         self.name = name
-        self.known = sorted(known)
+        self.known = sorted(set(known))
         close = difflib.get_close_matches(name, self.known, n=1, cutoff=0.5)
         hint = f"did you mean '{close[0]}'?" if close else f"it has: {', '.join(self.known[:20])}"
         self.message = f"column '{name}' is not in {where}; {hint}"

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lancelet.index.metadata import read_indices
 from lancelet.table.manifest import read_manifest
-from lancelet.table.names import DATA_DIR, INDICES_DIR, TRANSACTIONS_DIR
+from lancelet.table.names import DATA_DIR, DELETIONS_DIR, INDICES_DIR, TRANSACTIONS_DIR
 from lancelet.table.versions import list_versions
 
 if TYPE_CHECKING:
@@ -61,23 +61,26 @@ def tracked_files(
 def _files_of(snapshot: Snapshot, manifest: Manifest, path: str) -> Iterator[tuple[Any, ...]]:
     version, home = manifest.version, snapshot.uri
 
-    def base(base_id: int | None) -> str:
-        found = None if base_id is None else manifest.base_paths.get(base_id)
-        return home if found is None else found.path
+    def at(folder: str, path: str, base_id: int | None) -> tuple[str, str]:
+        """Base and path; a base that is no table has its files directly in it."""
+        base = None if base_id is None else manifest.base_paths.get(base_id)
+        if base is None:
+            return home, f"{folder}/{path}"
+        return base.path, f"{folder}/{path}" if base.is_dataset_root else path
 
     yield version, home, path, "manifest"
     if manifest.transaction_file:
         yield version, home, f"{TRANSACTIONS_DIR}/{manifest.transaction_file}", "transaction file"
     for fragment in manifest.fragments:
         for file in fragment.files:
-            yield version, base(file.base_id), f"{DATA_DIR}/{file.path}", "data file"
+            yield version, *at(DATA_DIR, file.path, file.base_id), "data file"
     for fragment in manifest.fragments:
         if fragment.deletion_file is not None:
             place = fragment.deletion_file
-            yield version, base(place.base_id), place.path(fragment.id), "deletion file"
+            yield version, *at(DELETIONS_DIR, place.name(fragment.id), place.base_id), "deletion file"
     for index in read_indices(manifest):
         for part in index.files:
-            yield version, base(index.base_id), f"{INDICES_DIR}/{index.uuid}/{part.path}", "index file"
+            yield version, *at(INDICES_DIR, f"{index.uuid}/{part.path}", index.base_id), "index file"
 
 
 def _batches(schema: pa.Schema, rows: Iterator[tuple[Any, ...]]) -> Iterator[pa.RecordBatch]:

@@ -275,7 +275,9 @@ class LanceFragment:
 
     def __repr__(self) -> str:
         files = [file.path for file in self._fragment.files]
-        return f"LanceFileFragment(id={self.fragment_id}, data_files={files}, deletion_file={self.deletion_file()!r})"
+        deletions = self.deletion_file()
+        tail = "" if deletions is None else f", deletion_file={deletions!r}"
+        return f"LanceFileFragment(id={self.fragment_id}, data_files={files}{tail})"
 
     def __reduce__(self) -> tuple[object, ...]:
         return LanceFragment, (self._ds, self.fragment_id)

@@ -14,8 +14,8 @@ from lancelet.errors import InvalidType, RowNotFound
 
 def row_numbers(rows: Any) -> Indices:
     """As an array of 64-bit integers."""
-    if type(rows) is list and len(rows) == 1 and type(rows[0]) is int:
-        return _checked(np.array(rows, np.int64 if rows[0] < 2**63 else np.uint64))
+    if type(rows) is list and len(rows) == 1 and type(rows[0]) is int and 0 <= rows[0] < 2**63:
+        return np.array(rows, np.int64)
     if isinstance(rows, (pa.Array, pa.ChunkedArray)):
         if rows.null_count:
             raise InvalidType("a row number is null")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypedDict, Union
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from lancelet.blob import lazy_frame
 from lancelet.errors import FilterSyntaxError, InvalidInput, InvalidType, NotSupported
 from lancelet.query.blobs import has_blobs
-from lancelet.query.expr import Column
 from lancelet.query.explain import explain
+from lancelet.query.expr import Column
 from lancelet.query.plan import DEFAULT_BATCH_SIZE, ScanPlan, column_of, plan_filter, plan_outputs
 from lancelet.query.rebatch import by_bytes, by_rows
 from lancelet.query.scan import Scan
@@ -25,7 +25,7 @@ from lancelet.query.table_reader import TableReader
 if TYPE_CHECKING:
     import pandas as pd
 
-Columns = Union[Sequence[str], Mapping[str, "str | pc.Expression"], None]
+Columns: TypeAlias = "Sequence[str] | Mapping[str, str | pc.Expression] | None"
 MAX_BATCH_SIZE = 2**32 - 1
 BLOB_HANDLING = ("all_binary", "all_descriptions", "blobs_descriptions")
 
@@ -60,6 +60,10 @@ class ScanStatistics:
 class ScanOptions(TypedDict, total=False):
     """Keyword arguments of :meth:`lancelet.LanceDataset.scanner` that other calls hand on to it."""
 
+    batch_size_bytes: int | None
+    batch_readahead: int | None
+    fragment_readahead: int | None
+    scan_in_order: bool | None
     fragments: Iterable[Any] | None
     index_segments: Iterable[Any] | None
     full_text_query: Any
@@ -79,6 +83,9 @@ class ScanOptions(TypedDict, total=False):
     disable_scoring_autoprojection: bool | None
     row_addr_allowlist: bytes | None
     row_addr_blocklist: bytes | None
+
+
+SCAN_OPTIONS = frozenset(ScanOptions.__annotations__)
 
 
 class Scanned(Protocol):
@@ -284,7 +291,9 @@ class ScannerBuilder:
 
     def to_scanner(self) -> LanceScanner:
         """Check the options against the table."""
-        return LanceScanner(self.ds, self._plan(), self._batch_size_bytes, self._strict_batch_size, self._stats_callback)
+        return LanceScanner(
+            self.ds, self._plan(), self._batch_size_bytes, self._strict_batch_size, self._stats_callback
+        )
 
     def _plan(self) -> ScanPlan:
         if self._strict_batch_size and self._batch_size_bytes:

@@ -151,7 +151,7 @@ def schema_to_json(schema: pa.Schema) -> dict[str, Any]:
     return content
 
 
-def json_to_schema(schema_json: dict[str, Any]) -> pa.Schema:
+def json_to_schema(schema_json: Any) -> pa.Schema:
     """The Arrow schema of what :func:`schema_to_json` made.
 
     Examples

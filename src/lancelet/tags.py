@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from lancelet.errors import InvalidInput, NotSupported
 from lancelet.table.refs import Branch, Tag, list_branches, list_tags, read_tag
@@ -11,7 +11,8 @@ from lancelet.table.refs import Branch, Tag, list_branches, list_tags, read_tag
 if TYPE_CHECKING:
     from lancelet.table.snapshot import Snapshot
 
-Entry = dict[str, Any]
+Entry: TypeAlias = dict[str, Any]
+Ordered: TypeAlias = list[tuple[str, Entry]]
 T = TypeVar("T")
 
 
@@ -25,7 +26,7 @@ class Tags:
         """All tags by name: branch, version, times, size of the manifest and metadata of each."""
         return {tag.name: _tag(tag) for tag in list_tags(self._snapshot.root)}
 
-    def list_ordered(self, order: str | None = None) -> list[tuple[str, Entry]]:
+    def list_ordered(self, order: str | None = None) -> Ordered:
         """Tags by version, the newest first unless ``order`` is ``"asc"``; equal versions by name."""
         return _ordered({tag.name: (tag.version, _tag(tag)) for tag in list_tags(self._snapshot.root)}, order)
 
@@ -56,7 +57,7 @@ class Branches:
         """All branches by name."""
         return {branch.name: _branch(branch) for branch in list_branches(self._snapshot.root)}
 
-    def list_ordered(self, order: str | None = None) -> list[tuple[str, Entry]]:
+    def list_ordered(self, order: str | None = None) -> Ordered:
         """Branches by the version they left their parent at, the newest first unless ``order`` is ``"asc"``."""
         found = {b.name: (b.parent_version, _branch(b)) for b in list_branches(self._snapshot.root)}
         return _ordered(found, order)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from lancelet.bitmap import Bitmap
-from lancelet.errors import NotSupported
 from lancelet.format.schema import Schema
 from lancelet.fragment import DataFile, FragmentMetadata, data_file, fragment_metadata
 from lancelet.index.metadata import index_from_proto
@@ -219,9 +218,9 @@ def read_transaction(manifest: Manifest) -> Transaction | None:
     if message is None:
         return None
     kind = message.WhichOneof("operation")
-    if kind is None or kind not in _OPERATIONS:
-        raise NotSupported(f"{manifest.path}: operations of the kind {kind} are not shown")
-    operation = _OPERATIONS[kind](getattr(message, kind), manifest.path)
+    # Operations without a class of their own carry nothing for users: ids reserved, base paths added.
+    show = _OPERATIONS.get(kind or "")
+    operation = LanceOperation.BaseOperation() if show is None else show(getattr(message, kind or ""), manifest.path)
     return Transaction(message.read_version, operation, message.uuid, dict(message.transaction_properties))
 
 
@@ -330,7 +329,8 @@ def _replacement(message: pb.Transaction.DataReplacement, path: str) -> LanceOpe
     return LanceOperation.DataReplacement(
         [
             LanceOperation.DataReplacementGroup(
-                entry.fragment_id, data_file(data_file_from_proto(entry.new_file, path, f"fragment {entry.fragment_id}"))
+                entry.fragment_id,
+                data_file(data_file_from_proto(entry.new_file, path, f"fragment {entry.fragment_id}")),
             )
             for entry in message.replacements
         ]

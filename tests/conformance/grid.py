@@ -16,7 +16,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 
-from lancelet.testing import PATTERNS, NullShare, random_array
+from lancelet.testing import PATTERNS, NullShare, difference, random_array
 
 VERSIONS = ("0.1", "2.0", "2.1", "2.2")
 NULLS: tuple[NullShare, ...] = ("none", "some", "all")
@@ -45,14 +45,16 @@ class Kind:
     text_bytes: int = 12
     refused: tuple[str, ...] = ()
     """File versions from ``since`` on that nevertheless cannot hold it."""
-    unread: tuple[str, ...] = ()
-    """Sizes at which pylance fails to read what it wrote, so that it cannot be the judge."""
+    unwritten: tuple[str, ...] = ()
+    """Sizes at which pylance fails to write it."""
+    exact: bool = True
+    """Whether pylance gives back, from 2.1 on, just what went in."""
 
     def fits(self, version: str, size: Size) -> bool:
         """Whether pylance writes and reads this kind at this version and size."""
         if version == "0.1" and size.rows == 0 and pa.types.is_dictionary(self.type):
             return False
-        return self.since <= version and version not in self.refused and size.name not in self.unread
+        return self.since <= version and version not in self.refused and size.name not in self.unwritten
 
 
 SIZES = (
@@ -140,9 +142,8 @@ FAMILIES: dict[str, tuple[Kind, ...]] = {
         Kind("flat", _point),
         Kind("deep", _deep),
         Kind("texts", pa.struct([("s", pa.string()), ("b", pa.large_binary()), ("d", pa.date32())])),
-        Kind("vectors", pa.struct([("v", pa.list_(pa.float32(), 4)), ("f", pa.bool_())]), unread=("fragments",)),
-        Kind("empty", pa.struct([]), since="2.0", nulls=("none", "all")),
-        Kind("holds_empty", pa.struct([("e", pa.struct([])), ("i", pa.int8())]), since="2.1", nulls=("none", "all")),
+        Kind("vectors", pa.struct([("v", pa.list_(pa.float32(), 4)), ("f", pa.bool_())]), unwritten=("fragments",)),
+        Kind("empty", pa.struct([]), since="2.0", nulls=("none", "all"), exact=False),
     ),
     "lists": (
         Kind("ints", pa.list_(pa.int64())),
@@ -193,7 +194,7 @@ FAMILIES: dict[str, tuple[Kind, ...]] = {
         Kind("bool8", pa.bool8()),
         Kind("tensor", pa.fixed_shape_tensor(pa.float32(), (2, 3))),
         Kind("opaque", pa.opaque(pa.binary(), "thing", "maker")),
-        Kind("json", pa.json_()),
+        Kind("json", pa.json_(), exact=False),
         Kind("bfloat16", pa.binary(2), metadata={"ARROW:extension:name": "lance.bfloat16"}),
         Kind("own", pa.int32(), metadata={"ARROW:extension:name": "my.own", "ARROW:extension:metadata": "a=1"}),
     ),
@@ -266,3 +267,15 @@ def write(table: pa.Table, where: Path, version: str, size: Size, **options: obj
         **options,
     )
     return lance.dataset(where)
+
+
+def altered(kinds: tuple[Kind, ...], written: pa.Table, read: pa.Table) -> list[str]:
+    """Columns that pylance does not give back as they went in, though it should: then it cannot be the judge."""
+    loose = {kind.name for kind in kinds if not kind.exact}
+    names = [name for name in written.column_names if name.rsplit("__", 2)[0] not in loose]
+    texts = (difference(_whole(read, name), _whole(written, name).cast(read.field(name).type), name) for name in names)
+    return [text for text in texts if text]
+
+
+def _whole(table: pa.Table, name: str) -> pa.Array:
+    return table.select([name]).combine_chunks()[name].combine_chunks()

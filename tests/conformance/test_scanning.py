@@ -12,8 +12,8 @@ import pytest
 
 import lancelet
 from conformance.agree import agree
-from conformance.states import create, rows
-from lancelet.testing import assert_identical, random_array
+from conformance.states import create
+from lancelet.testing import assert_identical
 
 OPTIONS: dict[str, Any] = {"data_storage_version": "2.2"}
 
@@ -53,8 +53,9 @@ def test_columns(where: Path, columns: Any) -> None:
     assert ours.scanner(columns).projected_schema.equals(theirs.scanner(columns).projected_schema)
 
 
-@pytest.mark.parametrize("order", [["i"], ["low", "k"], ["f"]])
+@pytest.mark.parametrize("order", [["k"], ["low", "k"], ["i", "k"], ["f", "k"]], ids=",".join)
 def test_order_by_names(where: Path, order: list[str]) -> None:
+    """The key ``k`` comes last, so that no two rows tie: pylance does not say what it does with ties."""
     agree(lancelet.dataset(where), lance.dataset(where), lambda ds: ds.to_table(["v", *order], order_by=order))
 
 
@@ -62,7 +63,7 @@ def test_order_with_limit_and_filter(where: Path) -> None:
     agree(
         lancelet.dataset(where),
         lance.dataset(where),
-        lambda ds: ds.to_table(["i", "k"], order_by=["i"], filter="k > 30 and i is not null", limit=20, offset=3),
+        lambda ds: ds.to_table(["i", "k"], order_by=["i", "k"], filter="k > 30 and i is not null", limit=20, offset=3),
     )
 
 
@@ -128,7 +129,7 @@ def test_head_and_sample(where: Path) -> None:
     assert set(sample["k"].to_pylist()) <= set(theirs.to_table(["k"])["k"].to_pylist())
 
 
-@pytest.mark.parametrize("indices", [[], [5], [590 - 57, 0, 3, 3], pa.array([1, 2, 300]), range(0, 500, 7)], ids=str)
+@pytest.mark.parametrize("indices", [[], [5], [532, 0, 3, 3], pa.array([1, 2, 300]), range(0, 500, 7)], ids=str)
 def test_take(where: Path, indices: Any) -> None:
     ours, theirs = lancelet.dataset(where), lance.dataset(where)
     agree(ours, theirs, lambda ds: ds.take(indices))
@@ -151,11 +152,3 @@ def test_awkward_names(tmp_path: Path, name: str) -> None:
     agree(ours, theirs, lambda ds: ds.to_table())
     agree(ours, theirs, lambda ds: ds.to_table(filter="k > 4"))
     agree(ours, theirs, lambda ds: ds.take([2, 0], ["k"]))
-
-
-def test_struct_of_vectors_over_fragments(tmp_path: Path) -> None:
-    """pylance fails to scan this table of its own; what went in is the judge."""
-    kind = pa.struct([("v", pa.list_(pa.float32(), 4)), ("f", pa.bool_())])
-    table = rows(900).append_column("q", random_array(kind, 900, 3, nulls="some"))
-    lance.write_dataset(table, tmp_path / "t", max_rows_per_file=400)
-    assert_identical(lancelet.dataset(tmp_path / "t").to_table(), table)

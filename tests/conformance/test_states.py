@@ -58,8 +58,10 @@ def _rows_agree(ours: Any, theirs: Any) -> None:
         return
     rng = random.Random(1)
     rows = [rng.randrange(whole.num_rows) for _ in range(40)] + [0, whole.num_rows - 1]
-    agree(ours, theirs, lambda ds: ds.take(rows))
-    agree(ours, theirs, lambda ds: ds.take(sorted(set(rows)), whole.column_names[::-2]))
+    # Not pylance's own take, which drops the schema's metadata when the rows lie in several fragments.
+    assert_identical(ours.take(rows), whole.take(rows))
+    names = whole.column_names[::-2]
+    assert_identical(ours.take(sorted(set(rows)), names), whole.take(sorted(set(rows))).select(names))
     if pa.types.is_integer(whole.schema.field("k").type):
         for text in ("k % 3 = 1", "k > 190 and k < 210", "k is null", "k < 0"):
             agree(ours, theirs, lambda ds, text=text: ds.to_table(filter=text, with_row_id=True))

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, overload
 
 from lancelet.encoding.fetch import FileBytes
-from lancelet.encoding.legacy.reader import LegacyReader
 from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Decode, Rows
-from lancelet.encoding.v2_0.reader import ColumnReader20
 from lancelet.encoding.v2_1.assemble import leaf_types, read_field
 from lancelet.encoding.v2_1.column import LeafColumn, LeafType
 from lancelet.errors import CorruptFile
@@ -136,6 +134,9 @@ class FlatFile:
         self._container = container
         self.version = container.version
         self.num_rows = int(container.descriptor(source).length)
+        # Old versions are only loaded when a file has them: it keeps the first use of a new table quick.
+        from lancelet.encoding.v2_0.reader import ColumnReader20
+
         schema = self.schema()
         if columns is None:
             columns = {field_id: index for index, field_id in enumerate(_flat_owners(schema.fields))}
@@ -170,6 +171,8 @@ class LegacyFile:
     __slots__ = ("_reader", "_source", "version")
 
     def __init__(self, source: ByteSource, columns: Mapping[int, int] | None) -> None:
+        from lancelet.encoding.legacy.reader import LegacyReader
+
         self._source = source
         self._reader = LegacyReader(source, field_ids=list(columns or ()))
         self.version = "0.1"

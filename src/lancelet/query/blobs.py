@@ -26,7 +26,7 @@ from lancelet.encoding.rows import Bytes
 from lancelet.errors import CorruptFile, NotSupported
 from lancelet.format.schema import Field
 from lancelet.query.fragment_reader import Column, FragmentReader
-from lancelet.query.present import scan_field
+from lancelet.query.present import BlobForm, scan_field
 from lancelet.store import ByteSource, open_store
 from lancelet.table.paths import FilePlace, check_inside
 
@@ -119,7 +119,7 @@ def as_binary(reader: FragmentReader, field: Field, column: Column) -> pa.Array:
     if not has_blobs(field):
         return array
     children = [as_binary(reader, child, array.field(i)) for i, child in enumerate(field.children)]
-    dtype = scan_field(field, binary=True).type
+    dtype = scan_field(field, BlobForm.BINARY).type
     return pa.StructArray.from_arrays(children, fields=list(dtype), mask=array.is_null() if array.null_count else None)
 
 

@@ -36,7 +36,10 @@ def explain(table: TableReader, plan: ScanPlan, *, verbose: bool = False) -> str
             rest = [field for field in fields if field.id not in held]
             steps.append(f"ReadPassing: columns=[{_names(rest, verbose)}]")
         else:
-            first, first_system = tuple(dict.fromkeys((*first, *fields))), tuple(dict.fromkeys((*first_system, *system)))
+            first, first_system = (
+                tuple(dict.fromkeys((*first, *fields))),
+                tuple(dict.fromkeys((*first_system, *system))),
+            )
         steps.append(f"Filter: {to_sql(plan.filter)}")
         fields, system = first, first_system
     manifest = table.snapshot.manifest

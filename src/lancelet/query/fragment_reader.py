@@ -21,6 +21,7 @@ from lancelet.errors import CorruptFile
 from lancelet.file import FileCache, OpenFile
 from lancelet.format.schema import Field
 from lancelet.query.overlays import apply_overlays
+from lancelet.query.present import stored_type
 from lancelet.table.addresses import row_addresses
 from lancelet.table.deletion import NO_DELETIONS, DeletionVector, read_deletions
 from lancelet.table.fragment import CREATED_AT_FIELD, LAST_UPDATED_AT_FIELD, ROW_ID_FIELD, Fragment, Spilled
@@ -131,7 +132,7 @@ class FragmentReader:
         for position, field in enumerate(fields):
             holders = self._holders(field)
             if not holders:
-                found[position] = pa.nulls(len(rows), field.arrow_type)
+                found[position] = pa.nulls(len(rows), stored_type(field))
             elif len(holders) == 1:
                 by_file.setdefault(holders[0], []).append(position)
             else:
@@ -247,7 +248,7 @@ def _pruned(field: Field, columns: Mapping[int, int]) -> Field | None:
 def _merged(field: Field, parts: Sequence[pa.Array], count: int) -> pa.Array:
     """Put the children of structs from several files together; the first file says which structs are null."""
     if not parts:
-        return pa.nulls(count, field.arrow_type)
+        return pa.nulls(count, stored_type(field))
     if len(parts) == 1 and parts[0].type == field.arrow_type:
         return parts[0]
     if field.logical_type != "struct":

@@ -14,7 +14,7 @@ from lancelet.format.logical_types import EXTENSION_NAME
 from lancelet.format.schema import Field, Schema, resolve_extensions, split_path
 from lancelet.query.expr import Column, Expr, columns_of, type_of
 from lancelet.query.fragment_reader import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID, ROW_OFFSET
-from lancelet.query.present import scan_field
+from lancelet.query.present import BlobForm, scan_field
 from lancelet.query.sort import SortKey
 
 DEFAULT_BATCH_SIZE = 8192
@@ -65,8 +65,15 @@ class ScanPlan:
             return SYSTEM_FIELDS[expr.path[0]].with_name(name)
         chain = self.schema.resolve(expr.path)
         nullable = any(node.nullable for node in chain)
-        found = scan_field(chain[-1], binary=name in self.blobs_as_binary)
+        blobs = BlobForm.BINARY if name in self.blobs_as_binary else BlobForm.DESCRIPTOR
+        found = scan_field(chain[-1], blobs)
         return found.with_name(name).with_nullable(nullable)
+
+
+def table_schema(schema: Schema) -> pa.Schema:
+    """The columns as the table declares them: JSON as text, blobs in their logical form."""
+    fields = [scan_field(f, BlobForm.LOGICAL) for f in schema.fields]
+    return resolve_extensions(pa.schema(fields, metadata=dict(schema.metadata) or None))
 
 
 def visible_schema(schema: Schema) -> pa.Schema:

@@ -12,6 +12,8 @@ the rest         storage type                            the same, or its extens
 
 from __future__ import annotations
 
+import enum
+
 import pyarrow as pa
 
 from lancelet.encoding.jsonb import decode_jsonb
@@ -21,9 +23,21 @@ from lancelet.format.schema import BLOB_KEY, BLOB_V1_DESCRIPTOR, BLOB_V2_DESCRIP
 _JSON_METADATA = {EXTENSION_NAME: "arrow.json", "ARROW:extension:metadata": ""}
 
 
-def scan_field(field: Field, *, binary: bool = False) -> pa.Field:
-    """The Arrow field of a scan, with blobs as descriptors or as binary; extension types are still names in its metadata."""
-    if binary and (field.is_blob or field.is_blob_v2):
+class BlobForm(enum.Enum):
+    """How blobs are shown."""
+
+    DESCRIPTOR = enum.auto()
+    BINARY = enum.auto()
+    LOGICAL = enum.auto()
+    """As the schema has them."""
+
+
+def scan_field(field: Field, blobs: BlobForm = BlobForm.DESCRIPTOR, *, json: bool = True) -> pa.Field:
+    """The Arrow field of a scan; extension types are still names in its metadata. Without ``json``, JSON is as stored."""
+    is_blob = field.is_blob or field.is_blob_v2
+    if is_blob and blobs is BlobForm.LOGICAL:
+        return field.arrow_field
+    if is_blob and blobs is BlobForm.BINARY:
         metadata = {key: value for key, value in field.metadata.items() if key != EXTENSION_NAME}
         return pa.field(field.name, pa.large_binary(), field.nullable, metadata or None)
     if field.is_blob_v2:
@@ -32,12 +46,12 @@ def scan_field(field: Field, *, binary: bool = False) -> pa.Field:
         )
     if field.is_blob:
         return pa.field(field.name, BLOB_V1_DESCRIPTOR, field.nullable, dict(field.metadata))
-    if field.is_json:
+    if field.is_json and json:
         metadata = {key: value for key, value in field.metadata.items() if not key.startswith("ARROW:extension")}
         return pa.field(field.name, pa.string(), field.nullable, {**metadata, **_JSON_METADATA})
     if not field.children:
         return field.arrow_field
-    children = [scan_field(child, binary=binary) for child in field.children]
+    children = [scan_field(child, blobs, json=json) for child in field.children]
     dtype = field.arrow_type
     if pa.types.is_struct(dtype):
         dtype = pa.struct(children)
@@ -50,6 +64,11 @@ def scan_field(field: Field, *, binary: bool = False) -> pa.Field:
     else:
         dtype = pa.map_(children[0].type.field(0), children[0].type.field(1))
     return pa.field(field.name, dtype, field.nullable, dict(field.metadata) or None)
+
+
+def stored_type(field: Field) -> pa.DataType:
+    """What decoders return for a field."""
+    return scan_field(field, json=False).type
 
 
 def has_json(field: Field) -> bool:

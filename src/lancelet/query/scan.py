@@ -131,11 +131,20 @@ class Scan:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The result as it comes, in batches of at most the plan's size."""
         size = self.plan.batch_size
+        if not self.plan.outputs:
+            yield from self._empty_batches(size)
+            return
         for part in self._parts():
             for start in range(0, part.num_rows, size):
                 piece = part.slice(start, size).combine_chunks()
                 for batch in piece.to_batches():
                     yield resolve_batch(batch) if self.plan.has_extensions else batch
+
+    def _empty_batches(self, size: int) -> Iterator[pa.RecordBatch]:
+        """Batches without columns; slices of such tables forget how many rows they have."""
+        for part in self._parts():
+            for start in range(0, part.num_rows, size):
+                yield pa.record_batch({"": pa.nulls(min(size, part.num_rows - start))}).select([])
 
     def count(self) -> int:
         """How many rows the result has, without making it."""

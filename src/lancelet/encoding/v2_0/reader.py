@@ -84,7 +84,7 @@ class ColumnReader20:
             return nulls(len(rows), field.arrow_type, place)
         if field.logical_type == "struct" and not field.is_packed:
             children = yield from gather([self.read(child, rows) for child in field.children])
-            return struct_array(field.arrow_type, len(rows), children)
+            return struct_array(_struct_type(field, children), len(rows), children)
         column = self._column(field)
         if pa.types.is_list(field.arrow_type) or pa.types.is_large_list(field.arrow_type):
             return (yield from self._list(field, column, rows))
@@ -223,3 +223,10 @@ def _item_rows(spans: Spans) -> Rows:
     if bool((starts[1:] == ends[:-1]).all()):
         return RowRange(int(starts[0]), int(ends[-1]))
     return RowIndices(expand_spans(starts, lengths))
+
+
+def _struct_type(field: Field, children: list[pa.Array]) -> pa.DataType:
+    """The type of a struct; blobs in it are descriptors."""
+    return pa.struct(
+        [child.arrow_field.with_type(array.type) for child, array in zip(field.children, children, strict=True)]
+    )

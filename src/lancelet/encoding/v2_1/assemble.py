@@ -28,6 +28,7 @@ from lancelet.format.schema import BLOB_V1_DESCRIPTOR, BLOB_V2_DESCRIPTOR, Field
 
 _INT32_MAX = 2**31 - 1
 _CHUNKED_BYTES = 256 << 10
+_HOLLOW = pa.struct([])
 
 
 def leaf_types(field: Field) -> dict[int, LeafType]:
@@ -204,7 +205,8 @@ class _Builder:
         present = [pair for pair in built if pair is not None]
         if not present:
             return None
-        cursor = present[0][1]
+        # A struct without fields knows nothing of the structs around it.
+        cursor = next((c for array, c in present if array.type != _HOLLOW), present[0][1])
         count = len(present[0][0])
         children = []
         for child, pair in zip(field.children, built, strict=True):

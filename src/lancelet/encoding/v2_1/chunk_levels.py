@@ -13,11 +13,13 @@ from lancelet.encoding.v2_1.codecs import (
     decode_block,
     flat_chunks,
     packed_width,
+    plain_runs,
     refuse_buffer_compression,
     rle_bits,
 )
 from lancelet.encoding.v2_1.levels import Levels
 from lancelet.encoding.v2_1.values import Fixed, allocate
+from lancelet.encoding.v2_3.words import decode_words
 from lancelet.format.proto import encodings21_pb2 as pb
 
 
@@ -42,6 +44,11 @@ def decode_levels(
                 raise place.corrupt(f"levels packed to {width} bits")
             buffer, out = allocate(total * 2)
             bad = bitpack.unpack_blocks(data, positions, sizes, counts, 16, width, out)
+        case "rle" if not plain_runs(codec.rle):
+            words = decode_words(codec, ChunkBuffer(data, positions, sizes), counts, place)
+            if words.dtype != np.uint16:
+                raise place.corrupt("levels that are not 16-bit numbers")
+            return words.view(np.uint16), counts
         case "rle" if rle_bits(codec.rle, place) == 16:
             parts = _run_parts(data, positions, sizes, place)
             buffer, out = allocate(total * 2)

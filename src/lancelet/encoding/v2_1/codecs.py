@@ -17,6 +17,7 @@ from lancelet.encoding.kernels import bitpack, fsst, fullzip, miniblock
 from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, Indices
 from lancelet.encoding.v2_1.values import Fixed, FixedList, Record, Values, Variable, allocate
+from lancelet.encoding.v2_3.words import Words, decode_words, expand_runs, no_pieces, rising_offsets, takes_bytes
 from lancelet.errors import NotSupported
 from lancelet.format.proto import encodings21_pb2 as pb
 
@@ -58,11 +59,15 @@ def decode_chunks(
             bad = bitpack.unpack_inline(first.data, first.positions, first.sizes, counts, bits, out)
             check(bad, "bit-packed values", place)
             return Fixed(buffer, bits, total)
+        case "variable" if first and codec.variable.offsets.WhichOneof("compression") != "flat":
+            return _coded_strings(codec.variable, buffers, counts, place)
         case "variable" if first:
             return _variable_chunks(codec.variable, first, counts, total, place)
         case "fsst" if first:
             inner = decode_chunks(codec.fsst.values, buffers, counts, place)
             return expand_fsst(SymbolTable.parse(codec.fsst.symbol_table, place), inner, place)
+        case "rle" if len(buffers) == 2 and not plain_runs(codec.rle):
+            return _fixed(expand_runs(codec.rle, buffers[0], buffers[1], counts, place))
         case "rle" if len(buffers) == 2:
             bits = rle_bits(codec.rle, place)
             values, lengths = buffers
@@ -135,6 +140,10 @@ def decode_block(codec: pb.CompressiveEncoding, data: Bytes, count: int, place: 
             bad = bitpack.unpack_blocks(data, whole.positions, whole.sizes, counts, bits, width, out)
             check(bad, "bit-packed values", place)
             return Fixed(buffer, bits, count)
+        case "range" | "delta" | "dictionary":
+            return _fixed(decode_words(codec, whole, counts, place))
+        case "rle" if not plain_runs(codec.rle):
+            return _fixed(decode_words(codec, whole, counts, place))
         case "rle":
             bits = rle_bits(codec.rle, place)
             values, lengths = split_run_block(data, place)
@@ -148,6 +157,8 @@ def decode_block(codec: pb.CompressiveEncoding, data: Bytes, count: int, place: 
             return Fixed(buffer, bits, count)
         case "variable":
             return _variable_block(codec.variable, data, count, place)
+        case "fixed_size_list":
+            return _list_block(codec.fixed_size_list, data, count, place)
         case "general":
             _refuse_nested(codec.general, place)
             inflated = inflate(data, scheme_of(codec.general, place), place)
@@ -171,6 +182,17 @@ def split_run_block(data: Bytes, place: Place) -> tuple[Bytes, Bytes]:
     return data[8 : 8 + size], data[8 + size :]
 
 
+def plain_runs(codec: pb.Rle) -> bool:
+    """Whether runs are as in 2.1 and 2.2: plain values, one byte a length."""
+    if codec.values.WhichOneof("compression") != "flat" or codec.run_lengths.WhichOneof("compression") != "flat":
+        return False
+    return bool(codec.run_lengths.flat.bits_per_value == 8)
+
+
+def _fixed(words: Words) -> Fixed:
+    return Fixed(words.view(np.uint8), words.dtype.itemsize * 8, len(words))
+
+
 def rle_bits(codec: pb.Rle, place: Place) -> int:
     bits = int(codec.values.flat.bits_per_value)
     if codec.values.WhichOneof("compression") != "flat" or bits not in (8, 16, 32, 64):
@@ -189,6 +211,23 @@ def _variable_chunks(codec: pb.Variable, first: ChunkBuffer, counts: Indices, to
     buffer, out = allocate(int(offsets[-1]))
     check(miniblock.variable_bytes(first.data, first.positions, counts, wide, offsets, out), "values", place)
     return Variable(offsets, buffer)
+
+
+def _coded_strings(codec: pb.Variable, buffers: Sequence[ChunkBuffer], counts: Indices, place: Place) -> Variable:
+    """Offsets from 0 in a buffer of their own, unless they take no bytes; then the bytes (2.3)."""
+    refuse_buffer_compression(codec, "values", place)
+    stored = takes_bytes(codec.offsets)
+    if len(buffers) != 1 + stored:
+        raise place.corrupt(f"strings in {len(buffers)} buffers a chunk")
+    offsets = rising_offsets(codec.offsets, buffers[0] if stored else no_pieces(len(counts)), counts, place)
+    lasts = np.cumsum(counts + 1) - 1
+    ends = offsets[lasts]
+    fits(ends, buffers[-1].sizes, "values", place)
+    joined = gather_slices(buffers[-1].data, buffers[-1].positions, ends, place)
+    offsets += np.repeat(joined.offsets[:-1], counts + 1)
+    kept = np.ones(len(offsets), bool)
+    kept[lasts[:-1]] = False
+    return Variable(offsets[kept], joined.data)
 
 
 def _variable_block(codec: pb.Variable, data: Bytes, count: int, place: Place) -> Variable:
@@ -285,6 +324,30 @@ def _list_chunks(
     else:
         items = decode_chunks(inner, buffers, counts * size, place)
     return FixedList(items, size, validity, total)
+
+
+def _list_block(codec: pb.FixedSizeList, data: Bytes, count: int, place: Place) -> FixedList:
+    """Lists as in the records of a full-zip page: validity of each level, then the items (2.3)."""
+    sizes, items, innermost = [], 1, codec
+    while True:
+        items *= int(innermost.items_per_value)
+        if not 1 <= items <= 2**31 - 1:
+            raise place.corrupt(f"lists of {items} items")
+        if innermost.has_validity:
+            sizes.append((items + 7) // 8)
+        if innermost.values.WhichOneof("compression") != "fixed_size_list":
+            break
+        innermost = innermost.values.fixed_size_list
+    if innermost.values.WhichOneof("compression") != "flat":
+        raise refusal(innermost.values.WhichOneof("compression"), "a block of lists", place)
+    sizes.append((items * int(innermost.values.flat.bits_per_value) + 7) // 8)
+    if count * sum(sizes) > len(data):
+        raise place.corrupt(f"{count} lists of {sum(sizes)} bytes in {len(data)}")
+    starts, buffers = np.arange(count, dtype=np.int64) * sum(sizes), []
+    for size in sizes:
+        buffers.append(ChunkBuffer(data, starts, np.full(count, size, np.int64)))
+        starts = starts + size
+    return _list_chunks(codec, buffers, np.ones(count, np.int64), count, place)
 
 
 def split_records(records: Values, widths: list[int], place: Place) -> Record:

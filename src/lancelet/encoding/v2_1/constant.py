@@ -20,7 +20,7 @@ from lancelet.encoding.kernels import levels as levels_kernel
 from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, Ranges, Rows
 from lancelet.encoding.v2_1.codecs import decode_block
-from lancelet.encoding.v2_1.levels import Entries, Levels, PageLevels
+from lancelet.encoding.v2_1.levels import LIST, Entries, Levels, PageLevels
 from lancelet.encoding.v2_1.pages import PageContext, PageRows, select_rows
 from lancelet.encoding.v2_1.values import Fixed, Variable, to_arrow
 from lancelet.format.proto import encodings21_pb2 as pb
@@ -31,12 +31,14 @@ _MAX_BYTES = 2**31 - 1
 class ConstantPage:
     """Decoder of one constant page."""
 
-    __slots__ = ("_context", "_layout", "_scalar", "_shape")
+    __slots__ = ("_context", "_hollow", "_layout", "_scalar", "_shape")
 
     def __init__(self, layout: pb.ConstantLayout, context: PageContext) -> None:
         self._layout = layout
         self._context = context
-        self._shape = PageLevels.of(layout.layers, context.kinds, context.place)
+        # A struct without fields has one layer whatever is around it, and says nothing of what is around it.
+        self._hollow = pa.types.is_struct(context.dtype) and context.dtype.num_fields == 0 and LIST not in context.kinds
+        self._shape = PageLevels.of(layout.layers, context.kinds[:1] if self._hollow else context.kinds, context.place)
         if len(context.sizes) > 3:
             raise context.place.corrupt(f"a constant page of {len(context.sizes)} buffers")
         self._scalar = not layout.HasField("inline_value") and len(context.sizes) in (1, 3)
@@ -55,7 +57,7 @@ class ConstantPage:
             # Without levels all rows are alike, and null unless there is a value.
             null = raw is None and not layout.HasField("inline_value")
             check_memory(len(rows) * 2, context.place)
-            defs = np.ones(len(rows), np.uint16) if null and self._shape.has_definition else None
+            defs = np.ones(len(rows), np.uint16) if null and self._shape.has_definition and not self._hollow else None
             defs = self._shape.common(defs, context.place)
             return PageRows(Entries(len(rows), None, defs), self._repeat(raw, len(rows)))
         reps = self._levels(buffers[-2], "rep_compression", layout.num_rep_values)

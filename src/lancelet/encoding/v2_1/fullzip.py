@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lancelet.encoding.assemble import bit_width
 from lancelet.encoding.compression import inflate
 from lancelet.encoding.kernels import fullzip
 from lancelet.encoding.rows import Bytes, Indices, Ranges, RowRange, Rows
@@ -221,15 +222,18 @@ def _split_lists(codec: pb.FixedSizeList, raw: Fixed, context: PageContext) -> F
         if innermost.values.WhichOneof("compression") != "fixed_size_list":
             break
         innermost = innermost.values.fixed_size_list
-    if innermost.values.WhichOneof("compression") != "flat":
-        raise refusal(innermost.values.WhichOneof("compression"), "a zipped list", place)
-    bits = int(innermost.values.flat.bits_per_value)
+    kind = innermost.values.WhichOneof("compression")
+    nothing = kind == "constant" and not innermost.values.constant.value
+    if kind != "flat" and not nothing:
+        raise refusal(kind, "a zipped list", place)
+    # Items that are all null have no bytes of their own.
+    bits = _item_bits(context.dtype) if nothing else int(innermost.values.flat.bits_per_value)
     bitmap_bytes = [(count + 7) // 8 if valid else 0 for _, count, valid in levels]
-    item_bytes = (items * bits + 7) // 8
+    item_bytes = 0 if nothing else (items * bits + 7) // 8
     record = raw.bits // 8
     if bits == 0 or (bits % 8 and bits != 1) or sum(bitmap_bytes) + item_bytes != record:
         raise place.corrupt(f"lists of {items} items of {bits} bits in records of {record} bytes")
-    if record == item_bytes and (bits != 1 or items % 8 == 0):
+    if record == item_bytes and (bits != 1 or items % 8 == 0) and not nothing:
         values: Values = Fixed(raw.data, bits, raw.count * items)
         bitmaps: list[Bytes | None] = [None] * len(levels)
     else:
@@ -240,13 +244,22 @@ def _split_lists(codec: pb.FixedSizeList, raw: Fixed, context: PageContext) -> F
             for k, (_, count, valid) in enumerate(levels)
         ]
         tail = matrix[:, bounds[-1] :]
-        values = Fixed(
-            _bits(tail, items) if bits == 1 else np.ascontiguousarray(tail).reshape(-1), bits, raw.count * items
-        )
+        if nothing:
+            data = np.zeros((raw.count * items * bits + 7) // 8, np.uint8)
+        else:
+            data = _bits(tail, items) if bits == 1 else np.ascontiguousarray(tail).reshape(-1)
+        values = Fixed(data, bits, raw.count * items)
     for (size, count, _), bitmap in zip(reversed(levels), reversed(bitmaps), strict=True):
         values = FixedList(values, size, bitmap, raw.count * count // size)
     assert isinstance(values, FixedList)
     return values
+
+
+def _item_bits(dtype: pa.DataType) -> int:
+    """Width of the innermost items of nested fixed-size lists."""
+    while pa.types.is_fixed_size_list(dtype):
+        dtype = dtype.value_type
+    return bit_width(dtype)
 
 
 def _bits(rows: np.ndarray[Any, np.dtype[np.uint8]], count: int) -> Bytes:

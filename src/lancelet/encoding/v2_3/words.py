@@ -141,7 +141,7 @@ def expand_runs(codec: pb.Rle, values: Pieces, lengths: Pieces, counts: Indices,
         runs = _implied_runs(length_codec, counts, place) if other is None else other
     _limit(runs, np.maximum(counts, 1), "runs", place)
     times = decode_words(length_codec, lengths, runs, place)
-    if len(times) and int(times.max()) >= LARGEST:
+    if len(times) and int(times.max()) > MAX_COMPACT:
         raise place.corrupt("a run of impossible length")
     _limit(counts, MAX_COMPACT, "run-length values", place)
     ends = np.concatenate((np.zeros(1, np.int64), times.astype(np.int64).cumsum()))

@@ -1,0 +1,304 @@
+"""The sparse structure of a 2.3 page (docs/format-notes.md, "File version 2.3").
+
+Instead of a level for each entry the page stores, layer by layer from the
+outermost in, only what is out of the ordinary::
+
+    item layer              the slots that are null, or the slots that are not
+    list layer              the lists that hold something, how much each holds,
+                            and which are null; all others are empty
+    fixed-size list layer   its size and the slots that are null
+
+Slots of a layer are numbered through the page. A list layer makes one slot of the
+next layer for each item, a fixed-size list of structs as many as its size, an item
+layer passes its slots on. So neighbouring rows are neighbouring slots in every layer,
+and a read follows its rows inwards as ranges and writes down their levels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from lancelet.encoding.place import Place
+from lancelet.encoding.rows import Indices
+from lancelet.encoding.v2_1.levels import ITEM, LIST, Entries, Levels, expand_ranges
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+_MAX_ENTRIES = 2**26
+"""Items of lists need not have bytes of their own, so one read makes at most this many level entries."""
+_MAX_SUM = 2**48
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Ranges of slots of one layer, in order."""
+
+    starts: Indices
+    stops: Indices
+
+    @property
+    def count(self) -> int:
+        return int((self.stops - self.starts).sum())
+
+    def numbers(self) -> Indices:
+        return expand_ranges(self.starts, self.stops)
+
+
+@dataclass(frozen=True, slots=True)
+class EvenNumbers:
+    """start, start + step, ...: as a set of positions or as sizes; never written out whole."""
+
+    start: int
+    step: int
+    count: int
+
+    @property
+    def nbytes(self) -> int:
+        return 0
+
+    def rank(self, slots: Indices) -> Indices:
+        """How many positions come before each slot."""
+        ranks: Indices = np.clip(-((self.start - slots) // max(self.step, 1)), 0, self.count)
+        return ranks
+
+    def holds(self, slots: Slots) -> Mask:
+        offsets = slots.numbers() - self.start
+        steps, rest = np.divmod(offsets, max(self.step, 1))
+        mask: Mask = (rest == 0) & (steps >= 0) & (steps < self.count)
+        return mask
+
+    def before(self, indices: Indices) -> Indices:
+        """Sum of the sizes that come before each index."""
+        sums: Indices = indices * self.start + self.step * (indices * (indices - 1) // 2)
+        return sums
+
+    def summed(self, place: Place) -> EvenNumbers:
+        return self
+
+    @property
+    def last(self) -> int:
+        return self.start + self.step * (self.count - 1)
+
+    def check_rising(self, slots: int, place: Place) -> None:
+        if self.count and (self.last >= slots or (self.step == 0 and self.count > 1)):
+            raise place.corrupt(f"{self.count} positions up to {self.last} in a layer of {slots} slots")
+
+    def check_sum(self, total: int, place: Place) -> None:
+        found = self.count * self.start + self.step * (self.count * (self.count - 1) // 2)
+        if found != total or (self.count and self.start == 0):
+            raise place.corrupt(f"lists of {found} items above {total} slots")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedNumbers:
+    """Positions or sizes one by one."""
+
+    values: Indices
+    sums: Indices
+    """For sizes: what comes before each, and the total."""
+
+    def summed(self, place: Place) -> ListedNumbers:
+        if float(self.values.sum(dtype=np.float64)) > _MAX_SUM:
+            raise place.corrupt("lists of an impossible number of items")
+        return ListedNumbers(self.values, np.concatenate((np.zeros(1, np.int64), self.values.cumsum())))
+
+    @property
+    def count(self) -> int:
+        return len(self.values)
+
+    @property
+    def nbytes(self) -> int:
+        return self.values.nbytes + self.sums.nbytes
+
+    def rank(self, slots: Indices) -> Indices:
+        return self.values.searchsorted(slots)
+
+    def holds(self, slots: Slots) -> Mask:
+        if len(slots.starts) == 1:
+            # A plain range, as scans ask for, needs no search for each slot.
+            first, last = int(slots.starts[0]), int(slots.stops[0])
+            begin, end = self.values.searchsorted((first, last))
+            mask = np.zeros(last - first, bool)
+            mask[self.values[begin:end] - first] = True
+            return mask
+        numbers = slots.numbers()
+        found = self.values.searchsorted(numbers)
+        mask = np.zeros(len(numbers), bool)
+        inside = found < len(self.values)
+        mask[inside] = self.values[found[inside]] == numbers[inside]
+        return mask
+
+    def before(self, indices: Indices) -> Indices:
+        sums: Indices = self.sums[indices]
+        return sums
+
+    def check_rising(self, slots: int, place: Place) -> None:
+        if self.count and ((np.diff(self.values) <= 0).any() or self.values[-1] >= slots):
+            raise place.corrupt(f"positions that do not rise, or leave their layer of {slots} slots")
+
+    def check_sum(self, total: int, place: Place) -> None:
+        if self.sums[-1] != total or (self.count and self.values.min() < 1):
+            raise place.corrupt(f"lists of {self.sums[-1]} items above {total} slots")
+
+
+Numbers: TypeAlias = EvenNumbers | ListedNumbers
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """The slots of a layer that are null, or those that are not."""
+
+    positions: Numbers
+    lists_nulls: bool
+
+    def nulls(self, slots: Slots) -> Mask | None:
+        """A mask over the slots; None when none is null."""
+        if self.positions.count == 0:
+            return None if self.lists_nulls else np.ones(slots.count, bool)
+        found = self.positions.holds(slots)
+        return found if self.lists_nulls else ~found
+
+    def valid(self, slots: int) -> int:
+        """How many of a layer's slots are not null."""
+        return slots - self.positions.count if self.lists_nulls else self.positions.count
+
+    def valid_before(self, slots: Indices) -> Indices:
+        ranks = self.positions.rank(slots)
+        return slots - ranks if self.lists_nulls else ranks
+
+
+@dataclass(frozen=True, slots=True)
+class ItemLayer:
+    validity: Validity
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSizeListLayer:
+    validity: Validity
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListLayer:
+    validity: Validity
+    positions: Numbers
+    """Of the lists that hold something."""
+    sizes: Numbers
+
+
+Layer: TypeAlias = ItemLayer | FixedSizeListLayer | ListLayer
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Level entries of some rows, and the slots of the leaf that they own."""
+
+    entries: Entries
+    slots: Slots
+    nulls: Mask | None
+    """Leaf slots that are null in the leaf's own layer."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparseLayers:
+    """A page's layers, outermost first."""
+
+    layers: tuple[Layer, ...]
+
+    @property
+    def nbytes(self) -> int:
+        total = 0
+        for layer in self.layers:
+            total += layer.validity.positions.nbytes
+            if isinstance(layer, ListLayer):
+                total += layer.positions.nbytes + layer.sizes.nbytes
+        return total
+
+    def select(self, rows: Slots, place: Place) -> Selection:
+        """Follow rows, as slots of the outermost layer, in to the leaf."""
+        lists = sum(isinstance(layer, ListLayer) for layer in self.layers)
+        level = sum(LIST if isinstance(layer, ListLayer) else ITEM for layer in self.layers)
+        walk = _Walk(rows, lists, place)
+        nulls = None
+        for layer in self.layers:
+            level -= LIST if isinstance(layer, ListLayer) else ITEM
+            match layer:
+                case ListLayer():
+                    walk.open_lists(layer, level)
+                case ItemLayer():
+                    nulls = walk.mark_nulls(layer.validity, level)
+                case FixedSizeListLayer():
+                    walk.mark_nulls(layer.validity, level)
+                    walk.repeat(layer.size)
+        return Selection(walk.entries(), walk.slots, nulls)
+
+
+class _Walk:
+    """Level entries while they are made; ``live`` ones own a slot of the current layer."""
+
+    def __init__(self, rows: Slots, lists: int, place: Place) -> None:
+        self.slots = rows
+        self._place = place
+        self._rep = lists
+        self._defs: Levels = np.zeros(rows.count, np.uint16)
+        self._reps: Levels | None = np.zeros(rows.count, np.uint16) if lists else None
+        self._live: Indices | None = None
+        """None: all entries."""
+
+    def mark_nulls(self, validity: Validity, level: int) -> Mask | None:
+        """Give null slots their level unless something further out is null already."""
+        nulls = validity.nulls(self.slots)
+        if nulls is not None:
+            hit = np.flatnonzero(nulls) if self._live is None else self._live[nulls]
+            hit = hit[self._defs[hit] == 0]
+            self._defs[hit] = level + 1
+        return nulls
+
+    def open_lists(self, layer: ListLayer, level: int) -> None:
+        """One entry for each item, and one for each list that has none."""
+        reps = self._reps
+        assert reps is not None
+        live = np.arange(len(self._defs)) if self._live is None else self._live
+        first, last = layer.positions.rank(self.slots.starts), layer.positions.rank(self.slots.stops)
+        inner = Slots(layer.sizes.before(first), layer.sizes.before(last))
+        if len(self._defs) + inner.count > _MAX_ENTRIES:
+            raise self._place.too_large(f"{inner.count} list items")
+        filled = layer.positions.holds(self.slots)
+        chosen = expand_ranges(first, last)
+        sizes = np.zeros(len(live), np.int64)
+        sizes[filled] = layer.sizes.before(chosen + 1) - layer.sizes.before(chosen)
+        own = self._defs[live]
+        nulls = layer.validity.nulls(self.slots)
+        closed = own != 0
+        own[~closed & (sizes == 0)] = level + 2
+        if nulls is not None:
+            own[~closed & nulls] = level + 1
+            closed |= nulls
+        if sizes[closed].any():
+            raise self._place.corrupt("items in a list that is null")
+        self._defs[live] = own
+        reps[live] = np.where(reps[live] == 0, np.uint16(self._rep), reps[live])
+        self._rep -= 1
+        times = np.ones(len(self._defs), np.int64)
+        times[live] = np.maximum(sizes, 1)
+        opened = np.zeros(len(times), bool)
+        opened[live] = sizes > 0
+        firsts = np.cumsum(times) - times
+        self._defs = np.repeat(self._defs, times)
+        self._reps = np.zeros(len(self._defs), np.uint16)
+        self._reps[firsts] = reps
+        self._live = np.flatnonzero(np.repeat(opened, times))
+        self.slots = inner
+
+    def repeat(self, size: int) -> None:
+        """A fixed-size list hands its level to all its items."""
+        self._defs = np.repeat(self._defs, size)
+        self.slots = Slots(self.slots.starts * size, self.slots.stops * size)
+
+    def entries(self) -> Entries:
+        defs = self._defs if self._defs.any() else None
+        return Entries(len(self._defs), self._reps, defs)
