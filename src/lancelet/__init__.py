@@ -4,7 +4,8 @@
 >>> dataset = lancelet.dataset("table.lance")  # doctest: +SKIP
 """
 
-from importlib.metadata import PackageNotFoundError, version
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from lancelet import errors
 from lancelet.blob import BlobFile
@@ -15,13 +16,11 @@ from lancelet.schema import LanceSchema, json_to_schema, schema_to_json
 from lancelet.session import Session
 from lancelet.stats import DataStatistics, FieldStatistics
 from lancelet.table.manifest import BasePath as DatasetBasePath
-from lancelet.transaction import Index, IndexFile, LanceOperation, Transaction
 
-try:
-    __version__ = version("lancelet")
-except PackageNotFoundError:
-    # Run from a source tree that is not installed.
-    __version__ = "0.0.0"
+if TYPE_CHECKING:
+    from lancelet.transaction import Index, IndexFile, LanceOperation, Transaction
+
+    __version__: str
 
 __all__ = [
     "BlobFile",
@@ -48,3 +47,20 @@ __all__ = [
     "json_to_schema",
     "schema_to_json",
 ]
+
+_TRANSACTION = {"Index", "IndexFile", "LanceOperation", "Transaction"}
+
+
+def __getattr__(name: str) -> Any:
+    """What a program that only reads rows does not need, and should not wait for."""
+    if name in _TRANSACTION:
+        return getattr(import_module("lancelet.transaction"), name)
+    if name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("lancelet")
+        except PackageNotFoundError:
+            # Run from a source tree that is not installed.
+            return "0.0.0"
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,6 +7,7 @@ import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -22,11 +23,8 @@ from lancelet.blob import (
     read_whole_blobs,
     take_blobs,
 )
-from lancelet.delta import DatasetDelta
 from lancelet.errors import InvalidInput, InvalidType, NotSupported, RowNotFound
-from lancelet.files import all_files, tracked_files
 from lancelet.fragment import LanceFragment
-from lancelet.indices import IndexDescription, describe_indices, index_statistics
 from lancelet.opening import Reference, open_table, parse_time
 from lancelet.query.plan import plan_take, table_schema
 from lancelet.query.scan import Scan
@@ -40,7 +38,6 @@ from lancelet.table.manifest import BasePath as DatasetBasePath
 from lancelet.table.manifest import read_manifest
 from lancelet.table.versions import latest_version, list_versions
 from lancelet.tags import Branches, Tags
-from lancelet.transaction import LanceOperation, Transaction, read_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,8 +45,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Unpack
 
+    from lancelet.delta import DatasetDelta
+    from lancelet.indices import IndexDescription
     from lancelet.scanner import ScanOptions
     from lancelet.table.snapshot import Snapshot
+    from lancelet.transaction import LanceOperation, Transaction
 
 __all__ = [
     "BlobFile",
@@ -75,6 +75,14 @@ __all__ = [
 ]
 
 _MAX_TAKES = 64
+# Looked up when first asked for: a program that only reads rows does not wait for them.
+_LATER = {"DatasetDelta": "delta", "LanceOperation": "transaction", "Transaction": "transaction"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"lancelet.{_LATER[name]}"), name)
 
 
 def dataset(
@@ -336,10 +344,14 @@ class LanceDataset:
 
     def read_transaction(self, version: int) -> Transaction | None:
         """How a version came about."""
+        from lancelet.transaction import read_transaction
+
         return read_transaction(self._snapshot.at(version).manifest)
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
         """How this version and those before it came about, the newest first."""
+        from lancelet.transaction import read_transaction
+
         store = self._snapshot.store
         names = [name for name in list_versions(store) if name.version <= self.version]
         chosen = names[::-1][:recent_transactions]
@@ -353,6 +365,8 @@ class LanceDataset:
         end_version: int | None = None,
     ) -> DatasetDelta:
         """What changed between two versions, the first one excluded."""
+        from lancelet.delta import DatasetDelta
+
         if compared_against is not None:
             first, last = sorted((compared_against, self.version))
             return DatasetDelta(self._table, first, last)
@@ -383,6 +397,8 @@ class LanceDataset:
 
     def describe_indices(self) -> list[IndexDescription]:
         """All indices, as the manifest describes them."""
+        from lancelet.indices import describe_indices
+
         return describe_indices(self._table)
 
     def list_indices(self) -> list[dict[str, Any]]:
@@ -409,16 +425,20 @@ class LanceDataset:
         warnings.warn(
             "The 'index_statistics' method is deprecated, use stats.index_stats()", DeprecationWarning, stacklevel=2
         )
-        return index_statistics(self._table, index_name)
+        return self.stats.index_stats(index_name)
 
     def all_files(self) -> pa.RecordBatchReader:
         """Every object below the table's folder."""
+        from lancelet.files import all_files
+
         return all_files(self._snapshot)
 
     def tracked_files(
         self, *, min_version: int | None = None, progress: Callable[[int, int], Any] | None = None
     ) -> pa.RecordBatchReader:
         """Files that versions of the table refer to."""
+        from lancelet.files import tracked_files
+
         return tracked_files(self._snapshot, min_version, progress)
 
     # Scans

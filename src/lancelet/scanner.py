@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from lancelet.blob import lazy_frame
 from lancelet.errors import FilterSyntaxError, InvalidInput, InvalidType, NotSupported
 from lancelet.query.blobs import has_blobs
-from lancelet.query.explain import explain
 from lancelet.query.expr import Column
 from lancelet.query.plan import DEFAULT_BATCH_SIZE, ScanPlan, column_of, plan_filter, plan_outputs
 from lancelet.query.rebatch import by_bytes, by_rows
@@ -442,6 +441,8 @@ class LanceScanner:
 
     def explain_plan(self, verbose: bool = False) -> str:
         """What the scan will do, as a tree."""
+        from lancelet.query.explain import explain
+
         return explain(self._ds.table, self._plan, verbose=verbose)
 
     def analyze_plan(self, count_rows: bool = False) -> str:

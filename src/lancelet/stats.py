@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lancelet.file.container import Container
-from lancelet.indices import index_statistics
 
 if TYPE_CHECKING:
     from lancelet.query.table_reader import TableReader
@@ -91,6 +90,8 @@ class LanceStats:
 
     def index_stats(self, index_name: str) -> dict[str, Any]:
         """What the manifest tells about an index: its segments, and the rows and fragments that they cover."""
+        from lancelet.indices import index_statistics
+
         return index_statistics(self._table, index_name)
 
 

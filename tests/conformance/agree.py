@@ -39,6 +39,19 @@ def agree(ours: Any, theirs: Any, ask: Callable[[Any], pa.Table]) -> None:
     assert_identical(ask(ours), ask(theirs))
 
 
+def same_schema(actual: pa.Schema, expected: pa.Schema) -> None:
+    """Fields, nullability and metadata are equal; otherwise the fields that differ are named."""
+    assert actual.names == expected.names
+    pairs = zip(actual, expected, strict=True)
+    differing = [
+        f"{mine} {mine.metadata} instead of {other} {other.metadata}"
+        for mine, other in pairs
+        if not mine.equals(other, check_metadata=True)
+    ]
+    assert differing == []
+    assert actual.metadata == expected.metadata
+
+
 def rows_of(table: pa.Table, rows: list[int]) -> pa.Table:
     """``table.take(rows)``, also where the chunks of a dictionary column hold null values, which Arrow cannot unify."""
     columns = [

@@ -592,4 +592,14 @@ WRITES = {
     "centroids", "get_ivf_model", "mem_wal_index_details", "prewarm_index", "remap_row_addrs",
     "storage_options_accessor",
 }  # fmt: skip
-LOOSE = {"filter", "sort_by", "join", "join_asof", "sql", "replace_schema", "from_batches", "from_dataset", "from_fragment"}
+LOOSE = {
+    "filter",
+    "sort_by",
+    "join",
+    "join_asof",
+    "sql",
+    "replace_schema",
+    "from_batches",
+    "from_dataset",
+    "from_fragment",
+}

@@ -42,6 +42,11 @@ def small(version: str, rows: int = 300) -> pa.Table:
     for scheme in ("zstd", "lz4", "fsst"):
         columns[f"c_{scheme}"] = random_array(pa.string(), rows, 5, text_bytes=150)
         fields.append(pa.field(f"c_{scheme}", pa.string(), metadata={"lance-encoding:compression": scheme}))
+    if version >= "2.0":
+        columns["j"] = random_array(pa.json_(), rows, 8, nulls="some")
+        fields.append(pa.field("j", columns["j"].type))
+        columns["blob"] = random_array(pa.large_binary(), rows, 9, nulls="some", text_bytes=90)
+        fields.append(pa.field("blob", pa.large_binary(), metadata={"lance-encoding:blob": "true"}))
     if version >= "2.2":
         columns["m"] = random_array(pa.map_(pa.string(), pa.int32()), rows, 6, nulls="some")
         fields.append(pa.field("m", columns["m"].type))

@@ -80,7 +80,7 @@ def findings(table: Path, victim: Path, damages: list[Damage], *, seconds: int =
     sanitized = os.environ.get("LANCELET_SANITIZED")
     if sanitized:
         job["limit"] = 0
-        environment |= _sanitizer(Path(sanitized).resolve())
+        environment |= sanitizer(Path(sanitized).resolve())
     found: list[str] = []
     while job["damages"]:
         lines, reason = _run(job, environment, seconds)
@@ -114,7 +114,7 @@ def _run(job: dict[str, object], environment: dict[str, str], seconds: int) -> t
     return out.splitlines(), None
 
 
-def _sanitizer(package: Path) -> dict[str, str]:
+def sanitizer(package: Path) -> dict[str, str]:
     runtime = subprocess.run(
         ["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
     ).stdout.strip()

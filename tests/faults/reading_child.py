@@ -44,6 +44,13 @@ def _sound(table: pa.Table) -> None:
             raise
 
 
+def _blobs(dataset: Any) -> None:
+    if "blob" in dataset.schema.names:
+        for blob in dataset.take_blobs("blob", indices=[0, 1, 2, 3]):
+            if blob is not None:
+                blob.readall()
+
+
 def _readings(where: Path) -> dict[str, Callable[[], Any]]:
     def opened() -> Any:
         return lancelet.dataset(where)
@@ -54,17 +61,18 @@ def _readings(where: Path) -> dict[str, Callable[[], Any]]:
         "take": lambda: _sound(opened().take([0, 40, 7, 7])),
         "slice": lambda: _sound(opened().to_table(offset=30, limit=25)),
         "filter": lambda: _sound(opened().to_table(filter="k > 10 and k < 60")),
+        "blobs": lambda: _blobs(opened()),
         "count": lambda: opened().count_rows(),
         "versions": lambda: opened().versions(),
     }
 
 
-def _attempt(read: Callable[[], Any]) -> str | None:
+def _attempt(read: Callable[[], Any], *, intact: bool) -> str | None:
     signal.alarm(SECONDS)
     try:
         read()
-    except LanceletError:
-        return None
+    except LanceletError as error:
+        return f"{type(error).__name__} though nothing is damaged: {error}" if intact else None
     except TooSlow:
         return f"more than {SECONDS} s\n{traceback.format_exc(limit=-8)}"
     except BaseException as error:
@@ -93,7 +101,7 @@ def main() -> None:
             fresh.write_bytes(damaged)
             fresh.replace(victim)
             for name, read in _readings(where).items():
-                problem = _attempt(read)
+                problem = _attempt(read, intact=damaged == intact)
                 if problem is not None:
                     print("FIND", json.dumps({"damage": entry, "reading": name, "problem": problem}), flush=True)
             print("DONE", flush=True)

@@ -99,9 +99,11 @@ class Field:
                 entries = self._only(children)
                 if not pa.types.is_struct(entries.type) or entries.type.num_fields != 2:
                     raise NotSupported(f"field '{self.name}' is a map whose entries are not pairs but {entries.type}")
-                return pa.map_(entries.type.field(0), entries.type.field(1))
+                return pa.map_(entries.type.field(0).with_nullable(False), entries.type.field(1))
         if self.logical_type.startswith("fixed_size_list:struct:"):
             return pa.list_(self._only(children), int(self.logical_type.rpartition(":")[2]))
+        if children:
+            raise NotSupported(f"field '{self.name}' of type {self.logical_type} has {len(children)} children")
         return parse_logical_type(self.logical_type)
 
     @cached_property

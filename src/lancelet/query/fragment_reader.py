@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.encoding.fetch import gather, run
+from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
 from lancelet.errors import CorruptFile
 from lancelet.file import FileCache, OpenFile
@@ -150,11 +151,11 @@ class FragmentReader:
     def system_column(self, name: str, rows: Rows) -> pa.Array:
         """Values of a system column for physical rows; ``_rowoffset`` needs the rows before and is not here."""
         if name == ROW_ADDRESS or (name == ROW_ID and not self.snapshot.manifest.has_stable_row_ids):
-            return pa.array(row_addresses(self.fragment.id, rows.to_indices()))
+            return arrow_array(row_addresses(self.fragment.id, rows.to_indices()))
         if name == ROW_ID and self.row_ids is not None:
-            return pa.array(_pick(self.row_ids, rows))
+            return arrow_array(_pick(self.row_ids, rows))
         if name in self._versions:
-            return pa.array(_pick(self._versions[name], rows))
+            return arrow_array(_pick(self._versions[name], rows))
         hidden = Field(_SPILLED_IDS[name], name, "uint64", nullable=False)
         (column,) = self.read([hidden], rows)
         return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -62,7 +62,7 @@ def scan_field(field: Field, blobs: BlobForm = BlobForm.DESCRIPTOR, *, json: boo
     elif pa.types.is_list(dtype):
         dtype = pa.list_(children[0])
     else:
-        dtype = pa.map_(children[0].type.field(0), children[0].type.field(1))
+        dtype = pa.map_(children[0].type.field(0).with_nullable(False), children[0].type.field(1))
     return pa.field(field.name, dtype, field.nullable, dict(field.metadata) or None)
 
 

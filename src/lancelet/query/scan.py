@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
 from lancelet.format.schema import Field
 from lancelet.query.blobs import as_binary
@@ -106,7 +107,7 @@ class Scan:
             source[here] = positions
         if (source == np.arange(len(source))).all():
             return table
-        return table.take(pa.array(source))
+        return table.take(arrow_array(source))
 
     def _take_from(self, owner: int, offsets: Indices) -> pa.Table:
         reader = self.table.reader(owner)
@@ -284,7 +285,7 @@ class Scan:
         read = dict(zip(missing, unit.reader.read(missing, rows), strict=True))
         columns = [known[field] if field in known else read[field] for field in stage.fields]
         passed = mask(stage.condition, self._batch(unit, stage.fields, columns, stage.system, rows))
-        marks: npt.NDArray[np.bool_] = passed.to_numpy(zero_copy_only=False)
+        marks: npt.NDArray[np.bool_] = numpy_array(passed)
         if sparse and chosen is not None:
             return chosen[marks]
         found.update(read)
@@ -313,7 +314,7 @@ class Scan:
             (sparse if plan.late and share < (_SPARSE_WIDE if wide else _SPARSE) else dense).append(field)
         rows = RowIndices(chosen + unit.rows.start)
         picked = dict(zip(sparse, reader.read(sparse, rows), strict=True))
-        picks = pa.array(chosen)
+        picks = arrow_array(chosen)
         for field, column in zip(dense, reader.read(dense, unit.rows), strict=True):
             picked[field] = column.take(picks)
         for field in self._fields:
@@ -362,8 +363,8 @@ class Scan:
             if field == plan.schema.field_by_path((field.name,))
         }
         sources: list[tuple[int | str | Expr, pa.DataType]] = []
-        descriptors = replace(plan, blobs_as_binary=frozenset()).storage_schema
-        for (_, expr), target in zip(plan.outputs, descriptors, strict=True):
+        described = replace(plan, blobs_as_binary=frozenset()) if plan.blobs_as_binary else plan
+        for (_, expr), target in zip(plan.outputs, described.storage_schema, strict=True):
             if isinstance(expr, Column) and expr.path in whole:
                 sources.append((whole[expr.path], target.type))
             elif isinstance(expr, Column) and expr.path[0] in self._system:
@@ -387,11 +388,11 @@ class Scan:
             column = unit.reader.system_column(name, rows)
             if self.plan.include_deleted and name in (ROW_ID, ROW_ADDRESS):
                 live = unit.reader.live(rows)
-                return column if live is None else pc.if_else(pa.array(live), column, None)
+                return column if live is None else pc.if_else(arrow_array(live), column, None)
             return column
         offsets = rows.to_indices()
         gone = np.searchsorted(unit.reader.deletions.offsets, offsets) if unit.reader.fragment.deletion_file else 0
-        return pa.array((unit.rows_before + offsets - gone).astype(np.uint64))
+        return arrow_array((unit.rows_before + offsets - gone).astype(np.uint64))
 
 
 def _rows_only(count: int) -> pa.Table:

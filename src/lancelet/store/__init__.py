@@ -2,7 +2,6 @@
 
 from lancelet.store.base import ObjectInfo, Store
 from lancelet.store.local import LocalStore
-from lancelet.store.remote import RemoteStore
 from lancelet.store.source import Bytes, ByteSource, Counters, MappedSource, Ranges
 from lancelet.store.uri import open_store
 
@@ -14,7 +13,6 @@ __all__ = [
     "MappedSource",
     "ObjectInfo",
     "Ranges",
-    "RemoteStore",
     "Store",
     "open_store",
 ]

@@ -9,7 +9,6 @@ from urllib.parse import unquote, urlsplit
 
 from lancelet.errors import InvalidInput, NotSupported
 from lancelet.store.local import LocalStore
-from lancelet.store.remote import Address, RemoteStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,6 +70,9 @@ def open_store(uri: str | os.PathLike[str], storage_options: Mapping[str, str] |
         raise InvalidInput(f"{text} has the unknown scheme '{scheme}'; known are file, {', '.join(KINDS)}")
     if scheme != "memory" and not parts.netloc:
         raise InvalidInput(f"{text} names no bucket")
+    # Object stores are only loaded by those who use them.
+    from lancelet.store.remote import Address, RemoteStore
+
     # Keys may hold '?' and '#', so the path is everything after the bucket.
     path = text[match.end() + len(parts.netloc) :]
     return RemoteStore(Address(KINDS[scheme], f"{scheme}://{parts.netloc}"), path, options)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lancelet.encoding.plain import numpy_array
 from lancelet.errors import CorruptFile
 from lancelet.table.roaring import decode_roaring
 
@@ -109,7 +110,7 @@ def parse_arrow(data: bytes, path: str, physical_rows: int | None) -> npt.NDArra
             column = batch.column(0)
             if column.null_count:
                 raise CorruptFile(path, "has nulls among the deleted rows")
-            offsets = column.to_numpy(zero_copy_only=False)
+            offsets = numpy_array(column)
     except (pa.ArrowException, OSError, MemoryError, ValueError) as error:
         if isinstance(error, CorruptFile):
             raise

@@ -965,5 +965,5 @@ def test_constants_that_do_not_fit_their_column() -> None:
     refused(pa.int64(), constant(2**20, [ALL_ITEM], [scalar_buffer(b"x" * 2**16)]))
     refused(I32, constant(4, [ALL_ITEM], [SCALAR]))
     refused(pa.string(), constant(4, [ALL_ITEM], [b"\xff\xff\xff\xff"]))
-    refused(pa.string(), constant(4, [NULL_ITEM], [b"", u16(0, 9, 0, 0)]))
+    refused(pa.string(), constant(4, [NULL_ITEM], [b"", u16(9, 0, 0, 0)]))
     refused(pa.list_(I32), constant(4, [ALL_ITEM, ALL_LIST]))

@@ -254,5 +254,8 @@ class _Builder:
         if not pa.types.is_map(dtype) and items.type != dtype.value_type:
             item = pa.field(child.name, items.type, child.nullable, child.arrow_field.metadata)
             dtype = pa.large_list(item) if pa.types.is_large_list(dtype) else pa.list_(item)
+        if pa.types.is_map(dtype) and (items.null_count or items.field(0).null_count):
+            # Arrow takes the whole process down over a map with null entries or keys.
+            raise self._place.corrupt(f"map '{field.name}' has null keys")
         buffers = [bitmap, starts]
         return pa.Array.from_buffers(dtype, lists, buffers, nulls, children=[items]), cursor

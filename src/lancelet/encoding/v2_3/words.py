@@ -9,8 +9,8 @@ unsigned words. Their codecs nest, and some take no bytes at all::
     Flat, bit packing        as in 2.2
     General                  the inner codec's bytes, compressed
     Rle                      u64 size of the run values | run values | run lengths
-    Dictionary               u64 size of the indices | indices | items
                              (no bytes where neither part has any)
+    Dictionary               u64 size of the indices | u64 size of the items | indices | items
 
 How many runs there are is not stored: a plain part tells by its size, and where
 neither part is plain the run lengths must add up to the count.
@@ -21,7 +21,7 @@ one count for each. Arithmetic wraps around; who needs rising numbers checks tha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -73,8 +73,6 @@ def takes_bytes(codec: pb.CompressiveEncoding) -> bool:
             return takes_bytes(codec.delta.deltas)
         case "rle":
             return takes_bytes(codec.rle.values) or takes_bytes(codec.rle.run_lengths)
-        case "dictionary":
-            return takes_bytes(codec.dictionary.indices) or takes_bytes(codec.dictionary.items)
     return True
 
 
@@ -108,9 +106,10 @@ def decode_words(codec: pb.CompressiveEncoding, pieces: Pieces, counts: Indices,
         case "delta":
             return _delta(codec.delta, pieces, counts, place)
         case "rle":
-            return expand_runs(codec.rle, *_split(codec, pieces, place), counts, place)
+            parts = _run_parts(pieces, place) if takes_bytes(codec) else (pieces, pieces)
+            return expand_runs(codec.rle, *parts, counts, place)
         case "dictionary":
-            return _look_up(codec, pieces, counts, place)
+            return _look_up(codec.dictionary, pieces, counts, place)
         case kind:
             raise place.unsupported(f"a sequence encoded as '{kind}' is not known")
 
@@ -236,32 +235,42 @@ def _delta(codec: pb.Delta, pieces: Pieces, counts: Indices, place: Place) -> Wo
     return sums.astype(_TYPES[bits])
 
 
-def _look_up(codec: pb.CompressiveEncoding, pieces: Pieces, counts: Indices, place: Place) -> Words:
-    dictionary = codec.dictionary
-    index_pieces, item_pieces = _split(codec, pieces, place)
-    size = int(dictionary.num_dictionary_items)
+def _run_parts(pieces: Pieces, place: Place) -> tuple[Pieces, Pieces]:
+    """Run values and run lengths of each piece."""
+    (sizes,) = _heads(pieces, 1, place)
+    rest = pieces.sizes - 8 - sizes
+    if (rest < 0).any():
+        raise place.corrupt("run values and run lengths do not fit")
+    at = pieces.positions + 8
+    return _Parts(pieces.data, at, sizes), _Parts(pieces.data, at + sizes, rest)
+
+
+def _look_up(codec: pb.Dictionary, pieces: Pieces, counts: Indices, place: Place) -> Words:
+    size = int(codec.num_dictionary_items)
     if len(counts) != 1 or size > MAX_COMPACT:
         raise place.unsupported("dictionaries of words in chunks, or large ones, are not known")
-    indices = decode_words(dictionary.indices, index_pieces, counts, place)
-    items = decode_words(dictionary.items, item_pieces, np.array([size], np.int64), place)
+    index_sizes, item_sizes = _heads(pieces, 2, place)
+    if (index_sizes + item_sizes != pieces.sizes - 16).any():
+        raise place.corrupt("indices and items of a dictionary of words do not fit")
+    at = pieces.positions + 16
+    indices = decode_words(codec.indices, _Parts(pieces.data, at, index_sizes), counts, place)
+    item_pieces = _Parts(pieces.data, at + index_sizes, item_sizes)
+    items = decode_words(codec.items, item_pieces, np.array([size], np.int64), place)
     if len(indices) and int(indices.max()) >= size:
         raise place.corrupt(f"dictionary index {indices.max()} of {size} words")
     words: Words = items[indices.astype(np.int64)]
     return words
 
 
-def _split(codec: pb.CompressiveEncoding, pieces: Pieces, place: Place) -> tuple[Pieces, Pieces]:
-    """Both parts of runs or of a dictionary: a u64 size of the first, the first, the second."""
-    if not takes_bytes(codec):
-        return pieces, pieces
-    if (pieces.sizes < 8).any():
-        raise place.corrupt("runs or a dictionary without the size of their first part")
-    heads = pieces.data[pieces.positions[:, None] + np.arange(8)].reshape(-1).view("<u8")
-    if (heads > (pieces.sizes - 8).astype(np.uint64)).any():
+def _heads(pieces: Pieces, count: int, place: Place) -> Iterator[Indices]:
+    """The u64 sizes that pieces begin with."""
+    if (pieces.sizes < 8 * count).any():
+        raise place.corrupt("runs or a dictionary without the sizes of their parts")
+    heads = pieces.data[pieces.positions[:, None] + np.arange(8 * count)].view("<u8")
+    if (heads > pieces.sizes[:, None].astype(np.uint64)).any():
         raise place.corrupt("runs or a dictionary whose parts do not fit")
-    sizes = heads.astype(np.int64)
-    first = _Parts(pieces.data, pieces.positions + 8, sizes)
-    return first, _Parts(pieces.data, pieces.positions + 8 + sizes, pieces.sizes - 8 - sizes)
+    for column in range(count):
+        yield heads[:, column].astype(np.int64)
 
 
 def _inflated(

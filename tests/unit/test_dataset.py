@@ -1,0 +1,181 @@
+"""What a dataset promises beyond the answers that pylance gives."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lancelet
+from lancelet.errors import InvalidInput, LanceletError, NotSupported, UnknownColumn
+
+
+@pytest.fixture(scope="module")
+def where(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("dataset") / "t"
+    table = pa.table(
+        {
+            "k": pa.array(range(3000), pa.int64()),
+            "s": [f"text {i}" for i in range(3000)],
+            "v": pa.FixedSizeListArray.from_arrays(pa.array(np.arange(3000 * 64, dtype=np.float32)), 64),
+        }
+    )
+    lance.write_dataset(table, path, max_rows_per_file=1000, data_storage_version="2.2").delete("k = 7")
+    return path
+
+
+def test_public_names() -> None:
+    for name in lancelet.__all__:
+        assert getattr(lancelet, name) is not None
+    with pytest.raises(AttributeError):
+        lancelet.nothing  # noqa: B018
+    assert sys.modules["lancelet.dataset"].LanceOperation is lancelet.LanceOperation
+    with pytest.raises(AttributeError):
+        sys.modules["lancelet.dataset"].nothing  # noqa: B018
+
+
+def test_heavy_packages_are_left_alone(where: Path) -> None:
+    script = (
+        "import sys, lancelet; lancelet.dataset(sys.argv[1]).take([0]);"
+        "print([m for m in ('pandas', 'sqlglot', 'obstore', 'pyarrow.dataset', 'lance') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(where)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_no_threads_stay_behind(where: Path) -> None:
+    before = threading.active_count()
+    dataset = lancelet.dataset(where)
+    dataset.to_table()
+    batches = dataset.to_batches(["k"], batch_size=10)
+    next(batches)
+    batches.close()
+    dataset.take([1, 2])
+    assert threading.active_count() == before
+
+
+def test_take_plans_are_remembered_and_forgotten(where: Path) -> None:
+    dataset = lancelet.dataset(where)
+    assert dataset._take_plan(["k"]) is dataset._take_plan(["k"])
+    assert dataset._take_plan(None) is dataset._take_plan(None)
+    for number in range(200):
+        dataset.take([0], ["k", "s", "v"][: 1 + number % 3])
+    assert len(dataset._takes) <= 64
+    assert dataset.take([0], {"k": "k + 1"}).to_pydict() == {"k": [1]}
+    assert dataset.take([0], {"k": "k + 2"}).to_pydict() == {"k": [2]}
+    with pytest.raises(UnknownColumn):
+        dataset.take([0], ["nope"])
+
+
+def test_copies_are_independent(where: Path) -> None:
+    dataset = lancelet.dataset(where)
+    for other in (copy.copy(dataset), pickle.loads(pickle.dumps(dataset))):
+        assert other.checkout_version(1).count_rows() == 3000
+        assert other.count_rows() == dataset.count_rows() == 2999
+    assert "version=2" in repr(dataset)
+
+
+def test_sessions_are_shared_on_request(where: Path) -> None:
+    session = lancelet.Session(metadata_cache_size_bytes=1 << 20)
+    first, second = lancelet.dataset(where, session=session), lancelet.dataset(where, session=session)
+    first.to_table(["k"])
+    size = session.size_bytes()
+    assert size > 0
+    second.to_table(["k"])
+    assert session.size_bytes() == size
+    assert first.session().is_same_as(second.session())
+    assert not first.session().is_same_as(lancelet.dataset(where).session())
+    assert pickle.loads(pickle.dumps(session)).size_bytes() == 0
+    with pytest.raises(NotSupported):
+        lancelet.Session(index_cache_backend=object())
+
+
+def test_io_is_counted(where: Path) -> None:
+    dataset = lancelet.dataset(where)
+    dataset.to_table(["s"])
+    first = dataset.io_stats_snapshot()
+    assert first.read_iops > 0
+    assert first.read_bytes > 0
+    assert dataset.io_stats_incremental() == first
+    assert dataset.io_stats_snapshot().read_iops == 0
+
+
+def test_scan_statistics_come_at_the_end(where: Path) -> None:
+    seen: list[lancelet.ScanStatistics] = []
+    dataset = lancelet.dataset(where)
+    dataset.to_table(["k"], filter="k < 10", scan_stats_callback=seen.append)
+    assert seen[0].all_counts == {"rows_scanned": 9, "fragments_scanned": 3}
+    batches = dataset.to_batches(["k"], scan_stats_callback=seen.append)
+    next(batches)
+    assert len(seen) == 1
+    list(batches)
+    assert seen[1].all_counts["rows_scanned"] == 2999
+
+
+def test_a_plan_is_readable(where: Path) -> None:
+    scanner = lancelet.dataset(where).scanner(
+        {"twice": "k * 2", "s": "s"}, filter="k > 5", limit=4, offset=1, order_by=["s"]
+    )
+    assert scanner.explain_plan().splitlines() == [
+        "Limit: offset=1, limit=4",
+        "  Sort: s asc nulls last",
+        "    Project: k * 2 as twice, s",
+        "      ReadPassing: columns=[s]",
+        "        Filter: k > 5",
+        f"          LanceRead: uri={where}, version=2, fragments=3, columns=[k]",
+    ]
+    assert "fragments=[0, 1, 2]" in scanner.explain_plan(verbose=True)
+    analyzed = scanner.analyze_plan()
+    assert analyzed.startswith("Analyze: rows=4, batches=1, requests=")
+    assert "LanceRead" in analyzed
+
+
+def test_wide_values_are_views_of_the_file(where: Path) -> None:
+    """A scan of vectors without nulls copies nothing."""
+    before = pa.total_allocated_bytes()
+    table = lancelet.dataset(where, version=1).to_table(["v"])
+    assert table.nbytes > 700_000
+    assert pa.total_allocated_bytes() - before < 100_000
+
+
+def test_writing_is_refused_by_name(where: Path) -> None:
+    dataset = lancelet.dataset(where)
+    for call in (dataset.tags.create, dataset.tags.delete, dataset.branches.delete):
+        with pytest.raises(NotSupported, match="does not write"):
+            call("x", 1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"batch_size": -1}, {"limit": True, "offset": -1}, {"columns": {"a": 5}}, {"order_by": 5}],
+    ids=str,
+)
+def test_nonsense_is_refused_with_an_error_of_ours(where: Path, options: dict[str, Any]) -> None:
+    with pytest.raises((LanceletError, TypeError)):
+        lancelet.dataset(where).to_table(**options)
+
+
+def test_times_are_parsed(where: Path) -> None:
+    assert lancelet.dataset(where, asof="2199-01-01 10:00:00").version == 2
+    assert lancelet.dataset(where, asof="2199-01-01T10:00:00+02:00").version == 2
+    with pytest.raises(InvalidInput, match="not a time"):
+        lancelet.dataset(where, asof="yesterday")
+
+
+def test_damage_is_found_by_validate(tmp_path: Path) -> None:
+    lance.write_dataset(pa.table({"k": range(100)}), tmp_path / "t", max_rows_per_file=50)
+    dataset = lancelet.dataset(tmp_path / "t")
+    dataset.validate()
+    file = next((tmp_path / "t" / "data").iterdir())
+    file.write_bytes(file.read_bytes()[:-10])
+    with pytest.raises(LanceletError):
+        lancelet.dataset(tmp_path / "t").validate()
