@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from google.protobuf.message import DecodeError
 
 from lancelet.encoding.fetch import run
 from lancelet.encoding.rows import RowIndices, RowRange, Rows
@@ -34,6 +35,7 @@ from lancelet.format.proto import column_pb2, file_pb2
 from lancelet.format.proto import encodings21_pb2 as pb
 
 SECONDS = 20
+TYPE_URL = "/lance.encodings21.PageLayout"
 MANY_ROWS = 4000
 SPARE_BYTES = 1 << 30
 EXTREMES = (0, 1, 2, 7, 8, 9, 15, 16, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 1000, 1023, 1024, 1025, 4096, 65535,
@@ -189,11 +191,20 @@ def _messages(message: Any) -> list[Any]:
 
 
 def _layout(page: column_pb2.ColumnMetadata.Page, change: Callable[[pb.PageLayout], None]) -> None:
-    described = column_pb2.AnyMessage.FromString(page.encoding.direct.encoding)
-    layout = pb.PageLayout.FromString(described.value)
-    change(layout)
-    described.value = layout.SerializeToString()
-    page.encoding.direct.encoding = described.SerializeToString()
+    layout = _layout_of(page)
+    if layout is not None:
+        change(layout)
+        described = column_pb2.AnyMessage(type_url=TYPE_URL, value=layout.SerializeToString())
+        page.encoding.direct.encoding = described.SerializeToString()
+
+
+def _layout_of(page: column_pb2.ColumnMetadata.Page) -> pb.PageLayout | None:
+    """None when a change before this one has broken it."""
+    try:
+        described = column_pb2.AnyMessage.FromString(page.encoding.direct.encoding)
+        return pb.PageLayout.FromString(described.value)
+    except DecodeError:
+        return None
 
 
 def layout_numbers(rng: random.Random, parts: Parts) -> None:
@@ -255,10 +266,9 @@ def layout_codecs(rng: random.Random, parts: Parts) -> None:
 
 
 def _codecs_of(page: column_pb2.ColumnMetadata.Page) -> list[pb.CompressiveEncoding]:
-    described = column_pb2.AnyMessage.FromString(page.encoding.direct.encoding)
-    layout = pb.PageLayout.FromString(described.value)
+    layout = _layout_of(page)
     found = []
-    for message in _messages(layout):
+    for message in [] if layout is None else _messages(layout):
         if isinstance(message, pb.CompressiveEncoding):
             copy = pb.CompressiveEncoding()
             copy.CopyFrom(message)

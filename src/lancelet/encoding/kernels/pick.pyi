@@ -9,6 +9,7 @@ INLINE: int
 OUT_OF_LINE: int
 RUNS: int
 STRINGS: int
+BITS: int
 
 def pick_items(
     data: Bytes,

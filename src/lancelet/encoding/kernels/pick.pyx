@@ -21,8 +21,9 @@ INLINE = 2
 OUT_OF_LINE = 3
 RUNS = 4
 STRINGS = 5
+BITS = 6
 
-cdef int _NONE = 0, _FLAT = 1, _INLINE = 2, _OUT_OF_LINE = 3, _RUNS = 4, _STRINGS = 5
+cdef int _NONE = 0, _FLAT = 1, _INLINE = 2, _OUT_OF_LINE = 3, _RUNS = 4, _STRINGS = 5, _BITS = 6
 cdef int[8] _BLOCK
 # Inverse of the order 0 4 2 6 1 5 3 7.
 _BLOCK[0] = 0
@@ -127,8 +128,8 @@ def pick_items(
 ):
     """Item ``inside[i]`` of the chunk at ``positions[i]``, for all i.
 
-    Fixed values (FLAT, INLINE) are copied to ``out``; STRINGS only get their start and length. ``bits`` is
-    the size of a value, or of a string's offsets."""
+    Fixed values (FLAT, INLINE) are copied to ``out``, single BITS become bytes; STRINGS only get their start and
+    length. ``bits`` is the size of a value in ``out``, or of a string's offsets."""
     cdef Py_ssize_t i, n = positions.shape[0]
     cdef int64_t end = data.shape[0], header, at, def_size, size, item, first, last, step = bits // 8
     cdef bint with_def = def_codec != _NONE
@@ -140,7 +141,7 @@ def pick_items(
     if codec == _STRINGS:
         if starts.shape[0] != n or lengths.shape[0] != n or bits not in (32, 64):
             return 0
-    elif out.shape[0] != n * step or (codec == _INLINE and bits not in (8, 16, 32, 64)) or bits < 8 or bits % 8:
+    elif out.shape[0] != n * step or (codec == _INLINE and bits not in (8, 16, 32, 64)) or bits < 8 or bits % 8 or (codec == _BITS and bits != 8):
         return 0
     if def_width < 0 or def_width > 16 or codec not in (_FLAT, _INLINE, _STRINGS):
         return 0
@@ -178,6 +179,11 @@ def pick_items(
                     with gil:
                         return i
                 memcpy(&out[0] + i * step, values + item * step, step)
+            elif codec == _BITS:
+                if (counts[i] + 7) // 8 > size:
+                    with gil:
+                        return i
+                out[i] = values[item >> 3] >> (item & 7) & 1
             elif codec == _INLINE:
                 head = _word(values, bits) if size >= step else 65
                 if head > <uint64_t>bits or size < step + 128 * <int64_t>head or counts[i] > 1024:

@@ -98,6 +98,11 @@ class Recipe:
         )
 
     @property
+    def late(self) -> bool:
+        """Whether values are only made after rows are chosen."""
+        return self.fsst or self.dictionary
+
+    @property
     def picks(self) -> tuple[int, int, int, int] | None:
         """Codec and width of the levels, codec and bits of the values, for the kernel that picks single items."""
         if self.has_rep or self.num_buffers != 1:
@@ -122,6 +127,8 @@ class Recipe:
                     return None
         codec = self.value_codec
         match codec.WhichOneof("compression"):
+            case "flat" if codec.flat.bits_per_value == 1 and not codec.flat.HasField("data"):
+                return (*levels, pick.BITS, 8)
             case "flat" if codec.flat.bits_per_value in range(8, 2**31, 8) and not codec.flat.HasField("data"):
                 return (*levels, pick.FLAT, int(codec.flat.bits_per_value))
             case "inline_bitpacking" if codec.inline_bitpacking.uncompressed_bits_per_value in _INDEX_TYPES:
@@ -235,7 +242,12 @@ class MiniBlockRun:
         if table is None:
             table = yield from self._locate(rows)
         if self._recipe.shape.lists:
-            return (yield from self._read_lists(table, rows))
+            if isinstance(rows, RowRange):
+                return (yield from self._read_list_range(table, rows.start, rows.stop - 1))
+            if len(rows) == 1:
+                only = int(rows.values[0])
+                return (yield from self._read_list_range(table, only, only))
+            return (yield from self._read_scattered_lists(table, rows.values))
         if isinstance(rows, RowRange):
             return (yield from self._read_range(table, rows))
         if self._picks is not None:
@@ -304,63 +316,73 @@ class MiniBlockRun:
         values = self._finish(raw, table, cuts, defs)
         return PageRows(Entries(count, None, None if defs is None else self._recipe.shape.common(defs, place)), values)
 
-    def _read_lists(self, table: ChunkTable, rows: Rows) -> Generator[Ranges, list[Bytes], PageRows]:
-        """Rows are runs of level entries, and may go on over several chunks."""
+    def _read_list_range(self, table: ChunkTable, first: int, last: int) -> Generator[Ranges, list[Bytes], PageRows]:
+        """Rows ``first`` to ``last``; a row is a run of level entries, and may go on over several chunks."""
         place, shape = self._context.place, self._recipe.shape
-        if isinstance(rows, RowRange):
-            first, last = np.array([rows.start], np.int64), np.array([rows.stop - 1], np.int64)
-        else:
-            first = last = rows.values
-        begin = table.first_rows.searchsorted(first, "right") - 1
-        end = np.minimum(table.row_ends.searchsorted(last, "right"), len(table.positions) - 1)
-        if len(first) == 1:
-            chosen: Indices = np.arange(begin[0], end[0] + 1)
-        else:
-            marks = np.zeros(len(table.positions) + 1, np.int64)
-            np.add.at(marks, begin, 1)
-            np.add.at(marks, end + 1, -1)
-            chosen = np.flatnonzero(marks[:-1].cumsum() > 0)
+        begin = int(table.first_rows.searchsorted(first, "right")) - 1
+        end = min(int(table.row_ends.searchsorted(last, "right")), len(table.positions) - 1) + 1
+        part = yield from self._decode(table, slice(begin, end))
+        reps, defs = part.reps, part.defs
+        assert reps is not None
+        starts = np.flatnonzero(reps == shape.lists)
+        if len(starts) != int(table.row_starts[begin:end].sum()):
+            raise place.corrupt("repetition levels do not agree with the repetition index")
+        at = first - int(table.first_rows[begin])
+        stop = at + last - first + 1
+        if stop > len(starts):
+            raise place.corrupt("the repetition index names rows that the levels do not have")
+        entry, entry_stop = int(starts[at]), int(starts[stop]) if stop < len(starts) else len(reps)
+        slot, slot_stop = entry, entry_stop
+        if defs is not None:
+            slot = levels_kernel.count_visible(defs[:entry], shape.max_visible)
+            slot_stop = slot + levels_kernel.count_visible(defs[entry:entry_stop], shape.max_visible)
+        values = part.values.slice(slot, slot_stop - slot)
+        if self._recipe.late:
+            visible = None if defs is None else defs[defs <= shape.max_visible][slot:slot_stop]
+            cuts = np.clip(self._marks(table, slice(begin, end)) - slot, 0, slot_stop - slot)
+            values = self._finish(values, table, cuts, visible)
+        own_defs = None if defs is None else shape.common(defs[entry:entry_stop], place)
+        return PageRows(Entries(entry_stop - entry, reps[entry:entry_stop], own_defs), values)
+
+    def _read_scattered_lists(self, table: ChunkTable, rows: Indices) -> Generator[Ranges, list[Bytes], PageRows]:
+        """Rows here and there."""
+        place, shape = self._context.place, self._recipe.shape
+        begin = table.first_rows.searchsorted(rows, "right") - 1
+        end = np.minimum(table.row_ends.searchsorted(rows, "right"), len(table.positions) - 1)
+        marks = np.zeros(len(table.positions) + 1, np.int64)
+        np.add.at(marks, begin, 1)
+        np.add.at(marks, end + 1, -1)
+        chosen: Indices = np.flatnonzero(marks[:-1].cumsum() > 0)
         part = yield from self._decode(table, chosen)
         reps, defs = part.reps, part.defs
         assert reps is not None
         bounds = np.append(np.flatnonzero(reps == shape.lists), len(reps))
         starts_here = table.row_starts[chosen]
-        if (np.diff(bounds[:-1].searchsorted(part.level_counts.cumsum()), prepend=0) != starts_here).any():
+        if len(bounds) - 1 != int(starts_here.sum()):
             raise place.corrupt("repetition levels do not agree with the repetition index")
         starts_before = starts_here.cumsum() - starts_here
-        first_at = starts_before[chosen.searchsorted(begin)] + first - table.first_rows[begin]
-        if len(first) == 1:
-            last_at = first_at + (last - first)
-        else:
-            last_at = first_at
-        if int(last_at[-1]) >= len(bounds) - 1:
+        at = starts_before[chosen.searchsorted(begin)] + rows - table.first_rows[begin]
+        if int(at[-1]) >= len(bounds) - 1:
             raise place.corrupt("the repetition index names rows that the levels do not have")
         # A row ends where the next one starts, or with the last chunk that holds a part of it.
-        entry_last = np.minimum(bounds[last_at + 1], part.level_counts.cumsum()[chosen.searchsorted(end)])
-        ranges = entry_ranges(bounds[first_at], entry_last, defs, shape.max_visible)
-        count = int((ranges.stops - ranges.starts).sum())
-        visible = defs[defs <= shape.max_visible] if defs is not None and self._recipe.dictionary else None
+        entry_stops = np.minimum(bounds[at + 1], part.level_counts.cumsum()[chosen.searchsorted(end)])
+        ranges = entry_ranges(bounds[at], entry_stops, defs, shape.max_visible)
         entries = Entries(
-            count,
+            int((ranges.stops - ranges.starts).sum()),
             select_levels(reps, ranges.starts, ranges.stops),
             shape.common(select_levels(defs, ranges.starts, ranges.stops), place),
         )
-        marks = self._marks(table, chosen)
-        if len(ranges.starts) == 1:
-            start, stop = int(ranges.value_starts[0]), int(ranges.value_stops[0])
-            values = part.values if stop - start == len(part.values) else part.values.slice(start, stop - start)
-            cuts = np.clip(marks - start, 0, stop - start)
-            return PageRows(
-                entries, self._finish(values, table, cuts, None if visible is None else visible[start:stop])
-            )
-        at = expand_ranges(ranges.value_starts, ranges.value_stops)
-        values = part.values.take(pa.array(at))
-        return PageRows(entries, self._finish(values, table, at.searchsorted(marks), _at(visible, at)))
+        slots = expand_ranges(ranges.value_starts, ranges.value_stops)
+        values = part.values.take(pa.array(slots))
+        if self._recipe.late:
+            visible = None if defs is None else defs[defs <= shape.max_visible][slots]
+            values = self._finish(values, table, slots.searchsorted(self._marks(table, chosen)), visible)
+        return PageRows(entries, values)
 
     def _marks(self, table: ChunkTable, chosen: Indices | slice) -> Indices:
         """Number of the first item of each page, counted over the chosen chunks."""
         page_starts = table.page_starts
-        if len(page_starts) == 1 or not (self._recipe.fsst or self._recipe.dictionary):
+        if len(page_starts) == 1 or not self._recipe.late:
             return page_starts[:1]
         if isinstance(chosen, slice):
             chosen = np.arange(chosen.start, chosen.stop)
@@ -411,7 +433,7 @@ class MiniBlockRun:
 
     def _finish(self, values: pa.Array, table: ChunkTable, cuts: Indices, defs: Levels | None) -> pa.Array:
         """Dictionary lookup and FSST, page by page; ``cuts`` says where the values of each page begin."""
-        if not (self._recipe.fsst or self._recipe.dictionary):
+        if not self._recipe.late:
             return values
         if len(cuts) == 1:
             return self._finish_page(values, table, 0, defs)
@@ -446,6 +468,10 @@ class MiniBlockRun:
         if not shape.lists or defs is None:
             if (level_counts != counts).any():
                 raise place.corrupt("levels and values differ in number")
+            return
+        if len(level_counts) == 1:
+            if levels_kernel.count_visible(defs, shape.max_visible) != int(counts[0]):
+                raise place.corrupt("visible levels and values differ in number")
             return
         visible = np.empty(len(level_counts), np.int64)
         levels_kernel.visible_before(defs, shape.max_visible, level_counts.cumsum(), visible)

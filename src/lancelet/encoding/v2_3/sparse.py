@@ -6,7 +6,7 @@
               outermost layer first, in a list layer: positions, sizes, nulls
 
 Chunked values have a slot for each leaf slot, null or not; zipped ones only for those
-that are not null. Neither has levels of its own.
+that are not null and lie in nothing that is. Neither has levels of its own.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _PLAIN = [pb.REPDEF_ALL_VALID_ITEM]
 class SparsePage:
     """Decoder of one sparse page."""
 
-    __slots__ = ("_context", "_leaf_slots", "_messages", "_rows_each", "_sequences", "_stored", "_structure", "_values")
+    __slots__ = ("_context", "_leaf_slots", "_loaded", "_messages", "_rows_each", "_sequences", "_stored", "_values")
 
     def __init__(self, layout: planar_pb.PlanarLayout, context: PageContext) -> None:
         self._context = context
@@ -72,22 +72,22 @@ class SparsePage:
         zipped = layout.values.WhichOneof("kind") == "zipped"
         self._stored = int(layout.values.zipped.num_items) if zipped else None
         self._values = self._open_values(layout.values)
-        self._structure: SparseLayers | None = None
+        self._loaded: tuple[SparseLayers, Validity] | None = None
 
     @property
     def nbytes(self) -> int:
-        own = self._structure.nbytes if self._structure is not None else 0
+        own = self._loaded[0].nbytes + self._loaded[1].positions.nbytes if self._loaded is not None else 0
         return own + (self._values.nbytes if self._values is not None else 0)
 
     def read(self, rows: Rows) -> Generator[Ranges, list[Bytes], PageRows]:
         place = self._context.place
-        structure = self._structure
-        if structure is None:
-            structure = self._structure = yield from self._load()
+        loaded = self._loaded
+        if loaded is None:
+            loaded = self._loaded = yield from self._load()
+        structure, present = loaded
         check_memory(len(rows) * _ENTRY_BYTES, place)
         selection = structure.select(self._slots_of(rows), place)
-        leaf = structure.layers[-1].validity
-        values = yield from self._read_values(selection, leaf)
+        values = yield from self._read_values(selection, present)
         return PageRows(selection.entries, values)
 
     def _slots_of(self, rows: Rows) -> Slots:
@@ -110,8 +110,8 @@ class SparsePage:
         starts = values[first]
         return Slots(starts, np.append(values[np.flatnonzero(first)[1:] - 1], values[-1]) + 1)
 
-    def _load(self) -> Generator[Ranges, list[Bytes], SparseLayers]:
-        """Decode the structure and check that its layers agree with each other."""
+    def _load(self) -> Generator[Ranges, list[Bytes], tuple[SparseLayers, Validity]]:
+        """Decode the structure and check that its layers agree; also the leaf slots that have a value."""
         context, place = self._context, self._context.place
         first = len(context.sizes) - len(self._sequences)
         buffers = iter((yield from gather([context.buffer(index) for index in range(first, len(context.sizes))])))
@@ -130,7 +130,22 @@ class SparsePage:
                 case "list":
                     layers.append(_list(message.list, slots, buffers, place))
                     slots = int(message.list.child_slots)
-        return SparseLayers(tuple(layers))
+        structure = SparseLayers(tuple(layers))
+        return structure, self._present(structure)
+
+    def _present(self, structure: SparseLayers) -> Validity:
+        """The leaf slots that zipped values are for."""
+        leaf, place = structure.layers[-1].validity, self._context.place
+        if self._stored is None or leaf.valid(self._leaf_slots) == self._stored:
+            return leaf
+        # The leaf may call slots valid that lie in a null fixed-size list.
+        check_memory(self._context.rows * _ENTRY_BYTES, place)
+        whole = structure.select(self._slots_of(RowRange(0, self._context.rows)), place)
+        nulls = np.zeros(whole.slots.count, bool) if whole.nulls is None else whole.nulls
+        slots = np.flatnonzero(~nulls)
+        if len(slots) != self._stored:
+            raise place.corrupt(f"{self._stored} values for {len(slots)} slots")
+        return Validity(ListedNumbers(slots, np.zeros(1, np.int64)), lists_nulls=False)
 
     def _open_values(self, values: planar_pb.Values) -> PageDecoder | None:
         """The decoder of the values alone: a page of as many rows as there are values, without levels."""
@@ -166,12 +181,10 @@ class SparsePage:
             case _:
                 raise unknown("kind of values", place)
 
-    def _read_values(self, selection: Selection, leaf: Validity) -> Generator[Ranges, list[Bytes], pa.Array]:
+    def _read_values(self, selection: Selection, present: Validity) -> Generator[Ranges, list[Bytes], pa.Array]:
         """The values of the leaf slots; anything under nulls."""
         place, dtype, slots, nulls = self._context.place, self._context.dtype, selection.slots, selection.nulls
         count = slots.count
-        if self._stored is not None and leaf.valid(self._leaf_slots) != self._stored:
-            raise place.corrupt(f"{self._stored} values for {leaf.valid(self._leaf_slots)} slots")
         if self._values is None:
             plain = pa.types.is_null(dtype) or (pa.types.is_struct(dtype) and dtype.num_fields == 0)
             if not plain and count and (nulls is None or not nulls.all()):
@@ -182,7 +195,10 @@ class SparsePage:
             return zero_slots(dtype, count)
         if self._stored is None:
             return (yield from self._values.read(_rows(slots))).values
-        stored = Slots(leaf.valid_before(slots.starts), leaf.valid_before(slots.stops))
+        stored = Slots(present.valid_before(slots.starts), present.valid_before(slots.stops))
+        expected = count if nulls is None else count - int(np.count_nonzero(nulls))
+        if stored.count != expected:
+            raise place.corrupt(f"{stored.count} values for {expected} slots")
         values = (yield from self._values.read(_rows(stored))).values
         return values if nulls is None else _spread(values, nulls)
 
@@ -195,8 +211,6 @@ def _rows(slots: Slots) -> Rows:
 
 def _spread(values: pa.Array, nulls: Mask) -> pa.Array:
     """Put the values into the slots that are not null."""
-    if not nulls.any():
-        return values
     at = np.cumsum(~nulls) - 1
     return values.take(pa.array(np.maximum(at, 0), mask=nulls))
 

@@ -167,6 +167,7 @@ class Validity:
         return slots - self.positions.count if self.lists_nulls else self.positions.count
 
     def valid_before(self, slots: Indices) -> Indices:
+        """How many slots that are not null come before each slot."""
         ranks = self.positions.rank(slots)
         return slots - ranks if self.lists_nulls else ranks
 
@@ -200,7 +201,7 @@ class Selection:
     entries: Entries
     slots: Slots
     nulls: Mask | None
-    """Leaf slots that are null in the leaf's own layer."""
+    """Leaf slots that are null, or lie in something that is; None when there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,18 +224,17 @@ class SparseLayers:
         lists = sum(isinstance(layer, ListLayer) for layer in self.layers)
         level = sum(LIST if isinstance(layer, ListLayer) else ITEM for layer in self.layers)
         walk = _Walk(rows, lists, place)
-        nulls = None
         for layer in self.layers:
             level -= LIST if isinstance(layer, ListLayer) else ITEM
             match layer:
                 case ListLayer():
                     walk.open_lists(layer, level)
                 case ItemLayer():
-                    nulls = walk.mark_nulls(layer.validity, level)
+                    walk.mark_nulls(layer.validity, level)
                 case FixedSizeListLayer():
                     walk.mark_nulls(layer.validity, level)
                     walk.repeat(layer.size)
-        return Selection(walk.entries(), walk.slots, nulls)
+        return walk.finish()
 
 
 class _Walk:
@@ -249,14 +249,13 @@ class _Walk:
         self._live: Indices | None = None
         """None: all entries."""
 
-    def mark_nulls(self, validity: Validity, level: int) -> Mask | None:
+    def mark_nulls(self, validity: Validity, level: int) -> None:
         """Give null slots their level unless something further out is null already."""
         nulls = validity.nulls(self.slots)
         if nulls is not None:
             hit = np.flatnonzero(nulls) if self._live is None else self._live[nulls]
             hit = hit[self._defs[hit] == 0]
             self._defs[hit] = level + 1
-        return nulls
 
     def open_lists(self, layer: ListLayer, level: int) -> None:
         """One entry for each item, and one for each list that has none."""
@@ -299,6 +298,9 @@ class _Walk:
         self._defs = np.repeat(self._defs, size)
         self.slots = Slots(self.slots.starts * size, self.slots.stops * size)
 
-    def entries(self) -> Entries:
-        defs = self._defs if self._defs.any() else None
-        return Entries(len(self._defs), self._reps, defs)
+    def finish(self) -> Selection:
+        count = len(self._defs)
+        if not self._defs.any():
+            return Selection(Entries(count, self._reps, None), self.slots, None)
+        nulls = (self._defs if self._live is None else self._defs[self._live]) != 0
+        return Selection(Entries(count, self._reps, self._defs), self.slots, nulls if nulls.any() else None)
