@@ -143,7 +143,7 @@ def pick_items(
             return 0
     elif out.shape[0] != n * step or (codec == _INLINE and bits not in (8, 16, 32, 64)) or bits < 8 or bits % 8 or (codec == _BITS and bits != 8):
         return 0
-    if def_width < 0 or def_width > 16 or codec not in (_FLAT, _INLINE, _STRINGS):
+    if def_width < 0 or def_width > 16 or codec not in (_FLAT, _INLINE, _STRINGS, _BITS):
         return 0
     header = 2 + (2 if with_def else 0) + (4 if large else 2)
     with nogil:
