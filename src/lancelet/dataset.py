@@ -27,7 +27,7 @@ from lancelet.errors import InvalidInput, InvalidType, NotSupported, RowNotFound
 from lancelet.fragment import LanceFragment
 from lancelet.opening import Reference, open_table, parse_time
 from lancelet.query.plan import plan_take, table_schema
-from lancelet.query.scan import Scan
+from lancelet.query.scan import Scan, ordered_map
 from lancelet.query.table_reader import TableReader
 from lancelet.rows import row_numbers
 from lancelet.scanner import SCAN_OPTIONS, ColumnOrdering, Columns, LanceScanner, ScannerBuilder, ScanStatistics
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from lancelet.delta import DatasetDelta
     from lancelet.indices import IndexDescription
     from lancelet.scanner import ScanOptions
+    from lancelet.table.names import ManifestName
     from lancelet.table.snapshot import Snapshot
     from lancelet.transaction import LanceOperation, Transaction
 
@@ -75,6 +76,7 @@ __all__ = [
 ]
 
 _MAX_TAKES = 64
+_MANIFESTS_AT_ONCE = 16
 # Looked up when first asked for: a program that only reads rows does not wait for them.
 _LATER = {"DatasetDelta": "delta", "LanceOperation": "transaction", "Transaction": "transaction"}
 
@@ -125,10 +127,10 @@ def dataset(
 
     Examples
     --------
-    >>> lancelet.dataset("tests/data/none.lance")
+    >>> import lancelet
+    >>> lancelet.dataset("memory://docs/none.lance")  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
-        ...
-    lancelet.errors.TableNotFound: ...
+    lancelet.errors.TableNotFound: there is no table
     """
     if namespace_client is not None or table_id is not None:
         raise NotSupported("namespaces are not supported yet; open the table by its uri")
@@ -318,7 +320,11 @@ class LanceDataset:
     def versions(self) -> list[dict[str, Any]]:
         """All versions, oldest first. Reads every manifest; :meth:`version_refs` reads none."""
         store = self._snapshot.store
-        return [version_entry(read_manifest(store, name.path)) for name in list_versions(store)]
+
+        def entry(name: ManifestName) -> dict[str, Any]:
+            return version_entry(read_manifest(store, name.path))
+
+        return list(ordered_map(entry, list_versions(store), 1 if store.is_local else _MANIFESTS_AT_ONCE))
 
     def get_version(self) -> dict[str, Any]:
         """This version as :meth:`versions` shows it."""
@@ -381,12 +387,11 @@ class LanceDataset:
     def get_fragments(self, filter: pc.Expression | None = None) -> list[LanceFragment]:  # noqa: A002
         if filter is not None:
             raise InvalidInput("get_fragments() does not support a filter; filter the scan instead")
-        fragments = self._snapshot.manifest.fragments
-        return [LanceFragment(self, fragment.id, fragment=fragment) for fragment in fragments]
+        return [LanceFragment(self, None, position=at) for at in range(len(self._snapshot.manifest.fragments))]
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
-        fragment = self._snapshot.manifest.fragments.by_id(fragment_id)
-        return None if fragment is None else LanceFragment(self, fragment_id, fragment=fragment)
+        position = self._snapshot.manifest.fragments.position(fragment_id)
+        return None if position is None else LanceFragment(self, fragment_id, position=position)
 
     def fragment_ids(self) -> Bitmap:
         return Bitmap(self._snapshot.manifest.fragments.ids.tolist())

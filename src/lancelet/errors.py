@@ -18,7 +18,12 @@ that a caller of pylance would expect, so ``except ValueError`` keeps working::
     ├── CorruptFile (OSError)                bytes that cannot be what they claim to be
     │   └── UnsafePath                       a path that leaves the table
     ├── NotSupported (NotImplementedError, OSError)   a feature that this version does not know
-    └── StorageError (OSError)               the store refused or failed
+    ├── StorageError (OSError)               the store refused or failed
+    │   └── UncertainPut                     the store did not say whether it wrote
+    ├── TableExists (ValueError, FileExistsError)     a table is there already
+    ├── CommitConflict (OSError)             a commit of somebody else rules this one out
+    │   └── RetryableCommitConflict          the same change can be made again, on the newest version
+    └── CommitOutcomeUnknown (OSError)       nobody can say whether the commit took place
 
 The text of an error says what was wrong, where, and what to do next; the same
 facts are attributes (``path``, ``uri``, ``version``, ...).
@@ -30,6 +35,8 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
+    "CommitConflict",
+    "CommitOutcomeUnknown",
     "CorruptFile",
     "FilterSyntaxError",
     "IndexNotFound",
@@ -40,9 +47,12 @@ __all__ = [
     "NotFound",
     "NotSupported",
     "RefNotFound",
+    "RetryableCommitConflict",
     "RowNotFound",
     "StorageError",
+    "TableExists",
     "TableNotFound",
+    "UncertainPut",
     "UnknownColumn",
     "UnsafePath",
     "VersionNotFound",
@@ -195,6 +205,70 @@ class StorageError(LanceletError, OSError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.path, self.reason)
+
+
+class UncertainPut(StorageError):
+    """The store failed while it wrote an object and did not say whether the object is there now."""
+
+
+class TableExists(LanceletError, ValueError, FileExistsError):
+    """A new table was to be made where there is one."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        LanceletError.__init__(self, uri)
+
+    def __str__(self) -> str:
+        return f"Dataset already exists: {self.uri}; append to it, overwrite it, or choose another place"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.uri,)
+
+
+class CommitConflict(LanceletError, OSError):
+    """Another commit, made since the version that this one was based on, rules this one out."""
+
+    def __init__(self, uri: str, version: int, reason: str) -> None:
+        self.uri = uri
+        self.version = version
+        """The version that is in the way."""
+        self.reason = reason
+        LanceletError.__init__(self, uri, version, reason)
+
+    def __str__(self) -> str:
+        return f"cannot commit to {self.uri}: {self.reason}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.uri, self.version, self.reason)
+
+
+class RetryableCommitConflict(CommitConflict):
+    """A conflict that goes away when the change is made again on the newest version."""
+
+
+class CommitOutcomeUnknown(LanceletError, OSError):
+    """The store failed during a commit, and neither its success nor its failure could be established.
+
+    The files of the change are kept, since the new version may refer to them.
+    """
+
+    def __init__(self, uri: str, version: int, uuid: str, reason: str) -> None:
+        self.uri = uri
+        self.version = version
+        """The version that was being written."""
+        self.uuid = uuid
+        """Of the transaction; the commit took place if that version has it."""
+        self.reason = reason
+        LanceletError.__init__(self, uri, version, uuid, reason)
+
+    def __str__(self) -> str:
+        return (
+            f"it is not known whether version {self.version} of {self.uri} was committed: {self.reason}; when the store "
+            f"answers again, the commit took place if the transaction of that version is {self.uuid}"
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.uri, self.version, self.uuid, self.reason)
 
 
 def _restore(kind: type[UnknownColumn], message: str, state: dict[str, object]) -> UnknownColumn:

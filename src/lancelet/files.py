@@ -79,8 +79,14 @@ def _files_of(snapshot: Snapshot, manifest: Manifest, path: str) -> Iterator[tup
             place = fragment.deletion_file
             yield version, *at(DELETIONS_DIR, place.name(fragment.id), place.base_id), "deletion file"
     for index in read_indices(manifest):
-        for part in index.files:
-            yield version, *at(INDICES_DIR, f"{index.uuid}/{part.path}", index.base_id), "index file"
+        names = [part.path for part in index.files]
+        if not names:
+            # Older writers did not record them.
+            folder = snapshot.places.index_file(str(index.uuid), "x", index.base_id)
+            inside = folder.path.removesuffix("x")
+            names = [entry.path.removeprefix(inside) for entry in folder.store.list_objects(inside.rstrip("/"))]
+        for name in names:
+            yield version, *at(INDICES_DIR, f"{index.uuid}/{name}", index.base_id), "index file"
 
 
 def _batches(schema: pa.Schema, rows: Iterator[tuple[Any, ...]]) -> Iterator[pa.RecordBatch]:

@@ -263,15 +263,17 @@ def _parsed(text: str) -> dict[str, Any]:
 class LanceFragment:
     """One fragment of a dataset."""
 
-    def __init__(self, dataset: Scanned, fragment_id: int | None, *, fragment: Fragment | None = None) -> None:
-        if fragment is None:
+    def __init__(self, dataset: Scanned, fragment_id: int | None, *, position: int | None = None) -> None:
+        fragments = dataset.table.snapshot.manifest.fragments
+        if position is None:
             if fragment_id is None:
-                raise InvalidInput("Either fragment or fragment_id must be specified")
-            fragment = dataset.table.snapshot.manifest.fragments.by_id(fragment_id)
-            if fragment is None:
+                raise InvalidInput("the id of the fragment is missing")
+            position = fragments.position(fragment_id)
+            if position is None:
                 raise InvalidInput(f"Fragment id does not exist: {fragment_id}")
         self._ds = dataset
-        self._fragment = fragment
+        self._position = position
+        self._fragment: Fragment = fragments[position]
 
     def __repr__(self) -> str:
         files = [file.path for file in self._fragment.files]
@@ -280,12 +282,11 @@ class LanceFragment:
         return f"LanceFileFragment(id={self.fragment_id}, data_files={files}{tail})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return LanceFragment, (self._ds, self.fragment_id)
+        return _restored, (self._ds, self._position)
 
     @property
     def _reader(self) -> FragmentReader:
-        (reader,) = self._ds.table.readers([self.fragment_id])
-        return reader
+        return self._ds.table.reader(self._position)
 
     @property
     def fragment_id(self) -> int:
@@ -455,6 +456,10 @@ class LanceFragment:
         _ = reader.deletions, reader.row_ids
 
 
+def _restored(dataset: Scanned, position: int) -> LanceFragment:
+    return LanceFragment(dataset, None, position=position)
+
+
 class FragmentSession:
     """Takes of the same columns from one fragment."""
 
@@ -465,10 +470,8 @@ class FragmentSession:
     def take(self, indices: Any) -> pa.Table:
         """Rows by their position among the fragment's live rows, in the order given."""
         rows = row_numbers(indices)
-        table, number = self._scan.table, self._fragment.fragment_id
-        position = table.snapshot.manifest.fragments.position(number)
-        assert position is not None, "a fragment is one of its dataset"
-        reader = table.reader(position)
+        number, position = self._fragment.fragment_id, self._fragment._position
+        reader = self._scan.table.reader(position)
         if len(rows) and int(rows.max()) >= reader.num_rows:
             raise RowNotFound(f"row {int(rows.max())} is out of range: fragment {number} has {reader.num_rows} rows")
         return self._scan.take(np.full(len(rows), position, np.int64), reader.physical(rows))

@@ -76,16 +76,17 @@ class LanceStats:
         """Bytes of each field. Legacy files do not record them, and count as nothing."""
         snapshot = self._table.snapshot
         sizes = {field.id: 0 for field in snapshot.manifest.schema.walk()}
-        for fragment in snapshot.manifest.fragments:
-            for file in fragment.files:
-                if file.is_legacy:
-                    continue
-                source = snapshot.places.data_file(file).open(file.size)
-                container = Container.read(source, source.size, source.path)
-                for number, column in zip(file.fields, file.column_indices, strict=True):
-                    if column >= 0 and number in sizes:
-                        pages = container.column(source, column).pages
-                        sizes[number] += sum(sum(page.buffer_sizes) for page in pages)
+        files = [file for fragment in snapshot.manifest.fragments for file in fragment.files if not file.is_legacy]
+        for file in files if snapshot.manifest.data_storage_version != "0.1" else ():
+            source = snapshot.places.data_file(file).open(file.size)
+            container = Container.read(source, source.size, source.path)
+            owned = sorted((column, number) for number, column in zip(file.fields, file.column_indices, strict=True))
+            ends = [column for column, _ in owned[1:]] + [len(container.columns)]
+            for (first, number), end in zip(owned, ends, strict=True):
+                # Files of 2.0 have columns that no field lists: those of a field's items come after its own.
+                if first >= 0 and number in sizes:
+                    pages = (page for at in range(first, end) for page in container.column(source, at).pages)
+                    sizes[number] += sum(sum(page.buffer_sizes) for page in pages)
         return DataStatistics([FieldStatistics(number, size) for number, size in sizes.items()])
 
     def index_stats(self, index_name: str) -> dict[str, Any]:
@@ -98,14 +99,15 @@ class LanceStats:
 def version_entry(manifest: Manifest) -> dict[str, Any]:
     """A version as listings show it: number, local time, and counts as texts."""
     rows = deleted = files = size = deletions = 0
-    fragments = manifest.fragments
+    # What the writer recorded, right or wrong.
+    fragments = manifest.message.fragments
     for fragment in fragments:
-        rows += fragment.physical_rows or 0
+        rows += fragment.physical_rows
         files += len(fragment.files)
-        size += sum(file.size or 0 for file in fragment.files)
-        if fragment.deletion_file is not None:
+        size += sum(file.file_size_bytes for file in fragment.files)
+        if fragment.HasField("deletion_file"):
             deletions += 1
-            deleted += fragment.deletion_file.num_deleted_rows or 0
+            deleted += fragment.deletion_file.num_deleted_rows
     counts = {
         "total_data_file_rows": rows,
         "total_data_files": files,

@@ -68,13 +68,19 @@ def truncations(data: bytes, count: int, seed: int) -> list[Damage]:
     return [Damage(at, None) for at in sorted(place for place in places if 0 <= place < len(data))]
 
 
-def findings(table: Path, victim: Path, damages: list[Damage], *, seconds: int = 300) -> list[str]:
-    """Read the table once for each damage of ``victim`` in a child process; what went wrong, in words."""
+def findings(
+    table: Path, victim: Path, damages: list[Damage], *, in_memory: bool = False, seconds: int = 300
+) -> list[str]:
+    """Read the table once for each damage of ``victim`` in a child process; what went wrong, in words.
+
+    The file is mapped, or read from the memory store (``in_memory``), as from any object store.
+    """
     job = {
         "table": str(table),
         "victim": str(victim),
         "damages": [asdict(damage) for damage in damages],
         "limit": LIMIT_BYTES,
+        "in_memory": in_memory,
     }
     environment = dict(os.environ)
     sanitized = os.environ.get("LANCELET_SANITIZED")

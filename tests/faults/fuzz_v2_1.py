@@ -109,9 +109,8 @@ class Parts:
 
 def _change_bytes(rng: random.Random, body: bytearray, start: int, size: int) -> None:
     """One to three flips or patches; half of them at the front, where headers are."""
-    for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        if size == 0:
-            return
+    size = min(size, len(body) - start)
+    for _ in range(rng.choice((1, 1, 1, 2, 3)) if size > 0 else 0):
         at = start + rng.randrange(min(size, 48) if rng.random() < 0.5 else size)
         draw = rng.random()
         if draw < 0.5:
@@ -172,7 +171,7 @@ def page_length(rng: random.Random, parts: Parts) -> None:
     column = rng.choice(parts.columns)
     if column.pages:
         page = rng.choice(column.pages)
-        page.length = rng.choice((rng.choice(EXTREMES), page.length + rng.choice((-1, 1, 5)) if page.length else 1))
+        page.length = rng.choice((rng.choice(EXTREMES), max(page.length + rng.choice((-1, 1, 5)), 0))) % 2**64
         total = sum(each.length for each in column.pages)
         parts.descriptor.length = min(total, 2**64 - 1)
         for other in parts.columns:
@@ -237,7 +236,11 @@ def layout_numbers(rng: random.Random, parts: Parts) -> None:
             setattr(target, field.name, rng.choice(EXTREMES) % 2**31)
         else:
             near = getattr(target, field.name)
-            setattr(target, field.name, rng.choice((rng.choice(EXTREMES), max(near + rng.choice((-8, -1, 1, 8)), 0))) % 2**64)
+            setattr(
+                target,
+                field.name,
+                rng.choice((rng.choice(EXTREMES), max(near + rng.choice((-8, -1, 1, 8)), 0))) % 2**64,
+            )
 
     _layout(rng.choice(parts.pages()), change)
 
@@ -400,7 +403,9 @@ def main() -> None:
         which = rng.randrange(len(files))
         what, data = changed(files[which], rng)
         for problem in problems(data, number):
-            print("FIND", json.dumps(f"{names[which]} {what} seed {job['seed']} number {number}: {problem}"), flush=True)
+            print(
+                "FIND", json.dumps(f"{names[which]} {what} seed {job['seed']} number {number}: {problem}"), flush=True
+            )
         number += 1
     print(f"DONE {number - job['first']}", flush=True)
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 import lancelet
 from lancelet.errors import LanceletError
+from lancelet.store import open_store
 
 SECONDS = 20
 # Sound in memory, only senseless as text or as a time of day: another value, which a flipped bit may well give.
@@ -51,7 +52,7 @@ def _blobs(dataset: Any) -> None:
                 blob.readall()
 
 
-def _readings(where: Path) -> dict[str, Callable[[], Any]]:
+def _readings(where: Path | str) -> dict[str, Callable[[], Any]]:
     def opened() -> Any:
         return lancelet.dataset(where)
 
@@ -82,6 +83,16 @@ def _attempt(read: Callable[[], Any], *, intact: bool) -> str | None:
     return None
 
 
+def _in_memory(where: Path, number: int) -> str:
+    """A copy in the memory store: its bytes come from the heap, where AddressSanitizer watches, not from a mapping."""
+    uri = f"memory://damage{number}/t"
+    store = open_store(uri)
+    for path in where.rglob("*"):
+        if path.is_file():
+            store.put(str(path.relative_to(where)), path.read_bytes())
+    return uri
+
+
 def main() -> None:
     job = json.load(sys.stdin)
     if job["limit"]:
@@ -92,7 +103,7 @@ def main() -> None:
         shutil.copytree(job["table"], where)
         victim = where / Path(job["victim"]).relative_to(job["table"])
         intact = victim.read_bytes()
-        for entry in job["damages"]:
+        for number, entry in enumerate(job["damages"]):
             patch = entry["patch"]
             start = entry["at"]
             new = bytes.fromhex(patch or "")
@@ -100,7 +111,8 @@ def main() -> None:
             fresh = victim.with_name(victim.name + ".new")
             fresh.write_bytes(damaged)
             fresh.replace(victim)
-            for name, read in _readings(where).items():
+            place = _in_memory(where, number) if job["in_memory"] else where
+            for name, read in _readings(place).items():
                 problem = _attempt(read, intact=damaged == intact)
                 if problem is not None:
                     print("FIND", json.dumps({"damage": entry, "reading": name, "problem": problem}), flush=True)

@@ -68,12 +68,22 @@ def test_damaged_head_of_every_deletion_file(tables: dict[str, Path]) -> None:
         _report(findings(tables[name], victim, every))
 
 
+def test_damage_behind_an_object_store(tables: dict[str, Path]) -> None:
+    """The other way in: ranges fetched from a store instead of a mapped file."""
+    for version in VERSIONS:
+        victim = _victim(tables[version], "data")
+        data = victim.read_bytes()
+        every = flips(data, 20, 7) + patches(data, 10, 8) + truncations(data, 5, 9)
+        _report(findings(tables[version], victim, every, in_memory=True))
+
+
 @pytest.mark.soak
+@pytest.mark.parametrize("in_memory", [False, True], ids=["mapped", "fetched"])
 @pytest.mark.parametrize("round_", range(25))
 @pytest.mark.parametrize("kind", ["data", "manifest", "deletion"])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_thousands_of_damages(tables: dict[str, Path], version: str, kind: str, round_: int) -> None:
+def test_thousands_of_damages(tables: dict[str, Path], version: str, kind: str, round_: int, in_memory: bool) -> None:
     victim = _victim(tables[version], kind)
     data = victim.read_bytes()
     every = flips(data, 100, 1000 + round_) + patches(data, 40, 2000 + round_) + truncations(data, 10, 3000 + round_)
-    _report(findings(tables[version], victim, every, seconds=3600))
+    _report(findings(tables[version], victim, every, in_memory=in_memory, seconds=3600))

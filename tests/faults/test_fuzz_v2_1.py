@@ -14,8 +14,8 @@ from lance.file import LanceFileWriter
 
 from faults.damage import sanitizer
 from lancelet.testing import random_array
-from unit.encoding.test_v2_1_pages import CONSTANTS, EXAMPLES
 from unit.encoding.made21 import make_file
+from unit.encoding.test_v2_1_pages import CONSTANTS, EXAMPLES
 
 HERE = Path(__file__).parent
 PACKED = {"lance-encoding:packed": "true"}
@@ -70,9 +70,7 @@ def seeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
             if version == "2.1" and name in SINCE_2_2:
                 continue
             flat = metadata == PACKED or "blob" in name
-            array = random_array(
-                kind, 1300, number, pattern=pattern, nulls="none" if flat else "some", text_bytes=size
-            )
+            array = random_array(kind, 1300, number, pattern=pattern, nulls="none" if flat else "some", text_bytes=size)
             _write(folder / f"{name}-{version}", array, version, metadata)
     for name, (dtype, page, _) in CONSTANTS.items():
         (folder / f"constant {name}").write_bytes(make_file(dtype, [[page, page]]))

@@ -18,6 +18,7 @@ import pyarrow as pa
 from lancelet.encoding.kernels.lz4 import block_size
 from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes
+from lancelet.errors import LanceletError
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 LZ4_RATIO = 255
@@ -36,6 +37,8 @@ def inflate(data: Bytes, scheme: str, place: Place) -> Bytes:
                 return _zstd(data, place)
             case "lz4":
                 return _lz4(data, place)
+    except LanceletError:
+        raise
     except (OSError, pa.ArrowException) as error:
         raise place.corrupt(f"{scheme} data does not decompress: {error}") from None
     raise place.unsupported(f"compression '{scheme}' is not known")

@@ -25,6 +25,8 @@ from lancelet.format.schema import Schema
 MAGIC = b"LANC"
 TAIL_BYTES = 64 * 1024
 _FOOTER = struct.Struct("<QQQIIHH4s")
+_ENTRY = struct.Struct("<QQ")
+_NEAR_BYTES = 4096
 _VERSIONS = {
     (0, 0): "0.1",
     (0, 1): "0.1",
@@ -82,10 +84,14 @@ class Container:
         end = size - _FOOTER.size
         if cmo + columns * 16 > end or gbo + buffers * 16 > end or first > end:
             raise CorruptFile(path, f"tables of {columns} columns and {buffers} buffers do not fit", "footer")
-        if min(cmo, gbo, first) < size - len(tail):
-            start = min(cmo, gbo, first)
+        base, start = size - len(tail), min(cmo, gbo, first)
+        if start < base:
+            if buffers and gbo >= base:
+                # The file descriptor usually lies right before the columns' metadata.
+                at, length = _ENTRY.unpack(tail[gbo - base : gbo - base + _ENTRY.size].tobytes())
+                start = at if at < start <= at + length + _NEAR_BYTES else start
             (tail,) = source.read([(start, size - start)])
-        base = size - len(tail)
+            base = start
         tables = [
             np.frombuffer(tail[at - base : at - base + count * 16], "<u8").reshape(count, 2)
             for at, count in ((cmo, columns), (gbo, buffers))

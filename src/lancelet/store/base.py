@@ -79,7 +79,10 @@ class Store(Protocol):
         """Write an object, replacing an existing one. Nobody sees half of it."""
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Write an object only if there is none; False when there is."""
+        """Write an object only if there is none; False when there is.
+
+        ``UncertainPut`` says that nobody knows whether the object was written; any other error, that it was not.
+        """
 
     def copy(self, source: str, target: str) -> None: ...
 

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lancelet.errors import MissingFile, StorageError
+from lancelet.errors import LanceletError, MissingFile, StorageError, UncertainPut
 from lancelet.store.base import ObjectInfo
 from lancelet.store.mapped import MappedFile
 from lancelet.store.source import ByteSource, Counters, MappedSource
@@ -127,12 +127,25 @@ class LocalStore:
             Path(temporary).replace(full)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Write a file only if there is none. It survives a crash of the machine once this returns True."""
         full = self.join(path)
         with _failures(full), self._staged(full, data) as temporary:
             try:
                 os.link(temporary, full)
             except FileExistsError:
                 return False
+            except OSError as error:
+                if error.errno in _NO_LINKS:
+                    raise StorageError(
+                        full,
+                        "the file system has no hard links, without which two writers could both win; keep the "
+                        "versions of this table in a manifest store (storage option 'manifest_store')",
+                    ) from None
+                raise UncertainPut(full, error.strerror or str(error)) from None
+            try:
+                sync_folder(full.rpartition("/")[0])
+            except OSError as error:
+                raise UncertainPut(full, f"cannot sync its folder: {error.strerror or error}") from None
         return True
 
     def copy(self, source: str, target: str) -> None:
@@ -150,7 +163,7 @@ class LocalStore:
     def _staged(self, full: str, data: bytes) -> Iterator[str]:
         """Write and sync ``data`` under a name that no reader looks at, next to its final place."""
         folder, _, name = full.rpartition("/")
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         temporary = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
         try:
             with Path(temporary).open("xb") as file:
@@ -167,11 +180,41 @@ class LocalStore:
         return data
 
 
+def make_folder(folder: str) -> None:
+    """Make a folder and those above it, and have the file system remember them."""
+    made = []
+    while folder and not Path(folder).is_dir():
+        made.append(folder)
+        folder = folder.rpartition("/")[0]
+    if made:
+        Path(made[0]).mkdir(parents=True, exist_ok=True)
+        for path in made:
+            sync_folder(path.rpartition("/")[0] or "/")
+
+
+def sync_folder(folder: str) -> None:
+    """Have the file system remember which files a folder has."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems cannot sync a folder; they keep names by their own means.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
 @contextmanager
 def _failures(path: str) -> Iterator[None]:
     """Turn what the operating system says into our errors."""
     try:
         yield
+    except LanceletError:
+        raise
     except FileNotFoundError:
         raise MissingFile(path) from None
     except NotADirectoryError:

@@ -17,10 +17,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    InvalidPathError,
+    NotSupportedError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+    UnknownConfigurationKeyError,
+)
 from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 
-from lancelet.errors import CorruptFile, InvalidInput, LanceletError, MissingFile, StorageError
+from lancelet.errors import CorruptFile, InvalidInput, LanceletError, MissingFile, StorageError, UncertainPut
 from lancelet.store.base import ObjectInfo
 from lancelet.store.coalesce import Span, merge, split
 from lancelet.store.options import sort_options
@@ -33,6 +42,15 @@ Client: TypeAlias = S3Store | GCSStore | AzureStore | MemoryStore
 
 # Above this, the size that a manifest claims is checked before memory is set aside for it.
 TRUSTED_READ = 256 << 20
+# Answers of a store that did not carry out a request.
+_REFUSALS = (
+    FileNotFoundError,
+    InvalidPathError,
+    NotSupportedError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+    UnknownConfigurationKeyError,
+)
 LIST_CHUNK = 1000
 
 
@@ -162,6 +180,11 @@ class RemoteStore:
                 obstore.put(client, self._key(path), data, mode="create", use_multipart=False)
             except (AlreadyExistsError, PreconditionError):
                 return False
+            except _REFUSALS:
+                raise
+            except (BaseError, OSError) as error:
+                # A time-out, a broken connection, a server error: the request may have been carried out all the same.
+                raise UncertainPut(self.join(path), _first_lines(error)) from None
             finally:
                 self.count(1, 0)
         return True

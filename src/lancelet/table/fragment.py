@@ -278,7 +278,7 @@ def fragment_from_proto(message: table_pb2.DataFragment, path: str, *, trust_cou
         _sequence(message, "row_id_sequence", path, place),
         _sequence(message, "created_at_version_sequence", path, place),
         _sequence(message, "last_updated_at_version_sequence", path, place),
-        tuple(_overlay(overlay, path, place) for overlay in message.overlays),
+        tuple(overlay_from_proto(overlay, path, place) for overlay in message.overlays),
     )
 
 
@@ -325,7 +325,7 @@ def _sequence(message: table_pb2.DataFragment, group: Any, path: str, place: str
     return value
 
 
-def _overlay(message: table_pb2.DataOverlayFile, path: str, place: str) -> OverlayFile:
+def overlay_from_proto(message: table_pb2.DataOverlayFile, path: str, place: str) -> OverlayFile:
     file = data_file_from_proto(message.data_file, path, place)
     if message.WhichOneof("coverage") == "field_coverage":
         coverage = tuple(message.field_coverage.offset_bitmaps)

@@ -88,7 +88,9 @@ def every_way(data: bytes, expected: pa.Array, *, equal: Callable[[pa.Array, pa.
     """Scan, every range and every pair of rows (some of them, of a long column), mapped and fetched."""
     same = equal or (lambda a, b: a.type == b.type and a.to_pylist() == b.to_pylist())
     rows = len(expected)
-    steps = sorted({0, 1, 2, rows // 3, rows // 2, rows - 2, rows - 1, rows, *range(min(rows, 6))} & set(range(rows + 1)))
+    steps = sorted(
+        {0, 1, 2, rows // 3, rows // 2, rows - 2, rows - 1, rows, *range(min(rows, 6))} & set(range(rows + 1))
+    )
     for mapped in (True, False):
         file = File(data, mapped=mapped)
         assert same(file.scan(), expected), "scan"

@@ -313,9 +313,7 @@ def test_rows_of_any_length_over_chunks_of_any_size(quota: int, seed: int) -> No
     """Rows that spill over many chunks, chunks that start with invisible entries, chunks where no row starts."""
     rng = np.random.default_rng(seed)
     lengths = [0, 1, 2, quota - 1, quota, quota + 1, 5 * quota, 13 * quota + 1]
-    rows = [
-        None if rng.random() < 0.2 else rng.integers(0, 1000, rng.choice(lengths)).tolist() for _ in range(60)
-    ]
+    rows = [None if rng.random() < 0.2 else rng.integers(0, 1000, rng.choice(lengths)).tolist() for _ in range(60)]
     half = len(rows) // 2
     pages = [list_pages(rows[:half], quota), list_pages(rows[half:], quota)]
     every_way(make_file(pa.list_(I32), [pages]), pa.array(rows, pa.list_(I32)))
@@ -342,9 +340,11 @@ def test_bit_packed_pages(bits: int, large: bool) -> None:
     for width in range(bits + 1):
         if not large and 128 * width > 32000:
             continue
-        values += [int(v) for v in rng.integers(0, 2**width, 1024, np.uint64, endpoint=width == 64)] if width < 64 else [
-            int(v) for v in rng.integers(0, 2**64 - 1, 1024, np.uint64, endpoint=True)
-        ]
+        values += (
+            [int(v) for v in rng.integers(0, 2**width, 1024, np.uint64, endpoint=width == 64)]
+            if width < 64
+            else [int(v) for v in rng.integers(0, 2**64 - 1, 1024, np.uint64, endpoint=True)]
+        )
     values = [min(v, 2**bits - 1) for v in values] + [1, 2, 3]
     chunks = [
         Chunk(len(values[at : at + 1024]), [pack_inline(values[at : at + 1024], bits)])
@@ -437,7 +437,10 @@ def test_fsst_pages_with_tables_of_their_own() -> None:
 
 @pytest.mark.parametrize("scheme", ["lz4", "zstd"])
 def test_compressed_chunks(scheme: str) -> None:
-    strings = [Chunk(32, [compress(scheme, chunk_strings(WORDS[:32]))]), Chunk(10, [compress(scheme, chunk_strings(WORDS[32:]))])]
+    strings = [
+        Chunk(32, [compress(scheme, chunk_strings(WORDS[:32]))]),
+        Chunk(10, [compress(scheme, chunk_strings(WORDS[32:]))]),
+    ]
     page = mini_block(42, strings, general(scheme, variable()))
     every_way(make_file(pa.binary(), [[page]]), pa.array(WORDS, pa.binary()))
     values = list(range(500))
@@ -895,13 +898,24 @@ def test_plain_values_in_a_dictionary_column() -> None:
     refused(pa.dictionary(pa.int32(), pa.string()), constant(3, [ALL_ITEM], inline_value=numbers([1])))
 
 
+def test_single_bits_in_a_column_of_numbers() -> None:
+    page = mini_block(40, [Chunk(40, [b"\x5a" * 5])], flat(1))
+    every_way(make_file(pa.bool_(), [[page]]), pa.array([bool(0x5A >> i % 8 & 1) for i in range(40)]))
+    refused(pa.uint8(), page)
+    refused(pa.list_(pa.bool_(), 8), page)
+
+
 def test_more_dictionary_items_than_keys_can_name() -> None:
     items = [b"%d" % i for i in range(200)]
-    page = mini_block(200, [Chunk(200, [bytes(range(200))])], flat(8), dictionary=(variable(), 200, block_strings(items)))
+    page = mini_block(
+        200, [Chunk(200, [bytes(range(200))])], flat(8), dictionary=(variable(), 200, block_strings(items))
+    )
     refused(pa.dictionary(pa.int8(), pa.binary()), page)
 
 
-@pytest.mark.parametrize("codec", [out_of_line(64, 0), CE(constant=pb.Constant(value=b"\0" * 8))], ids=["packed", "constant"])
+@pytest.mark.parametrize(
+    "codec", [out_of_line(64, 0), CE(constant=pb.Constant(value=b"\0" * 8))], ids=["packed", "constant"]
+)
 def test_dictionaries_of_nothing(codec: pb.CompressiveEncoding) -> None:
     """Items that take no bytes: the count alone must not decide how much memory is used."""
     refused(pa.int64(), mini_block(5, [Chunk(5, [bytes(5)])], flat(8), dictionary=(codec, 2**33, b"x" * 2**20)))
@@ -909,7 +923,9 @@ def test_dictionaries_of_nothing(codec: pb.CompressiveEncoding) -> None:
 
 def test_packed_levels_that_are_not_plain() -> None:
     codec = CE(out_of_line_bitpacking=pb.OutOfLineBitpacking(uncompressed_bits_per_value=16, values=runs(16)))
-    refused(I32, mini_block(3, [Chunk(3, [numbers([1, 2, 3])], 3, None, b"")], flat(32), layers=(NULL_ITEM,), defs=codec))
+    refused(
+        I32, mini_block(3, [Chunk(3, [numbers([1, 2, 3])], 3, None, b"")], flat(32), layers=(NULL_ITEM,), defs=codec)
+    )
 
 
 @pytest.mark.parametrize("rows", [2**39, 2**40])
@@ -956,8 +972,9 @@ def test_a_repetition_index_that_disagrees_with_the_levels() -> None:
     assert index.tolist()[:2] == [[1, 0], [1, 0]]
     index[0, 0], index[1, 0] = 0, 2
     page.buffers[2] = index.tobytes()
-    with pytest.raises(CorruptFile):
-        File(make_file(pa.list_(I32), [[page]])).take([0])
+    for rows in ([0], [0, 4], [0, 1, 2, 4]):
+        with pytest.raises(CorruptFile):
+            File(make_file(pa.list_(I32), [[page]])).take(rows)
 
 
 def test_constants_that_do_not_fit_their_column() -> None:

@@ -93,7 +93,9 @@ def _parse_chunks(w: Wild) -> object:
 def _expand_runs(w: Wild) -> object:
     data, n = w.bytes(), w.count()
     arrays = [w.indices(w.other(n), len(data)) for _ in range(4)]
-    return miniblock.expand_runs(data, *arrays, w.indices(w.other(n), 300), w.int32(1, 2, 4, 8), w.bytes(w.length() * 8))
+    return miniblock.expand_runs(
+        data, *arrays, w.indices(w.other(n), 300), w.int32(1, 2, 4, 8), w.bytes(w.length() * 8)
+    )
 
 
 def _variable_offsets(w: Wild) -> object:
@@ -122,7 +124,13 @@ def _fsst(w: Wild) -> object:
 def _zip(w: Wild) -> tuple[object, ...]:
     data, n = w.bytes(), w.count()
     starts, stops = w.indices(n, len(data)), w.indices(w.other(n), len(data))
-    shape = w.int32(0, 1, 2, 4), w.int32(0, 1, 2, 8, 16), w.number(3), w.rng.choice((-1, 0, 1, 4, w.number())), w.int32(4, 8)
+    shape = (
+        w.int32(0, 1, 2, 4),
+        w.int32(0, 1, 2, 8, 16),
+        w.number(3),
+        w.rng.choice((-1, 0, 1, 4, w.number())),
+        w.int32(4, 8),
+    )
     return data, starts, stops, *shape
 
 
@@ -165,7 +173,7 @@ def _visible_before(w: Wild) -> object:
 
 def _pick(w: Wild) -> object:
     data, n = w.bytes(), w.count()
-    codec, bits = w.int32(1, 2, 5), w.int32(8, 16, 32, 64, 24, 256)
+    codec, bits = w.int32(1, 2, 5, 6), w.int32(8, 16, 32, 64, 24, 256)
     size = n * max(min(bits, 4096), 0) // 8
     arrays = [w.indices(w.other(n), len(data)) for _ in range(3)]
     inside, large = w.indices(w.other(n), 20), w.rng.random() < 0.5
@@ -177,7 +185,8 @@ def _pick(w: Wild) -> object:
 
 def _pick_like_a_chunk(w: Wild) -> object:
     """A header that could be true, so that the levels and values behind it are reached."""
-    large, codec, bits = w.rng.random() < 0.5, w.rng.choice((1, 2, 5)), w.rng.choice((32, 64))
+    large, codec, bits = w.rng.random() < 0.5, w.rng.choice((1, 2, 5, 6)), w.rng.choice((32, 64))
+    bits = 8 if codec == 6 else bits
     level_bytes, value_bytes, count = w.rng.randrange(300), w.rng.randrange(3000), w.rng.randrange(1, 1100)
     head = count.to_bytes(2, "little") + level_bytes.to_bytes(2, "little")
     head += value_bytes.to_bytes(4 if large else 2, "little")
@@ -190,7 +199,9 @@ def _pick_like_a_chunk(w: Wild) -> object:
     out = np.zeros(0 if codec == 5 else n * bits // 8, np.uint8)
     ends = [np.zeros(n if codec == 5 else 0, np.int64) for _ in range(2)]
     level_codec, width = w.rng.choice((1, 2, 3, 4)), w.rng.randrange(17)
-    return pick.pick_items(data, *one, inside, level_codec, width, large, codec, bits, np.zeros(n, np.uint16), out, *ends)
+    return pick.pick_items(
+        data, *one, inside, level_codec, width, large, codec, bits, np.zeros(n, np.uint16), out, *ends
+    )
 
 
 def _look_up(w: Wild) -> object:

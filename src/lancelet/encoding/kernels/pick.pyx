@@ -141,7 +141,9 @@ def pick_items(
     if codec == _STRINGS:
         if starts.shape[0] != n or lengths.shape[0] != n or bits not in (32, 64):
             return 0
-    elif out.shape[0] != n * step or (codec == _INLINE and bits not in (8, 16, 32, 64)) or bits < 8 or bits % 8 or (codec == _BITS and bits != 8):
+    elif out.shape[0] != n * step or bits < 8 or bits % 8 or (codec == _BITS and bits != 8):
+        return 0
+    elif codec == _INLINE and bits not in (8, 16, 32, 64):
         return 0
     if def_width < 0 or def_width > 16 or codec not in (_FLAT, _INLINE, _STRINGS, _BITS):
         return 0
@@ -180,7 +182,7 @@ def pick_items(
                         return i
                 memcpy(&out[0] + i * step, values + item * step, step)
             elif codec == _BITS:
-                if (counts[i] + 7) // 8 > size:
+                if counts[i] > size * 8:
                     with gil:
                         return i
                 out[i] = values[item >> 3] >> (item & 7) & 1

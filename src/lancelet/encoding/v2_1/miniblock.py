@@ -230,6 +230,8 @@ class MiniBlockRun:
         self._tables: list[ChunkTable | None] = [None] * len(pages)
         self._joined: ChunkTable | None = None
         self._picks = recipe.picks
+        if self._picks is not None and self._picks[2] == pick.BITS and not pa.types.is_boolean(self._context.dtype):
+            self._picks = None
 
     @property
     def nbytes(self) -> int:
@@ -358,7 +360,7 @@ class MiniBlockRun:
         assert reps is not None
         bounds = np.append(np.flatnonzero(reps == shape.lists), len(reps))
         starts_here = table.row_starts[chosen]
-        if len(bounds) - 1 != int(starts_here.sum()):
+        if (np.diff(bounds[:-1].searchsorted(part.level_counts.cumsum()), prepend=0) != starts_here).any():
             raise place.corrupt("repetition levels do not agree with the repetition index")
         starts_before = starts_here.cumsum() - starts_here
         at = starts_before[chosen.searchsorted(begin)] + rows - table.first_rows[begin]
@@ -367,16 +369,17 @@ class MiniBlockRun:
         # A row ends where the next one starts, or with the last chunk that holds a part of it.
         entry_stops = np.minimum(bounds[at + 1], part.level_counts.cumsum()[chosen.searchsorted(end)])
         ranges = entry_ranges(bounds[at], entry_stops, defs, shape.max_visible)
+        slots = expand_ranges(ranges.value_starts, ranges.value_stops)
+        values = part.values.take(pa.array(slots))
+        if self._recipe.late:
+            # Before the levels are renumbered, which may happen in place.
+            visible = None if defs is None else defs[defs <= shape.max_visible][slots]
+            values = self._finish(values, table, slots.searchsorted(self._marks(table, chosen)), visible)
         entries = Entries(
             int((ranges.stops - ranges.starts).sum()),
             select_levels(reps, ranges.starts, ranges.stops),
             shape.common(select_levels(defs, ranges.starts, ranges.stops), place),
         )
-        slots = expand_ranges(ranges.value_starts, ranges.value_stops)
-        values = part.values.take(pa.array(slots))
-        if self._recipe.late:
-            visible = None if defs is None else defs[defs <= shape.max_visible][slots]
-            values = self._finish(values, table, slots.searchsorted(self._marks(table, chosen)), visible)
         return PageRows(entries, values)
 
     def _marks(self, table: ChunkTable, chosen: Indices | slice) -> Indices:

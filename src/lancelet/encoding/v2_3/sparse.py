@@ -266,9 +266,7 @@ def _list(message: planar_pb.SparseList, slots: int, buffers: Iterator[Bytes], p
     return ListLayer(_validity(message.validity, slots, buffers, place), positions, sizes)
 
 
-def _numbers(
-    codec: pb.CompressiveEncoding, count: int, slots: int, buffers: Iterator[Bytes], place: Place
-) -> Numbers:
+def _numbers(codec: pb.CompressiveEncoding, count: int, slots: int, buffers: Iterator[Bytes], place: Place) -> Numbers:
     """One sequence of the structure; those that are evenly spaced are not written out."""
     if count > slots:
         raise place.corrupt(f"{count} of {slots} slots")

@@ -1,0 +1,201 @@
+"""Single .lance files for users: rows, metadata and statistics, without a table around them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancelet.encoding.fetch import run
+from lancelet.encoding.rows import RowIndices, RowRange, Rows
+from lancelet.errors import InvalidInput, MissingFile, NotFound, NotSupported, RowNotFound
+from lancelet.file.container import Container
+from lancelet.file.reader import open_file
+from lancelet.format.schema import Field, Schema, resolve_extensions
+from lancelet.store import ByteSource, open_store
+
+_MAJOR_MINOR = {"2.0": (0, 3), "2.1": (2, 1), "2.2": (2, 2), "2.3": (2, 3)}
+_TABLE_ENTRY = 16
+
+
+@dataclass(frozen=True)
+class LanceBufferDescriptor:
+    """Where a buffer is in the file."""
+
+    position: int
+    size: int
+
+
+@dataclass(frozen=True)
+class LanceColumnStatistics:
+    """The pages of a column."""
+
+    num_pages: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class LanceFileStatistics:
+    """The pages of all columns."""
+
+    columns: list[LanceColumnStatistics]
+
+
+@dataclass(frozen=True)
+class LanceFileMetadata:
+    """What a file says of itself."""
+
+    schema: pa.Schema
+    num_rows: int
+    num_data_bytes: int
+    num_column_metadata_bytes: int
+    num_global_buffer_bytes: int
+    global_buffers: list[LanceBufferDescriptor]
+    major_version: int
+    minor_version: int
+
+
+class ReaderResults:
+    """Rows of a file, as batches or as a table."""
+
+    def __init__(self, reader: pa.RecordBatchReader) -> None:
+        self.reader = reader
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        return self.reader
+
+    def to_table(self) -> pa.Table:
+        return self.reader.read_all()
+
+
+class LanceFileReader:
+    """Reads one data file.
+
+    Parameters
+    ----------
+    path
+        A local path or a URI.
+    storage_options
+        See :func:`lancelet.store.open_store`.
+    columns
+        Names and nested paths; all columns by default.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        storage_options: Mapping[str, str] | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        self._source = _open(os.fspath(path), storage_options)
+        self._reader = open_file(self._source)
+        if self._reader.version == "0.1":
+            raise NotSupported(f"{self._source.path} is a file of version 0.1, which reads only through its table")
+        self._container = Container.read(self._source, self._source.size, self._source.path)
+        schema = self._reader.schema()
+        self._schema = schema if columns is None else schema.project(columns)
+
+    def num_rows(self) -> int:
+        return self._reader.num_rows
+
+    def read_all(self, *, batch_size: int = 1024, batch_readahead: int = 16) -> ReaderResults:
+        """All rows."""
+        return self.read_range(0, self._reader.num_rows, batch_size=batch_size)
+
+    def read_range(
+        self, start: int, num_rows: int, *, batch_size: int = 1024, batch_readahead: int = 16
+    ) -> ReaderResults:
+        """Rows from ``start`` on."""
+        if start < 0 or num_rows < 0 or start + num_rows > self._reader.num_rows:
+            raise RowNotFound(f"cannot read rows {start} to {start + num_rows} of {self._reader.num_rows}")
+        stop = start + num_rows
+        pieces = (RowRange(at, min(at + batch_size, stop)) for at in range(start, stop, _checked(batch_size)))
+        return self._results(pieces)
+
+    def take_rows(self, indices: Any, *, batch_size: int = 1024, batch_readahead: int = 16) -> ReaderResults:
+        """Single rows, in ascending order."""
+        rows = np.asarray(indices, np.int64)
+        if (np.diff(rows) <= 0).any():
+            raise InvalidInput("the rows of a file are taken in ascending order, each once; sort them first")
+        if len(rows) and not 0 <= int(rows[0]) <= int(rows[-1]) < self._reader.num_rows:
+            raise RowNotFound(f"cannot take rows {int(rows[0])} to {int(rows[-1])} of {self._reader.num_rows}")
+        step = _checked(batch_size)
+        return self._results(RowIndices(rows[at : at + step]) for at in range(0, len(rows), step))
+
+    def metadata(self) -> LanceFileMetadata:
+        container = self._container
+        major, minor = _MAJOR_MINOR[self._reader.version]
+        buffers = [LanceBufferDescriptor(int(at), int(size)) for at, size in container.global_buffers]
+        return LanceFileMetadata(
+            self._reader.schema().to_arrow(),
+            self._reader.num_rows,
+            buffers[0].position,
+            int(container.columns[:, 1].sum()) + _TABLE_ENTRY * len(container.columns),
+            sum(buffer.size for buffer in buffers),
+            buffers,
+            major,
+            minor,
+        )
+
+    def file_statistics(self) -> LanceFileStatistics:
+        """Pages and bytes of each column."""
+        found = []
+        for index in range(len(self._container.columns)):
+            pages = self._container.column(self._source, index).pages
+            found.append(LanceColumnStatistics(len(pages), sum(sum(page.buffer_sizes) for page in pages)))
+        return LanceFileStatistics(found)
+
+    def read_global_buffer(self, index: int) -> bytes:
+        """One of the buffers that belong to the whole file; the first one is the file's descriptor."""
+        if not 0 <= index < len(self._container.global_buffers):
+            raise InvalidInput(f"there is no global buffer {index}; the file has {len(self._container.global_buffers)}")
+        position, size = self._container.global_buffers[index].tolist()
+        return self._container.piece(self._source, position, size)
+
+    def _results(self, pieces: Iterator[Rows]) -> ReaderResults:
+        schema = resolve_extensions(_shown(self._schema))
+        return ReaderResults(pa.RecordBatchReader.from_batches(schema, self._batches(pieces)))
+
+    def _batches(self, pieces: Iterator[Rows]) -> Iterator[pa.RecordBatch]:
+        schema = _shown(self._schema)
+        for rows in pieces:
+            columns = [self._column(field, rows) for field in self._schema.fields]
+            table = pa.Table.from_arrays(columns, schema=schema)
+            for batch in table.combine_chunks().to_batches():
+                yield pa.RecordBatch._import_from_c_capsule(*batch.__arrow_c_array__())
+
+    def _column(self, field: Field, rows: Rows) -> pa.Array:
+        array = run(self._reader.read(field, rows), self._source)
+        if not field.is_blob:
+            return array
+        positions, sizes = (array.field(i).to_pylist() for i in range(2))
+        valid = array.is_valid().to_pylist()
+        parts = iter(self._source.read([p for p in zip(positions, sizes, strict=True) if p[1]]))
+        values = [
+            next(parts).tobytes() if size else (b"" if ok and position == 0 else None)
+            for ok, position, size in zip(valid, positions, sizes, strict=True)
+        ]
+        return pa.array(values, pa.large_binary())
+
+
+def _shown(schema: Schema) -> pa.Schema:
+    """The columns in storage types; extension types are still names in the metadata."""
+    return pa.schema([field.arrow_field for field in schema.fields], metadata=dict(schema.metadata) or None)
+
+
+def _open(path: str, storage_options: Mapping[str, str] | None) -> ByteSource:
+    folder, slash, name = path.rpartition("/")
+    try:
+        return open_store(folder or ("/" if slash else "."), storage_options).open(name)
+    except MissingFile as error:
+        raise NotFound(f"Not found: {error.path}") from None
+
+
+def _checked(batch_size: int) -> int:
+    if batch_size < 1:
+        raise InvalidInput(f"batch_size must be at least 1, got {batch_size}")
+    return batch_size
