@@ -27,8 +27,9 @@ from lancelet.errors import InvalidInput, InvalidType, NotSupported, RowNotFound
 from lancelet.fragment import LanceFragment
 from lancelet.opening import Reference, open_table, parse_time
 from lancelet.query.plan import plan_take, table_schema
-from lancelet.query.scan import Scan, ordered_map
+from lancelet.query.scan import Scan
 from lancelet.query.table_reader import TableReader
+from lancelet.query.threads import ordered_map
 from lancelet.rows import row_numbers
 from lancelet.scanner import SCAN_OPTIONS, ColumnOrdering, Columns, LanceScanner, ScannerBuilder, ScanStatistics
 from lancelet.schema import LanceSchema

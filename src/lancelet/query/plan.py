@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING, get_args
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.errors import InvalidInput, InvalidType, UnknownColumn
 from lancelet.format.logical_types import EXTENSION_NAME
@@ -16,6 +16,9 @@ from lancelet.query.expr import Column, Expr, columns_of, type_of
 from lancelet.query.fragment_reader import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID, ROW_OFFSET
 from lancelet.query.present import BlobForm, scan_field
 from lancelet.query.sort import SortKey
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
 
 DEFAULT_BATCH_SIZE = 8192
 _SYSTEM = (ROW_ID, ROW_ADDRESS, ROW_OFFSET, LAST_UPDATED_AT, CREATED_AT)
@@ -139,16 +142,17 @@ def plan_filter(schema: Schema, condition: str | pc.Expression | Expr | None) ->
         from lancelet.query.sql import parse_filter
 
         return parse_filter(condition, visible_schema(schema))
-    if isinstance(condition, pc.Expression):
-        from lancelet.query.arrow_expr import from_arrow
+    if isinstance(condition, get_args(Expr)):
+        parsed: Expr = condition
+        return parsed
+    from lancelet.query.arrow_expr import from_arrow
 
-        return from_arrow(condition, visible_schema(schema))
-    return condition
+    return from_arrow(condition, visible_schema(schema))
 
 
 def parse(text: str | pc.Expression, visible: pa.Schema) -> Expr:
     """An expression as SQL text or as a pyarrow expression."""
-    if isinstance(text, pc.Expression):
+    if not isinstance(text, str):
         from lancelet.query.arrow_expr import from_arrow
 
         return from_arrow(text, visible)

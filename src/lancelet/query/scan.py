@@ -8,33 +8,30 @@ when most rows are wanted and only the needed chunks when few are.
 
 from __future__ import annotations
 
-import itertools
-import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
 from lancelet.format.schema import Field
 from lancelet.query.blobs import as_binary
-from lancelet.query.build import all_of
-from lancelet.query.evaluate import evaluate, mask, may_fail
-from lancelet.query.expr import Column, Expr, columns_of, conjuncts
+from lancelet.query.expr import Column, Expr
 from lancelet.query.fragment_reader import ROW_ADDRESS, ROW_ID, ROW_OFFSET, FragmentReader
 from lancelet.query.fragment_reader import Column as Values
 from lancelet.query.plan import ScanPlan, column_of, needed_fields
 from lancelet.query.present import present, resolve_batch
 from lancelet.query.sort import sort_table
 from lancelet.query.table_reader import TableReader
+from lancelet.query.threads import core_count, ordered_map
+
+if TYPE_CHECKING:
+    from lancelet.query.filtering import Stage
 
 _UNIT_DECODED_BYTES = 16 << 20
 _UNIT_STORED_BYTES = 64 << 20
@@ -43,9 +40,6 @@ _MAX_UNIT_ROWS = 1 << 17
 _SPARSE = 0.1
 _SPARSE_WIDE = 0.75
 _WIDE_BYTES = 256
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +52,14 @@ class Unit:
     """Live rows of earlier fragments; only counted when somebody asks for row offsets."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """A condition of the filter, and what it looks at."""
-
-    condition: Expr
-    fields: tuple[Field, ...]
-    system: tuple[str, ...]
-
-
 class Scan:
     """One execution of a plan."""
 
     def __init__(self, table: TableReader, plan: ScanPlan, threads: int | None = None) -> None:
         self.table = table
         self.plan = plan
-        self._threads = threads or os.cpu_count() or 1
+        # One unit for each core, and one that is ready when a core is.
+        self._threads = threads or core_count()
         self._fields, self._system = needed_fields(plan.schema, (expr for _, expr in plan.outputs))
         self._ordered_stages: list[Stage] | None = None
         self._filter_fields, self._filter_system = needed_fields(plan.schema, [plan.filter] if plan.filter else [])
@@ -172,7 +158,7 @@ class Scan:
             units = self._units()
         if left == 0:
             return
-        for part in ordered_map(self._read, units, self._threads):
+        for part in ordered_map(self._read, units, self._threads + 1 if self._threads > 1 else 1):
             if part is None or part.num_rows == 0:
                 continue
             if skip:
@@ -258,23 +244,17 @@ class Scan:
         return self._chosen(unit, chosen, found) if len(chosen) else None
 
     def _stages(self, reader: FragmentReader) -> list[Stage]:
-        """The filter's conditions, cheap columns first, unless one may fail where another would have kept it away."""
+        """The filter's conditions in the order to test them."""
         if self.plan.filter is None:
             return []
         if self._ordered_stages is None:
-            stages = [self._stage([self.plan.filter])]
-            if self.plan.late and not may_fail(self.plan.filter):
-                groups: dict[frozenset[tuple[str, ...]], list[Expr]] = {}
-                for part in conjuncts(self.plan.filter):
-                    groups.setdefault(frozenset(columns_of(part)), []).append(part)
-                stages = [self._stage(parts) for parts in groups.values()]
-                stages.sort(key=lambda stage: reader.row_bytes(stage.fields)[0])
-            self._ordered_stages = stages
-        return self._ordered_stages
+            # Scans without a filter have no need of the evaluator, which takes a while to load.
+            from lancelet.query.filtering import filter_stages
 
-    def _stage(self, parts: list[Expr]) -> Stage:
-        fields, system = needed_fields(self.plan.schema, parts)
-        return Stage(all_of(parts), fields, system)
+            self._ordered_stages = filter_stages(
+                self.plan.filter, self.plan.schema, lambda fields: reader.row_bytes(fields)[0]
+            )
+        return self._ordered_stages
 
     def _passing(self, unit: Unit, stage: Stage, chosen: Indices | None, found: dict[Field, Values]) -> Indices | None:
         """Of the chosen rows (None: all), those that pass a condition. Columns read whole go into ``found``."""
@@ -284,6 +264,8 @@ class Scan:
         missing = [field for field in stage.fields if field not in known]
         read = dict(zip(missing, unit.reader.read(missing, rows), strict=True))
         columns = [known[field] if field in known else read[field] for field in stage.fields]
+        from lancelet.query.evaluate import mask
+
         passed = mask(stage.condition, self._batch(unit, stage.fields, columns, stage.system, rows))
         marks: npt.NDArray[np.bool_] = numpy_array(passed)
         if sparse and chosen is not None:
@@ -338,6 +320,8 @@ class Scan:
             else:
                 if batch is None:
                     batch = self._batch(unit, self._fields, columns, self._system, rows)
+                from lancelet.query.evaluate import evaluate
+
                 results.append(_typed(evaluate(source, batch), target))
         if self.plan.blobs_as_binary:
             results = self._with_bytes(unit, results)
@@ -388,7 +372,7 @@ class Scan:
             column = unit.reader.system_column(name, rows)
             if self.plan.include_deleted and name in (ROW_ID, ROW_ADDRESS):
                 live = unit.reader.live(rows)
-                return column if live is None else pc.if_else(arrow_array(live), column, None)
+                return column if live is None else _null_where_not(live, column)
             return column
         offsets = rows.to_indices()
         gone = np.searchsorted(unit.reader.deletions.offsets, offsets) if unit.reader.fragment.deletion_file else 0
@@ -398,6 +382,12 @@ class Scan:
 def _rows_only(count: int) -> pa.Table:
     """A table without columns that still has rows."""
     return pa.table({"": pa.nulls(count)}).select([])
+
+
+def _null_where_not(live: npt.NDArray[np.bool_], column: pa.Array) -> pa.Array:
+    import pyarrow.compute as pc
+
+    return pc.if_else(arrow_array(live), column, None)
 
 
 def _one(column: Values) -> pa.Array:
@@ -412,26 +402,3 @@ def _typed(column: Values, dtype: pa.DataType) -> Values:
     if column.type == dtype:
         return column
     return column.cast(dtype)
-
-
-def ordered_map(work: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
-    """Results in order, a few items ahead; one item, or one thread, needs no pool."""
-    queue = iter(items)
-    first = list(itertools.islice(queue, 2))
-    if len(first) < 2 or threads == 1:
-        for item in itertools.chain(first, queue):
-            yield work(item)
-        return
-    queue = itertools.chain(first, queue)
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="lancelet")
-    pending: deque[Future[R]] = deque()
-    try:
-        for item in itertools.islice(queue, threads + 1):
-            pending.append(pool.submit(work, item))
-        while pending:
-            result = pending.popleft().result()
-            for item in itertools.islice(queue, 1):
-                pending.append(pool.submit(work, item))
-            yield result
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +20,8 @@ class SortKey:
 
 def sort_table(table: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
     """Rows in order; equal rows stay as they came."""
+    import pyarrow.compute as pc
+
     columns: dict[str, pa.ChunkedArray] = {}
     order: list[tuple[str, str]] = []
     for number, key in enumerate(keys):

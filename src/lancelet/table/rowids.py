@@ -101,8 +101,8 @@ def read_row_ids(fragment: Fragment, physical_rows: int, path: str) -> RowIdSequ
     return parse_row_ids(fragment.row_ids, physical_rows, path, place)
 
 
-def parse_row_ids(data: bytes, physical_rows: int, path: str, place: str) -> RowIdSequence:
-    """Read a serialized RowIdSequence and check that it has one id for each row."""
+def parse_row_ids(data: bytes, physical_rows: int | None, path: str, place: str) -> RowIdSequence:
+    """Read a serialized RowIdSequence and check that it has one id for each row, when their number is given."""
     entries = _entries(data, rowids_pb2.RowIdSequence, path, place)
     starts, lengths = [], []
     at = 0

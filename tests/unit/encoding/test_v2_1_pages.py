@@ -942,6 +942,14 @@ def test_rows_without_bytes(rows: int) -> None:
         assert len(file.read(RowRange(rows - 9, rows))) == 9
 
 
+def test_fixed_size_lists_of_a_billion_structs() -> None:
+    page = constant(2**40, [NULL_ITEM, NULL_ITEM, NULL_ITEM])
+    file = File(make_file(pa.list_(pa.struct([("a", pa.int8())]), 2**30), [[page]]))
+    assert file.reader.num_rows == 1024
+    with pytest.raises(NotSupported, match="read fewer rows"):
+        file.take([3])
+
+
 def test_a_row_index_that_multiplies_the_page() -> None:
     """Every row says that it is the whole page."""
     value = b"z" * 4096

@@ -20,6 +20,9 @@ from lancelet.encoding.v2_1.miniblock import MiniBlockPage, MiniBlockRun, Recipe
 from lancelet.encoding.v2_1.pages import PageContext, PageDecoder, PageRows
 from lancelet.format.proto import column_pb2
 
+_MAX_ELEMENTS = 2**28
+"""Of fixed-size lists of structs in one take; the length of the lists is only a claim of the schema."""
+
 
 @dataclass(frozen=True, slots=True)
 class LeafType:
@@ -94,6 +97,8 @@ class LeafColumn:
             return rows
         if isinstance(rows, RowRange):
             return RowRange(rows.start * times, rows.stop * times)
+        if len(rows) * times > _MAX_ELEMENTS:
+            raise Place(self._file.path, f"column {self._index}").too_large(f"{len(rows)} lists of {times} structs")
         return RowIndices((rows.values[:, None] * times + np.arange(times)).reshape(-1))
 
     def _open_segments(self) -> list[Segment]:

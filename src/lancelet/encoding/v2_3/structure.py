@@ -259,38 +259,40 @@ class _Walk:
 
     def open_lists(self, layer: ListLayer, level: int) -> None:
         """One entry for each item, and one for each list that has none."""
-        reps = self._reps
-        assert reps is not None
-        live = np.arange(len(self._defs)) if self._live is None else self._live
+        assert self._reps is not None
         first, last = layer.positions.rank(self.slots.starts), layer.positions.rank(self.slots.stops)
         inner = Slots(layer.sizes.before(first), layer.sizes.before(last))
         if len(self._defs) + inner.count > _MAX_ENTRIES:
             raise self._place.too_large(f"{inner.count} list items")
         filled = layer.positions.holds(self.slots)
         chosen = expand_ranges(first, last)
-        sizes = np.zeros(len(live), np.int64)
+        sizes = np.zeros(len(filled), np.int64)
         sizes[filled] = layer.sizes.before(chosen + 1) - layer.sizes.before(chosen)
-        own = self._defs[live]
         nulls = layer.validity.nulls(self.slots)
-        closed = own != 0
-        own[~closed & (sizes == 0)] = level + 2
+        defs = self._defs if self._live is None else self._defs[self._live]
+        own = np.where(filled, np.uint16(0), np.uint16(level + 2))
         if nulls is not None:
-            own[~closed & nulls] = level + 1
-            closed |= nulls
-        if sizes[closed].any():
+            own[nulls] = level + 1
+        np.copyto(own, defs, where=defs != 0)
+        if (own[filled] != 0).any():
             raise self._place.corrupt("items in a list that is null")
-        self._defs[live] = own
-        reps[live] = np.where(reps[live] == 0, np.uint16(self._rep), reps[live])
+        reps = self._reps if self._live is None else self._reps[self._live]
+        reps = np.where(reps == 0, np.uint16(self._rep), reps)
         self._rep -= 1
-        times = np.ones(len(self._defs), np.int64)
-        times[live] = np.maximum(sizes, 1)
-        opened = np.zeros(len(times), bool)
-        opened[live] = sizes > 0
-        firsts = np.cumsum(times) - times
-        self._defs = np.repeat(self._defs, times)
+        if self._live is not None:
+            # Entries closed further out stay as they are, between the others.
+            self._defs[self._live], self._reps[self._live] = own, reps
+            times = np.ones(len(self._defs), np.int64)
+            times[self._live] = np.maximum(sizes, 1)
+            opened = np.zeros(len(times), bool)
+            opened[self._live] = filled
+            own, reps, filled = self._defs, self._reps, opened
+        else:
+            times = np.maximum(sizes, 1)
+        self._defs = np.repeat(own, times)
         self._reps = np.zeros(len(self._defs), np.uint16)
-        self._reps[firsts] = reps
-        self._live = np.flatnonzero(np.repeat(opened, times))
+        self._reps[np.cumsum(times) - times] = reps
+        self._live = None if filled.all() else np.flatnonzero(np.repeat(filled, times))
         self.slots = inner
 
     def repeat(self, size: int) -> None:
