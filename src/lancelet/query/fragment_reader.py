@@ -19,10 +19,11 @@ from lancelet.encoding.fetch import gather, run
 from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
 from lancelet.errors import CorruptFile
-from lancelet.file import FileCache, OpenFile
+from lancelet.file import FileCache, FileReader, OpenFile
 from lancelet.format.schema import Field
 from lancelet.query.overlays import apply_overlays
 from lancelet.query.present import stored_type
+from lancelet.store import FAULT_AROUND
 from lancelet.table.addresses import row_addresses
 from lancelet.table.deletion import NO_DELETIONS, DeletionVector, read_deletions
 from lancelet.table.fragment import CREATED_AT_FIELD, LAST_UPDATED_AT_FIELD, ROW_ID_FIELD, Fragment, Spilled
@@ -39,7 +40,9 @@ SYSTEM_COLUMNS = (ROW_ID, ROW_ADDRESS, ROW_OFFSET, LAST_UPDATED_AT, CREATED_AT)
 Column: TypeAlias = pa.Array | pa.ChunkedArray
 _SPILLED_IDS = {ROW_ID: ROW_ID_FIELD, CREATED_AT: CREATED_AT_FIELD, LAST_UPDATED_AT: LAST_UPDATED_AT_FIELD}
 # A scattered row of a mapped file makes up to 64 KiB resident; this many stay well below the memory promised for takes.
-_TAKE_PIECE = 6000
+_TAKE_PIECE = 4000
+_FEW_ROWS = 64
+_RANGES_AT_ONCE = 3
 
 
 @dataclass(frozen=True)
@@ -203,10 +206,13 @@ class FragmentReader:
 
     def _read_file(self, index: int, fields: Sequence[Field], rows: Rows) -> list[Column]:
         file = self.files[index]
-        steps = [file.reader.read(field, rows) for field in fields]
-        if file.source.mapped is not None:
-            return [run(step, file.source) for step in steps]
-        arrays: list[Column] = run(gather(steps), file.source)
+        if file.source.mapped is None:
+            arrays: list[Column] = run(gather([file.reader.read(field, rows) for field in fields]), file.source)
+            return arrays
+        arrays = []
+        for field in fields:
+            file.source.reserve(*_places(file.reader, field, rows))
+            arrays.append(run(file.reader.read(field, rows), file.source))
         return arrays
 
     def _read_split(self, field: Field, holders: Sequence[int], rows: Rows) -> Column:
@@ -221,6 +227,18 @@ class FragmentReader:
 
     def _overlaid(self, field: Field, column: Column, rows: Rows) -> Column:
         return apply_overlays(self.snapshot, self.fragment, self.cache, field, column, rows)
+
+
+def _places(reader: FileReader, field: Field, rows: Rows) -> tuple[int, int]:
+    """How many places of a mapped file a read touches, and how many bytes besides their surroundings."""
+    if isinstance(rows, RowIndices) and len(rows) <= _FEW_ROWS:
+        return len(rows), 0
+    stored = reader.row_bytes(field)[0]
+    if isinstance(rows, RowRange):
+        # Views of it are read again by whoever asked, while the next ranges are already under way.
+        return 1, int(stored * len(rows)) * _RANGES_AT_ONCE
+    # Scattered rows make their surroundings resident, but never more than the column.
+    return 0, min(int(stored * reader.num_rows), len(rows) * FAULT_AROUND)
 
 
 def _pick(sequence: RowIdSequence | VersionSequence, rows: Rows) -> npt.NDArray[np.uint64]:

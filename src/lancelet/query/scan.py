@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lancelet.query.filtering import Stage
 
 _UNIT_DECODED_BYTES = 16 << 20
-_UNIT_STORED_BYTES = 64 << 20
+_UNIT_STORED_BYTES = 48 << 20
 _MIN_UNIT_ROWS = 1024
 _MAX_UNIT_ROWS = 1 << 17
 _SPARSE = 0.1

@@ -2,10 +2,11 @@
 
 from lancelet.store.base import ObjectInfo, Store
 from lancelet.store.local import LocalStore
-from lancelet.store.source import Bytes, ByteSource, Counters, MappedSource, Ranges
+from lancelet.store.source import FAULT_AROUND, Bytes, ByteSource, Counters, MappedSource, Ranges
 from lancelet.store.uri import open_store
 
 __all__ = [
+    "FAULT_AROUND",
     "ByteSource",
     "Bytes",
     "Counters",

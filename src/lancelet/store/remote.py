@@ -277,6 +277,9 @@ class RemoteSource:
                 views[index] = data[offset - span.start : offset - span.start + length]
         return views
 
+    def reserve(self, ranges: int, nbytes: int) -> None:
+        """Nothing is mapped."""
+
     def release(self, start: int, stop: int) -> None:
         """Nothing is kept."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -21,8 +23,9 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 # Pages of mapped files count as resident memory until they are dropped. A fault maps its neighbours too
 # (16 pages on Linux), so a scattered read is charged that much more than it asked for.
-RESIDENT_LIMIT = 128 << 20
+RESIDENT_LIMIT = 320 << 20
 FAULT_AROUND = 64 << 10
+_MEMORY_STATUS = Path("/proc/self/statm")
 
 
 @dataclass(slots=True)
@@ -57,6 +60,9 @@ class ByteSource(Protocol):
     def read(self, ranges: Ranges) -> list[Bytes]:
         """The bytes of each (offset, length) pair, read-only, in the order asked for."""
 
+    def reserve(self, ranges: int, nbytes: int) -> None:
+        """Announce direct reads of ``mapped``: how many places, and bytes in all. Keeps resident memory bounded."""
+
     def release(self, start: int, stop: int) -> None:
         """Say that ``[start, stop)`` is not needed for now, so that memory does not grow with the file."""
 
@@ -87,20 +93,15 @@ class MappedSource:
             total += length
         self._counters.requests += len(views)
         self._counters.bytes += total
-        self.touch(len(views), total)
+        self.reserve(len(views), total)
         return views
 
-    def touch(self, ranges: int, nbytes: int) -> None:
-        """Account for scattered reads made directly on ``mapped``."""
-        charge = nbytes + ranges * FAULT_AROUND
-        self._touched += charge
-        _RESIDENCY.charge(charge)
+    def reserve(self, ranges: int, nbytes: int) -> None:
+        self._touched += 1
+        _RESIDENCY.reserve(nbytes + ranges * FAULT_AROUND)
 
     def release(self, start: int, stop: int) -> None:
         self._file.release(start, stop)
-        returned = min(self._touched, stop - start)
-        self._touched -= returned
-        _RESIDENCY.charge(-returned)
 
     def prefetch(self, start: int, stop: int) -> None:
         self._file.prefetch(start, stop)
@@ -113,31 +114,43 @@ class MappedSource:
 
 
 class _Residency:
-    """How much of all mapped files together may be in memory since the last sweep.
+    """Keeps what is resident of all mapped files together below a limit, by dropping everything when it is reached.
 
-    The sum is process-wide: a take over many fragments touches a little of each file. Threads may lose an
-    update of the sum, which only moves the next sweep.
+    Reads announce what they may touch. The sum only says when to look at what really is resident: pages that are
+    touched again cost nothing. Threads may lose an update of the sum, which only moves the next look.
     """
 
-    __slots__ = ("sources", "touched")
+    __slots__ = ("expected", "sources")
 
     def __init__(self) -> None:
-        self.touched = 0
+        self.expected = 0
         self.sources: dict[int, weakref.ref[MappedSource]] = {}
 
     def add(self, source: MappedSource) -> None:
         key, sources = id(source), self.sources
         sources[key] = weakref.ref(source, lambda _: sources.pop(key, None))
 
-    def charge(self, nbytes: int) -> None:
-        self.touched = max(self.touched + nbytes, 0)
-        if self.touched > RESIDENT_LIMIT:
-            self.touched = 0
+    def reserve(self, nbytes: int) -> None:
+        self.expected += nbytes
+        if self.expected <= RESIDENT_LIMIT:
+            return
+        resident = resident_file_bytes()
+        if resident is None or resident + nbytes > RESIDENT_LIMIT:
             # A copy, since other threads open and forget files meanwhile.
             for reference in self.sources.copy().values():
                 source = reference()
                 if source is not None:
                     source.drop()
+            resident = 0
+        self.expected = resident + nbytes
+
+
+def resident_file_bytes() -> int | None:
+    """Bytes of mapped files in this process's memory; None where the system does not tell."""
+    try:
+        return int(_MEMORY_STATUS.read_bytes().split()[2]) * mmap.PAGESIZE
+    except FileNotFoundError:
+        return None
 
 
 _RESIDENCY = _Residency()

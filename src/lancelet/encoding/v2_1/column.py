@@ -38,7 +38,7 @@ class LeafType:
 class LeafColumn:
     """Reads rows of one leaf column."""
 
-    __slots__ = ("_bounds", "_file", "_index", "_metadata", "_segments", "leaf")
+    __slots__ = ("_bounds", "_file", "_index", "_metadata", "_segments", "leaf", "stored_bytes")
 
     def __init__(self, metadata: column_pb2.ColumnMetadata, index: int, leaf: LeafType, file: FileBytes) -> None:
         self._metadata = metadata
@@ -50,6 +50,7 @@ class LeafColumn:
             raise Place(file.path, f"column {index}").corrupt("a page of an impossible number of rows")
         self._bounds = [0, *itertools.accumulate(lengths)]
         self._segments: list[Segment] | None = None
+        self.stored_bytes = sum(sum(page.buffer_sizes) for page in metadata.pages)
 
     @property
     def nbytes(self) -> int:
@@ -60,9 +61,6 @@ class LeafColumn:
         """Rows that the pages hold."""
         return self._bounds[-1] // self.leaf.multiplier
 
-    @property
-    def stored_bytes(self) -> int:
-        return sum(sum(page.buffer_sizes) for page in self._metadata.pages)
 
     def read(self, rows: Rows) -> Generator[Ranges, list[Bytes], list[PageRows]]:
         """Level entries and visible values of some rows, in one or more parts."""

@@ -1,0 +1,257 @@
+"""From an Arrow column to one leaf's level entries and values (spec encodings.md 2.4).
+
+Levels are first numbered as if every layer could hold everything, as the decoder
+does (see :mod:`lancelet.encoding.v2_1.levels`); then the levels that occur in the page
+are counted, and what does not occur is numbered away. So the layers that a page
+declares are exact: nulls hidden below a null list or struct count for nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancelet.encoding.kernels import levels as levels_kernel
+from lancelet.encoding.kernels import shred as kernel
+from lancelet.encoding.rows import Bytes, Indices
+from lancelet.encoding.v2_1.encode.values import plain_storage
+from lancelet.encoding.v2_1.levels import ITEM, LIST, Levels, expand_ranges
+from lancelet.errors import InvalidInput, NotSupported
+from lancelet.format.proto import encodings21_pb2 as pb
+from lancelet.format.schema import Field
+
+_OPEN = 65535
+_NO_LEVELS = np.empty(0, np.uint16)
+_NO_BITS = np.empty(0, np.uint8)
+_NO_RANGES = np.empty(0, np.int64)
+_LIST_LAYERS = {
+    (False, False): pb.REPDEF_ALL_VALID_LIST,
+    (True, False): pb.REPDEF_NULLABLE_LIST,
+    (False, True): pb.REPDEF_EMPTYABLE_LIST,
+    (True, True): pb.REPDEF_NULL_AND_EMPTY_LIST,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One layer on the way from a top-level field down to a leaf."""
+
+    field: Field
+    kind: int
+    child: int = 0
+    """Which child of a struct the way goes on with."""
+    repeat: int = 1
+    """Elements of a fixed-size list of structs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A column of the file: the layers from the top-level field to the leaf, outermost first."""
+
+    nodes: tuple[Node, ...]
+
+    @property
+    def field(self) -> Field:
+        return self.nodes[-1].field
+
+    @property
+    def top(self) -> Field:
+        return self.nodes[0].field
+
+    @property
+    def path(self) -> str:
+        return ".".join(node.field.name for node in self.nodes)
+
+    @property
+    def lists(self) -> int:
+        return sum(node.kind == LIST for node in self.nodes)
+
+    @property
+    def levels(self) -> int:
+        return sum(node.kind for node in self.nodes)
+
+    @property
+    def multiplier(self) -> int:
+        return int(np.prod([node.repeat for node in self.nodes]))
+
+
+def leaves_of(field: Field) -> list[Leaf]:
+    """The leaves below a top-level field, in the order of their columns."""
+    found: list[Leaf] = []
+
+    def visit(node: Field, outer: tuple[Node, ...]) -> None:
+        if node.owns_column:
+            found.append(Leaf((*outer, Node(node, ITEM))))
+        elif node.logical_type.startswith("fixed_size_list:struct:"):
+            size = node.arrow_type.list_size
+            if size < 1 or any(step.kind == LIST for step in outer) or _has_list(node):
+                raise NotSupported(
+                    f"field '{node.name}': a fixed-size list of structs cannot hold lists or lie within one"
+                )
+            visit(node.children[0], (*outer, Node(node, ITEM, repeat=size)))
+        else:
+            kind = ITEM if node.logical_type == "struct" else LIST
+            for index, child in enumerate(node.children):
+                visit(child, (*outer, Node(node, kind, index)))
+
+    visit(field, ())
+    return found
+
+
+def _has_list(field: Field) -> bool:
+    return any(node.logical_type.startswith(("list", "large_list", "map")) for node in field.walk())
+
+
+@dataclass(frozen=True, slots=True)
+class Shredded:
+    """Levels and values of one leaf over some rows; absent levels are all zero."""
+
+    leaf: Leaf
+    length: int
+    """Rows, or elements for a fixed-size list of structs."""
+    entries: int
+    reps: Levels | None
+    defs: Levels | None
+    layers: tuple[int, ...]
+    """Innermost first."""
+    max_visible: int
+    values: pa.Array
+    """One for each visible entry."""
+
+    @property
+    def rows(self) -> int:
+        return self.length // self.leaf.multiplier
+
+    @property
+    def validity(self) -> npt.NDArray[np.bool_] | None:
+        """Whether each visible value counts; None when all do."""
+        if self.defs is None:
+            return None
+        visible = self.defs if self.entries == len(self.values) else self.defs[self.defs <= self.max_visible]
+        valid: npt.NDArray[np.bool_] = visible == 0
+        return None if valid.all() else valid
+
+
+def shred(array: pa.Array, leaf: Leaf) -> Shredded:
+    """Walk from a top-level column down to a leaf."""
+    length = entries = len(array)
+    reps: Levels | None = None
+    defs: Levels | None = None
+    open_up_to, base, rep = _OPEN, leaf.levels, leaf.lists
+    for node in leaf.nodes:
+        array = plain_storage(array, node.field, leaf.path)
+        base -= node.kind
+        if node.kind == LIST:
+            defs = np.zeros(entries, np.uint16) if defs is None else defs
+            bits, first = _validity(array)
+            offsets = array.offsets.to_numpy()
+            entries, items = kernel.list_totals(defs, open_up_to, bits, first, offsets, _NO_RANGES, _NO_RANGES)
+            out_reps, out_defs = np.zeros(entries, np.uint16), np.zeros(entries, np.uint16)
+            own = _NO_LEVELS if reps is None else reps
+            kernel.list_layer(own, defs, open_up_to, rep, base + 1, bits, first, offsets, out_reps, out_defs)
+            array = _items(array, defs, open_up_to, bits, first, offsets, items)
+            reps, defs = out_reps, out_defs
+            open_up_to, rep = base, rep - 1
+            continue
+        bits, first = _validity(array)
+        if len(bits):
+            defs = np.zeros(entries, np.uint16) if defs is None else defs
+            kernel.item_layer(defs, open_up_to, base + 1, bits, first)
+        if node.repeat > 1 or node.field.logical_type.startswith("fixed_size_list:struct:"):
+            array = array.values.slice(array.offset * node.repeat, len(array) * node.repeat)
+            length, entries = length * node.repeat, entries * node.repeat
+            defs = None if defs is None else np.repeat(defs, node.repeat)
+        elif node is not leaf.nodes[-1]:
+            array = array.field(node.child)
+    visible = leaf.levels if open_up_to == _OPEN else open_up_to
+    return _exact(Shredded(leaf, length, entries, reps, defs, (), visible, array))
+
+
+def part(whole: Shredded, start: tuple[int, int, int], stop: tuple[int, int, int]) -> Shredded:
+    """Some rows of a page, from (entry, row, visible item) to another; its layers stay those of the whole."""
+    return Shredded(
+        whole.leaf,
+        (stop[1] - start[1]) * whole.leaf.multiplier,
+        stop[0] - start[0],
+        None if whole.reps is None else whole.reps[start[0] : stop[0]],
+        None if whole.defs is None else whole.defs[start[0] : stop[0]],
+        whole.layers,
+        whole.max_visible,
+        whole.values.slice(start[2], stop[2] - start[2]),
+    )
+
+
+def _exact(page: Shredded) -> Shredded:
+    """Drop the levels that do not occur, and say which layers are left with any."""
+    leaf, defs = page.leaf, page.defs
+    counts = np.zeros(leaf.levels + 1, np.int64)
+    if defs is None:
+        counts[0] = page.entries
+    else:
+        kernel.count_levels(defs, counts)
+    table = np.zeros(leaf.levels + 1, np.uint16)
+    layers: list[int] = []
+    level, following = 0, 0
+    max_visible = 0
+    for node in reversed(leaf.nodes):
+        nulls = bool(counts[level + 1])
+        if nulls and not node.field.nullable:
+            raise InvalidInput(
+                f"Column '{leaf.path}' is declared as non-nullable but contains null values (in '{node.field.name}'); "
+                "declare the field nullable or fill the nulls"
+            )
+        if nulls:
+            following += 1
+            table[level + 1] = following
+        if node.kind == LIST:
+            empties = bool(counts[level + 2])
+            if empties:
+                following += 1
+                table[level + 2] = following
+            layers.append(_LIST_LAYERS[nulls, empties])
+        else:
+            layers.append(pb.REPDEF_NULLABLE_ITEM if nulls else pb.REPDEF_ALL_VALID_ITEM)
+        level += node.kind
+        if level <= page.max_visible:
+            max_visible = following
+    if following == 0:
+        defs = None
+    elif defs is not None and (table != np.arange(len(table)))[counts > 0].any():
+        levels_kernel.renumber(defs, table)
+    return Shredded(
+        leaf, page.length, page.entries, page.reps, defs, tuple(layers), max_visible, page.values
+    )
+
+
+def _validity(array: pa.Array) -> tuple[Bytes, int]:
+    """The validity bitmap and the bit where the array starts; empty when nothing is null."""
+    if len(array) == 0 or array.null_count == 0:
+        return _NO_BITS, 0
+    if pa.types.is_null(array.type):
+        return np.zeros((len(array) + 7) // 8, np.uint8), 0
+    if pa.types.is_dictionary(array.type) and array.dictionary.null_count:
+        return np.packbits(array.is_valid().to_numpy(zero_copy_only=False), bitorder="little"), 0
+    return np.frombuffer(array.buffers()[0], np.uint8), array.offset
+
+
+def _items(
+    array: pa.Array,
+    defs: Levels,
+    open_up_to: int,
+    bits: Bytes,
+    first: int,
+    offsets: npt.NDArray[np.signedinteger[Any]],
+    items: int,
+) -> pa.Array:
+    """The items of the lists that count; those under null lists and structs are left out."""
+    start, stop = int(offsets[0]), int(offsets[-1])
+    if items == stop - start:
+        return array.values.slice(start, items)
+    starts, lengths = np.zeros(len(offsets), np.int64), np.zeros(len(offsets), np.int64)
+    kernel.list_totals(defs, open_up_to, bits, first, offsets, starts, lengths)
+    chosen: Indices = expand_ranges(starts[lengths > 0], (starts + lengths)[lengths > 0])
+    return array.values.take(pa.array(chosen))
