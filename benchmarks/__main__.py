@@ -20,7 +20,7 @@ from benchmarks import counting_s3, data, fresh
 from benchmarks.engines import Engine, Lance, Parquet
 from benchmarks.measures import Measure, measures, medians
 
-os.environ.setdefault("LANCE_LOG", "off")
+os.environ.setdefault("LANCE_LOG", "error")
 NAMES = ("lancelet", "pylance", "Parquet")
 console = Console()
 

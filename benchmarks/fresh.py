@@ -46,6 +46,7 @@ print(json.dumps(peak() - before))
 
 def _child(script: str, *arguments: str) -> float:
     environment = os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(
         [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True, env=environment
     )
@@ -55,6 +56,8 @@ def _child(script: str, *arguments: str) -> float:
 def first_use(paths: dict[str, Path], repeats: int = 5) -> dict[str, float]:
     """Seconds from the import to the first row, in a new process each time, engines taking turns."""
     taken: dict[str, list[float]] = {engine: [] for engine in paths}
+    for engine, path in paths.items():
+        _child(FIRST_USE, engine, str(path))  # compiles what has no bytecode yet
     for _ in range(repeats):
         for engine, path in paths.items():
             taken[engine].append(_child(FIRST_USE, engine, str(path)))

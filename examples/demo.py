@@ -25,7 +25,7 @@ from rich.table import Table
 
 import lancelet
 
-os.environ.setdefault("LANCE_LOG", "off")
+os.environ.setdefault("LANCE_LOG", "error")
 ROWS, PIECE, DIMENSIONS = 200_000, 25_000, 128
 SUBJECTS = ("heron", "lighthouse", "tram", "old bicycle", "market hall", "sleeping cat", "ferry", "birch wood")
 MOODS = ("at dawn", "in the rain", "under snow", "seen from above", "with long shadows", "out of focus")

@@ -115,6 +115,14 @@ def format_logical_type(dtype: pa.DataType) -> str:
     raise NotSupported(f"Unsupported data type: {dtype}; Lance has no logical type for it")
 
 
+def list_size(text: str) -> int:
+    """Items of a fixed-size list, the last part of its logical type."""
+    try:
+        return _checked_size(text.rpartition(":")[2])
+    except ValueError:
+        raise NotSupported(f"logical type '{text}' has no size that a list could have") from None
+
+
 def _list_item(inner: str) -> pa.Field:
     if inner == "lance.bfloat16":
         return _BFLOAT16_ITEM

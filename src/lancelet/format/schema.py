@@ -15,7 +15,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from lancelet.errors import CorruptFile, InvalidInput, NotSupported, UnknownColumn
-from lancelet.format.logical_types import EXTENSION_NAME, format_logical_type, parse_logical_type
+from lancelet.format.logical_types import EXTENSION_NAME, format_logical_type, list_size, parse_logical_type
 from lancelet.format.proto import file_pb2
 
 PACKED_KEYS = ("packed", "lance-encoding:packed")
@@ -101,9 +101,11 @@ class Field:
                     raise NotSupported(f"field '{self.name}' is a map whose entries are not pairs but {entries.type}")
                 return pa.map_(entries.type.field(0).with_nullable(False), entries.type.field(1))
         if self.logical_type.startswith("fixed_size_list:struct:"):
-            return pa.list_(self._only(children), int(self.logical_type.rpartition(":")[2]))
+            return pa.list_(self._only(children), list_size(self.logical_type))
         if children:
-            raise NotSupported(f"field '{self.name}' of type {self.logical_type} has {len(children)} children")
+            raise NotSupported(
+                f"logical type '{self.logical_type}' of field '{self.name}' has no room for {len(children)} children"
+            )
         return parse_logical_type(self.logical_type)
 
     @cached_property

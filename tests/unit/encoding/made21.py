@@ -10,7 +10,6 @@ import math
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -375,8 +374,3 @@ def numbers(values: Sequence[int], bits: int = 32) -> bytes:
 def page_of(rows: int, message: str, *buffers: str) -> Page:
     """A page from the hexadecimal of its layout and buffers, as the spec prints them."""
     return Page(rows, pb.PageLayout.FromString(hexed(message)), [hexed(buffer) for buffer in buffers])
-
-
-def save(path: Path, data: bytes) -> Path:
-    path.write_bytes(data)
-    return path

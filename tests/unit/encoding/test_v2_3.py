@@ -14,10 +14,13 @@ import pyarrow as pa
 import pytest
 from google.protobuf.message import Message
 
-from lancelet.encoding.fetch import run
+from lancelet.encoding.fetch import FileBytes, run
 from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, RowIndices, RowRange, Rows
 from lancelet.encoding.v2_1.layouts import parse_layout
+from lancelet.encoding.v2_1.levels import ITEM, LIST
+from lancelet.encoding.v2_1.pages import PageContext
+from lancelet.encoding.v2_3.sparse import SparsePage
 from lancelet.encoding.v2_3.structure import (
     EvenNumbers,
     ItemLayer,
@@ -407,6 +410,57 @@ class TestStructure:
         for numbers in (EvenNumbers(0, 1, 3), ListedNumbers(np.array([3, 0]), np.array([0, 3, 3]))):
             with pytest.raises(CorruptFile):
                 numbers.check_sum(3, PLACE)
+
+
+def sparse_page(*layers: planar_pb.SparseLayer, rows: int, kinds: tuple[int, ...] = (ITEM,)) -> SparsePage:
+    """A page of the value 7 without any buffer."""
+    structure = planar_pb.Structure(sparse=planar_pb.SparseStructure(layers=layers))
+    values = planar_pb.Values(constant=planar_pb.ConstantValue(scalar=b"\7"))
+    context = PageContext(FileBytes("test", 0, np.empty(0, np.uint8)), PLACE, (), (), rows, pa.int8(), kinds)
+    return SparsePage(planar_pb.PlanarLayout(structure=structure, values=values), context)
+
+
+def item(codec: pb.CompressiveEncoding, count: int) -> planar_pb.SparseLayer:
+    return planar_pb.SparseLayer(item=planar_pb.Validity(meaning=planar_pb.MEANING_NULL, positions=codec, count=count))
+
+
+class TestClaims:
+    """What takes no bytes must not take memory either, beyond the rows that are asked for."""
+
+    def test_a_few_rows_of_a_huge_page(self) -> None:
+        page = sparse_page(item(evenly(1, 2), 2**39), rows=2**40)
+        found = run(page.read(RowIndices(np.array([4, 5, 2**39]))), Memory(b""))
+        assert found.entries.defs is not None
+        assert found.entries.defs.tolist() == [0, 1, 0]
+        assert found.values.to_pylist()[0] == 7
+
+    def test_a_list_of_more_items_than_fit(self) -> None:
+        size = pb.CompressiveEncoding(constant=pb.Constant(value=u64(2**39)))
+        nulls = planar_pb.Validity(meaning=planar_pb.MEANING_NULL, positions=evenly(0, 0), count=0)
+        layer = planar_pb.SparseList(child_slots=2**40, positions=evenly(0, 1), count=2, sizes=size, validity=nulls)
+        page = sparse_page(planar_pb.SparseLayer(list=layer), item(evenly(0, 0), 0), rows=2, kinds=(ITEM, LIST))
+        with pytest.raises(NotSupported, match="read fewer rows"):
+            run(page.read(RowIndices(np.array([1]))), Memory(b""))
+
+    def test_a_set_that_would_have_to_be_written_out(self) -> None:
+        delta = pb.Delta(uncompressed_bits_per_value=64, deltas=evenly(1, 0))
+        page = sparse_page(item(pb.CompressiveEncoding(delta=delta), 2**38), rows=2**40)
+        with pytest.raises(CorruptFile, match="more evenly spaced words"):
+            run(page.read(RowIndices(np.array([1]))), Memory(b""))
+
+    @pytest.mark.parametrize(
+        "layer",
+        [
+            item(evenly(0, 1), 5),
+            item(evenly(3, 1), 2),
+            item(evenly(2**63, 1), 1),
+            item(pb.CompressiveEncoding(constant=pb.Constant(value=b"\1")), 1),
+            planar_pb.SparseLayer(fixed_size_list=planar_pb.SparseFixedSizeList(size=3)),
+        ],
+    )
+    def test_layers_that_lie_are_refused(self, layer: planar_pb.SparseLayer) -> None:
+        with pytest.raises(CorruptFile):
+            run(sparse_page(layer, rows=4).read(RowRange(0, 4)), Memory(b""))
 
 
 def described(layout: Message, name: str) -> column_pb2.Encoding:

@@ -61,7 +61,6 @@ class LeafColumn:
         """Rows that the pages hold."""
         return self._bounds[-1] // self.leaf.multiplier
 
-
     def read(self, rows: Rows) -> Generator[Ranges, list[Bytes], list[PageRows]]:
         """Level entries and visible values of some rows, in one or more parts."""
         rows = self._scaled(rows)
