@@ -60,7 +60,9 @@ def test_reads_as_written_down(tmp_path: Path, old: Old) -> None:
     assert len(ours.get_fragments()) == old.fragments
     agree(ours, theirs, lambda ds: ds.to_table())
     agree(ours, theirs, lambda ds: ds.to_table(with_row_id=True, with_row_address=True))
-    agree(ours, theirs, lambda ds: ds.take(list(range(old.rows))[::-1]))
+    # Not asked of pylance: its takes lose a row of the table whose fragment ids repeat.
+    backwards = list(range(old.rows))[::-1]
+    assert_identical(ours.take(backwards), theirs.to_table().take(backwards))
     for column in old.columns:
         whole = theirs.to_table([column])
         kept = whole.filter(whole[column].is_valid())
