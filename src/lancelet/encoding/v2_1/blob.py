@@ -28,6 +28,8 @@ class BlobPage:
     def __init__(self, layout: pb.BlobLayout, context: PageContext) -> None:
         self._context = context
         self._shape = PageLevels.of(layout.layers, context.kinds, context.place)
+        if context.dtype != BLOB_V1_DESCRIPTOR:
+            raise context.place.corrupt(f"a page of blobs in a column of {context.dtype}")
         if self._shape.lists:
             raise context.place.unsupported("lists of blobs are not supported")
         inner = replace(context, dtype=BLOB_V1_DESCRIPTOR, kinds=(ITEM,))
