@@ -19,7 +19,7 @@ from lancelet.encoding.fetch import gather, run
 from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
 from lancelet.errors import CorruptFile
-from lancelet.file import FileCache, FileReader, OpenFile
+from lancelet.file import FileCache, OpenFile
 from lancelet.format.schema import Field
 from lancelet.query.overlays import apply_overlays
 from lancelet.query.present import stored_type
@@ -39,8 +39,9 @@ SYSTEM_COLUMNS = (ROW_ID, ROW_ADDRESS, ROW_OFFSET, LAST_UPDATED_AT, CREATED_AT)
 
 Column: TypeAlias = pa.Array | pa.ChunkedArray
 _SPILLED_IDS = {ROW_ID: ROW_ID_FIELD, CREATED_AT: CREATED_AT_FIELD, LAST_UPDATED_AT: LAST_UPDATED_AT_FIELD}
-# A scattered row of a mapped file makes up to 64 KiB resident; this many stay well below the memory promised for takes.
-_TAKE_PIECE = 4000
+# Scattered rows of a mapped file make much more resident than themselves; this many at a time keep that bounded.
+_TAKE_PIECE = 1500
+_BIG_COLUMN = 64 << 20
 _FEW_ROWS = 64
 _RANGES_AT_ONCE = 3
 
@@ -124,12 +125,6 @@ class FragmentReader:
 
     def read(self, fields: Sequence[Field], rows: Rows) -> list[Column]:
         """Physical rows of some top-level fields, deleted ones included."""
-        if isinstance(rows, RowIndices) and len(rows) > _TAKE_PIECE:
-            pieces = [
-                self.read(fields, RowIndices(rows.values[at : at + _TAKE_PIECE]))
-                for at in range(0, len(rows), _TAKE_PIECE)
-            ]
-            return [_joined(parts) for parts in zip(*pieces, strict=True)]
         found: list[Column | None] = [None] * len(fields)
         split: list[tuple[int, Sequence[int]]] = []
         by_file: dict[int, list[int]] = {}
@@ -209,11 +204,7 @@ class FragmentReader:
         if file.source.mapped is None:
             arrays: list[Column] = run(gather([file.reader.read(field, rows) for field in fields]), file.source)
             return arrays
-        arrays = []
-        for field in fields:
-            file.source.reserve(*_places(file.reader, field, rows))
-            arrays.append(run(file.reader.read(field, rows), file.source))
-        return arrays
+        return [_read_mapped(file, field, rows) for field in fields]
 
     def _read_split(self, field: Field, holders: Sequence[int], rows: Rows) -> Column:
         """A struct whose leaves lie in several files."""
@@ -229,16 +220,25 @@ class FragmentReader:
         return apply_overlays(self.snapshot, self.fragment, self.cache, field, column, rows)
 
 
-def _places(reader: FileReader, field: Field, rows: Rows) -> tuple[int, int]:
-    """How many places of a mapped file a read touches, and how many bytes besides their surroundings."""
+def _read_mapped(file: OpenFile, field: Field, rows: Rows) -> Column:
+    """One field of a mapped file, which is told how much of it is about to become resident."""
     if isinstance(rows, RowIndices) and len(rows) <= _FEW_ROWS:
-        return len(rows), 0
-    stored = reader.row_bytes(field)[0]
+        file.source.reserve(len(rows), 0)
+        return run(file.reader.read(field, rows), file.source)
+    stored = file.reader.row_bytes(field)[0]
     if isinstance(rows, RowRange):
         # Views of it are read again by whoever asked, while the next ranges are already under way.
-        return 1, int(stored * len(rows)) * _RANGES_AT_ONCE
+        file.source.reserve(1, int(stored * len(rows)) * _RANGES_AT_ONCE)
+        return run(file.reader.read(field, rows), file.source)
     # Scattered rows make their surroundings resident, but never more than the column.
-    return 0, min(int(stored * reader.num_rows), len(rows) * FAULT_AROUND)
+    whole = int(stored * file.reader.num_rows)
+    step = _TAKE_PIECE if whole > _BIG_COLUMN else len(rows)
+    pieces = []
+    for at in range(0, len(rows), step):
+        piece = RowIndices(rows.values[at : at + step])
+        file.source.reserve(0, min(whole, len(piece) * FAULT_AROUND))
+        pieces.append(run(file.reader.read(field, piece), file.source))
+    return pieces[0] if len(pieces) == 1 else _joined(pieces)
 
 
 def _pick(sequence: RowIdSequence | VersionSequence, rows: Rows) -> npt.NDArray[np.uint64]:

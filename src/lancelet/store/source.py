@@ -22,9 +22,10 @@ Ranges: TypeAlias = Sequence[tuple[int, int]]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 # Pages of mapped files count as resident memory until they are dropped. A fault maps its neighbours too
-# (16 pages on Linux), so a scattered read is charged that much more than it asked for.
+# (16 pages on Linux, more where the page cache holds larger pieces), so a scattered read is charged that much
+# more than it asked for; measured, not promised by any system.
 RESIDENT_LIMIT = 320 << 20
-FAULT_AROUND = 64 << 10
+FAULT_AROUND = 160 << 10
 _MEMORY_STATUS = Path("/proc/self/statm")
 
 
