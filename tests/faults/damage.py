@@ -8,15 +8,18 @@ is sound. A crash, a hang, a wild allocation or a foreign exception is a finding
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
+FINDINGS = HERE.parents[1] / "build" / "findings"
 LIMIT_BYTES = 3 * 2**30
 """Address space a child may use: a lying length of gigabytes becomes a MemoryError, which is a finding."""
 
@@ -75,10 +78,9 @@ def findings(
 
     The file is mapped, or read from the memory store (``in_memory``), as from any object store.
     """
-    job = {
+    job: dict[str, object] = {
         "table": str(table),
         "victim": str(victim),
-        "damages": [asdict(damage) for damage in damages],
         "limit": LIMIT_BYTES,
         "in_memory": in_memory,
     }
@@ -88,15 +90,32 @@ def findings(
         job["limit"] = 0
         environment |= sanitizer(Path(sanitized).resolve())
     found: list[str] = []
-    while job["damages"]:
+    guilty: list[Damage] = []
+    while damages:
+        job["damages"] = [asdict(damage) for damage in damages]
         lines, reason = _run(job, environment, seconds)
-        found += [line[5:] for line in lines if line.startswith("FIND ")]
+        for line in lines:
+            if line.startswith("FIND "):
+                found.append(line[5:])
+                guilty.append(Damage(**json.loads(line[5:])["damage"]))
         done = sum(line.startswith("DONE") for line in lines)
         if reason is None:
             break
-        found.append(f"{job['damages'][done]}: {reason}")
-        job["damages"] = job["damages"][done + 1 :]
+        found.append(f"{damages[done]}: {reason}")
+        guilty.append(damages[done])
+        damages = damages[done + 1 :]
+    if guilty:
+        found.insert(0, f"the first damaged table is kept in {_keep(table, victim, guilty[0])}")
     return found
+
+
+def _keep(table: Path, victim: Path, damage: Damage) -> Path:
+    """A copy of the damaged table: names and times in it are new in every run, so a seed alone would not bring it back."""
+    intact = victim.read_bytes()
+    kept = FINDINGS / hashlib.sha256(damage.apply(intact)).hexdigest()[:12]
+    shutil.copytree(table, kept, dirs_exist_ok=True)
+    (kept / victim.relative_to(table)).write_bytes(damage.apply(intact))
+    return kept
 
 
 def _run(job: dict[str, object], environment: dict[str, str], seconds: int) -> tuple[list[str], str | None]:

@@ -71,6 +71,12 @@ class Source:
         # Copies of their own, so that a kernel that leaves them leaves an allocation.
         return [self.data[offset : offset + length].copy() for offset, length in ranges]
 
+    def read_pieces(self, starts: object, sizes: object, out: object) -> bool:
+        return False
+
+    def reserve(self, ranges: int, nbytes: int) -> None:
+        pass
+
     def release(self, start: int, stop: int) -> None:
         pass
 

@@ -7,14 +7,17 @@ bytes that come back are laid end to end.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from lancelet.encoding.kernels import fullzip
 from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, Indices, Ranges, Step
+
+_MANY_PIECES = 5
 
 
 class Reader(Protocol):
@@ -31,6 +34,8 @@ class FileBytes:
     size: int
     mapped: Bytes | None
     """The whole file where it is mapped into memory."""
+    read_pieces: Callable[[Indices, Indices, Bytes], bool] | None = None
+    """Copies scattered pieces of a mapped file without making it resident."""
 
     def fetch(
         self, starts: Indices, sizes: Indices, place: Place
@@ -52,6 +57,19 @@ class FileBytes:
         bases = np.concatenate(([0], np.cumsum(run_sizes)[:-1])) - run_starts
         positions = starts + np.repeat(bases, np.diff(np.append(first, len(starts))))
         return (parts[0] if len(parts) == 1 else np.concatenate(parts)), positions
+
+    def fetch_joined(self, starts: Indices, sizes: Indices, place: Place) -> Generator[Ranges, list[Bytes], Bytes]:
+        """Bytes of many pieces laid end to end; for wide values, each of which would make its surroundings resident."""
+        total = int(sizes.sum())
+        out = np.empty(total, np.uint8)
+        if self.read_pieces is not None and len(starts) >= _MANY_PIECES and self.read_pieces(starts, sizes, out):
+            return out
+        data, positions = yield from self.fetch(starts, sizes, place)
+        if self.mapped is None and len(data) == total:
+            return data
+        if fullzip.gather_slices(data, positions, sizes, 0, out) >= 0:
+            raise place.corrupt(f"a buffer lies outside of the file's {self.size} bytes")
+        return out
 
     def fetch_one(self, start: int, size: int, place: Place) -> Generator[Ranges, list[Bytes], Bytes]:
         """The bytes of one piece."""

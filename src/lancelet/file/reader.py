@@ -70,7 +70,8 @@ class StructuralFile:
     def __init__(self, source: ByteSource, container: Container, columns: Mapping[int, int] | None) -> None:
         self._source = source
         self._container = container
-        self._bytes = FileBytes(source.path, source.size, source.mapped)
+        pieces = source.read_pieces if source.mapped is not None else None
+        self._bytes = FileBytes(source.path, source.size, source.mapped, pieces)
         self._columns: dict[tuple[int, LeafType], LeafColumn] = {}
         self._bound: dict[int, tuple[Field, dict[int, LeafColumn]]] = {}
         self._place = Place(source.path)

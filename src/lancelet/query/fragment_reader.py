@@ -225,18 +225,19 @@ def _read_mapped(file: OpenFile, field: Field, rows: Rows) -> Column:
     if isinstance(rows, RowIndices) and len(rows) <= _FEW_ROWS:
         file.source.reserve(len(rows), 0)
         return run(file.reader.read(field, rows), file.source)
-    stored = file.reader.row_bytes(field)[0]
+    stored, decoded = file.reader.row_bytes(field)
     if isinstance(rows, RowRange):
         # Views of it are read again by whoever asked, while the next ranges are already under way.
         file.source.reserve(1, int(stored * len(rows)) * _RANGES_AT_ONCE)
         return run(file.reader.read(field, rows), file.source)
     # Scattered rows make their surroundings resident, but never more than the column.
     whole = int(stored * file.reader.num_rows)
-    step = _TAKE_PIECE if whole > _BIG_COLUMN else len(rows)
+    # Wide values (those that ranges give as views) are copied out of the file where they are many.
+    step = _TAKE_PIECE if whole > _BIG_COLUMN and decoded else len(rows)
     pieces = []
     for at in range(0, len(rows), step):
         piece = RowIndices(rows.values[at : at + step])
-        file.source.reserve(0, min(whole, len(piece) * FAULT_AROUND))
+        file.source.reserve(0, min(whole, min(len(piece), _TAKE_PIECE) * FAULT_AROUND))
         pieces.append(run(file.reader.read(field, piece), file.source))
     return pieces[0] if len(pieces) == 1 else _joined(pieces)
 

@@ -1,3 +1,4 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
 """A whole local file as read-only memory.
 
 The descriptor is closed as soon as the mapping exists, so an open file costs
@@ -9,6 +10,7 @@ child sees the same pages, and dropping pages never loses data.
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_FillInfo
 from cpython.exc cimport PyErr_SetFromErrnoWithFilenameObject
 from libc.errno cimport EINTR, EISDIR, errno
+from libc.stdint cimport int64_t, uint8_t
 from posix.mman cimport (
     MADV_DONTNEED,
     MADV_WILLNEED,
@@ -21,7 +23,7 @@ from posix.mman cimport (
 )
 from posix.fcntl cimport O_RDONLY, open as c_open
 from posix.stat cimport S_ISDIR, fstat, struct_stat
-from posix.unistd cimport _SC_PAGESIZE, close, sysconf
+from posix.unistd cimport _SC_PAGESIZE, close, pread, sysconf
 
 import os
 
@@ -35,6 +37,7 @@ cdef class MappedFile:
     """``MappedFile(path)`` maps the file; ``memoryview`` and ``np.frombuffer`` see its bytes."""
 
     cdef char* data
+    cdef bytes name
     cdef readonly Py_ssize_t size
     cdef object __weakref__
 
@@ -69,6 +72,7 @@ cdef class MappedFile:
             raise OSError(failed, os.strerror(failed), path)
         self.data = <char*>place
         self.size = status.st_size
+        self.name = name
 
     def __dealloc__(self):
         if self.data != NULL:
@@ -96,6 +100,43 @@ cdef class MappedFile:
             return
         with nogil:
             madvise(self.data + start, <size_t>(stop - start), MADV_DONTNEED)
+
+    def read_pieces(self, const int64_t[::1] starts, const int64_t[::1] sizes, uint8_t[::1] out):
+        """Read scattered pieces end to end into ``out`` with system calls, so that nothing becomes resident.
+
+        Returns -1, or the index of the piece that could not be read whole."""
+        cdef const char* c_name = self.name
+        cdef Py_ssize_t i, n = starts.shape[0], bad = -1
+        cdef int64_t done = 0, left
+        cdef ssize_t got
+        cdef int handle
+        if sizes.shape[0] != n:
+            return 0
+        with nogil:
+            handle = c_open(c_name, O_RDONLY | O_CLOEXEC)
+            while handle < 0 and errno == EINTR:
+                handle = c_open(c_name, O_RDONLY | O_CLOEXEC)
+        if handle < 0:
+            PyErr_SetFromErrnoWithFilenameObject(OSError, os.fsdecode(self.name))
+        with nogil:
+            for i in range(n):
+                if starts[i] < 0 or sizes[i] < 0 or sizes[i] > out.shape[0] - done:
+                    bad = i
+                    break
+                left = sizes[i]
+                while left > 0:
+                    got = pread(handle, &out[0] + done, <size_t>left, starts[i] + sizes[i] - left)
+                    if got < 0 and errno == EINTR:
+                        continue
+                    if got <= 0:
+                        bad = i
+                        break
+                    done += got
+                    left -= got
+                if bad >= 0:
+                    break
+            close(handle)
+        return bad
 
     def prefetch(self, Py_ssize_t start, Py_ssize_t stop):
         """Ask the kernel to read the pages around ``[start, stop)`` ahead."""

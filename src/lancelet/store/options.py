@@ -126,6 +126,8 @@ CLIENT = frozenset(
         "user_agent",
     ]
 )
+# Read by the table layer.
+TABLE = frozenset(["manifest_store"])
 # Read by pylance itself rather than by its object stores; they tune that implementation, or only matter there.
 PYLANCE = frozenset(
     [
@@ -198,13 +200,13 @@ def _without_prefix(key: str, kind: str) -> str:
 
 
 def _known(key: str) -> bool:
-    if key in CLIENT or key in PYLANCE or key.startswith(("headers.", "ddb_", "dynamodb_")):
+    if key in CLIENT or key in PYLANCE or key in TABLE or key.startswith(("headers.", "ddb_", "dynamodb_")):
         return True
     return any(_without_prefix(key, kind) in keys for kind, (_, keys) in KINDS.items())
 
 
 def _nearest(key: str) -> str:
-    every = {*CLIENT, *PYLANCE}
+    every = {*CLIENT, *PYLANCE, *TABLE}
     for prefix, keys in KINDS.values():
         every |= keys | {prefix + name for name in keys}
     close = difflib.get_close_matches(key, sorted(every), n=1)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import obstore
 from obstore.exceptions import (
     AlreadyExistsError,
@@ -276,6 +277,10 @@ class RemoteSource:
                 offset, length = ranges[index]
                 views[index] = data[offset - span.start : offset - span.start + length]
         return views
+
+    def read_pieces(self, starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], out: Bytes) -> bool:
+        """Nothing is mapped."""
+        return False
 
     def reserve(self, ranges: int, nbytes: int) -> None:
         """Nothing is mapped."""

@@ -61,6 +61,9 @@ class ByteSource(Protocol):
     def read(self, ranges: Ranges) -> list[Bytes]:
         """The bytes of each (offset, length) pair, read-only, in the order asked for."""
 
+    def read_pieces(self, starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], out: Bytes) -> bool:
+        """Copy scattered pieces of a mapped file end to end into ``out``; False when that cannot be done."""
+
     def reserve(self, ranges: int, nbytes: int) -> None:
         """Announce direct reads of ``mapped``: how many places, and bytes in all. Keeps resident memory bounded."""
 
@@ -103,6 +106,14 @@ class MappedSource:
 
     def release(self, start: int, stop: int) -> None:
         self._file.release(start, stop)
+
+    def read_pieces(self, starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], out: Bytes) -> bool:
+        """Copy scattered pieces end to end without making the file resident; False when that cannot be done."""
+        try:
+            return self._file.read_pieces(starts, sizes, out) < 0
+        except OSError:
+            # A file that was removed meanwhile is still mapped.
+            return False
 
     def prefetch(self, start: int, stop: int) -> None:
         self._file.prefetch(start, stop)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
-from lancelet.errors import InvalidInput, NotSupported
+from lancelet.errors import InvalidInput
 from lancelet.store.local import LocalStore
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def open_store(uri: str | os.PathLike[str], storage_options: Mapping[str, str] |
     ----------
     uri
         A local path (``~`` and relative paths allowed), or ``file://``, ``memory://name/...``, ``s3://``,
-        ``gs://``, ``az://``, ``abfss://``.
+        ``gs://``, ``az://``, ``abfss://``, ``s3+ddb://bucket/path?ddbTableName=name``.
     storage_options
         Options with the names of object_store, such as ``aws_access_key_id``, ``region``, ``endpoint``,
         ``allow_http``. Environment variables fill what is not given.
@@ -62,10 +62,7 @@ def open_store(uri: str | os.PathLike[str], storage_options: Mapping[str, str] |
             raise InvalidInput(f"{text} names the host '{parts.netloc}'; local files are file:///path")
         return LocalStore(unquote(parts.path), options)
     if scheme == "s3+ddb":
-        raise NotSupported(
-            f"{text} keeps its versions in a DynamoDB table, which lancelet does not read yet; "
-            "if every commit has finished, the same table opens as s3://"
-        )
+        return _with_manifest_store(text, options)
     if scheme not in KINDS:
         raise InvalidInput(f"{text} has the unknown scheme '{scheme}'; known are file, {', '.join(KINDS)}")
     if scheme != "memory" and not parts.netloc:
@@ -76,3 +73,12 @@ def open_store(uri: str | os.PathLike[str], storage_options: Mapping[str, str] |
     # Keys may hold '?' and '#', so the path is everything after the bucket.
     path = text[match.end() + len(parts.netloc) :]
     return RemoteStore(Address(KINDS[scheme], f"{scheme}://{parts.netloc}"), path, options)
+
+
+def _with_manifest_store(text: str, options: dict[str, str]) -> Store:
+    """``s3+ddb://bucket/path?ddbTableName=name``: the same as ``s3://`` with an option."""
+    place, _, query = text.partition("?")
+    names = parse_qs(query).get("ddbTableName", [])
+    if len(names) != 1 or not names[0]:
+        raise InvalidInput(f"{text} does not name its DynamoDB table; write s3+ddb://bucket/path?ddbTableName=name")
+    return open_store(f"s3://{place.partition('://')[2]}", {**options, "manifest_store": f"dynamodb://{names[0]}"})

@@ -55,6 +55,12 @@ class Source:
             assert offset + length <= self.size, f"{offset} + {length} beyond {self.size}"
         return [self.data[offset : offset + length] for offset, length in ranges]
 
+    def read_pieces(self, starts: object, sizes: object, out: object) -> bool:
+        return False
+
+    def reserve(self, ranges: int, nbytes: int) -> None:
+        pass
+
     def release(self, start: int, stop: int) -> None:
         pass
 

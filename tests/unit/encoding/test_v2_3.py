@@ -75,6 +75,12 @@ class Memory:
         assert all(at >= 0 and size >= 0 and at + size <= len(data) for at, size in ranges)
         return [data[at : at + size] for at, size in ranges]
 
+    def read_pieces(self, starts: object, sizes: object, out: object) -> bool:
+        return False
+
+    def reserve(self, ranges: int, nbytes: int) -> None:
+        pass
+
     def release(self, start: int, stop: int) -> None:
         pass
 

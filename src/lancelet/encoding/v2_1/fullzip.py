@@ -87,10 +87,7 @@ class FullZipPage:
             data = yield from context.file.fetch_one(base + rows.start * record, len(rows) * record, place)
         else:
             sizes = np.full(len(rows), record, np.int64)
-            source, positions = yield from context.file.fetch(base + rows.values * record, sizes, place)
-            _, data = allocate(len(rows) * record)
-            if fullzip.gather_records(source, positions, record, data) >= 0:
-                raise place.corrupt("a record outside of the file")
+            data = yield from context.file.fetch_joined(base + rows.values * record, sizes, place)
         if self._word == 0:
             values = self._values(Fixed(data, self._fixed * 8, len(rows)))
             return PageRows(Entries(len(rows), None, None), values)
@@ -115,8 +112,9 @@ class FullZipPage:
         # Rows that overlap would multiply the page's bytes.
         if (stops < starts).any() or (stops > context.sizes[0]).any() or (starts[1:] < stops[:-1]).any():
             raise place.corrupt("a row index that does not rise or leaves its page")
-        data, positions = yield from context.file.fetch(context.offsets[0] + starts, stops - starts, place)
-        return self._unzip(data, positions, positions + stops - starts, len(rows))
+        data = yield from context.file.fetch_joined(context.offsets[0] + starts, stops - starts, place)
+        ends = (stops - starts).cumsum()
+        return self._unzip(data, ends - (stops - starts), ends, len(rows))
 
     def _index(self, wanted: Indices) -> Generator[Ranges, list[Bytes], Indices]:
         """Entries of the row index; its word size follows from its length."""
