@@ -1,10 +1,9 @@
-"""A small gallery of captioned pictures as a Lance table, read through lancelet.
+"""A small gallery of captioned pictures as a Lance table, written and read by lancelet.
 
     make demo
 
-lancelet reads Lance tables and cannot write them yet, so pylance writes the
-table here, as any other writer of the format could; everything after that line
-is lancelet alone.
+At the end pylance opens the same table, changes it, and lancelet reads what
+pylance left.
 """
 
 from __future__ import annotations
@@ -65,24 +64,25 @@ def gallery(start: int, rows: int) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def write_with_pylance(where: Path) -> None:
-    """Eight appends, a delete, an added column, a tag and a branch."""
-    import lance
-
+def write(where: Path) -> None:
+    """Eight appends and a delete."""
+    section("A new table", "lancelet.write_dataset(pictures, 'gallery.lance', mode='append')")
     bar = Progress(
-        TextColumn("[bold]pylance writes"), BarColumn(), MofNCompleteColumn(), TextColumn("rows"), TimeElapsedColumn()
+        TextColumn("  [bold]lancelet writes"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("rows"),
+        TimeElapsedColumn(),
     )
     with bar as progress:
         task = progress.add_task("", total=ROWS)
         for start in range(0, ROWS, PIECE):
-            lance.write_dataset(gallery(start, PIECE), where, mode="append" if start else "create")
+            lancelet.write_dataset(gallery(start, PIECE), where, mode="append" if start else "create")
             progress.advance(task, PIECE)
-    dataset = lance.dataset(where)
-    dataset.tags.create("as-collected", dataset.version)
-    dataset.delete("likes < 100")
-    dataset.add_columns({"shout": "upper(caption)"})
-    experiment = dataset.create_branch("only-cats")
-    experiment.delete("caption not like '%cat%'")
+    section("Rows deleted", "dataset.delete('likes < 100')")
+    dataset = lancelet.dataset(where)
+    before, result = dataset.version, dataset.delete("likes < 100")
+    console.print(f"  {result['num_deleted_rows']:,} rows are gone from version {dataset.version}, not from {before}")
 
 
 def section(title: str, call: str) -> None:
@@ -113,18 +113,18 @@ def _cell(value: Any) -> str:
 def main() -> None:
     console.print(
         Panel(
-            "lancelet reads Lance tables. It cannot write them yet: [bold]pylance writes this one[/bold], "
-            "then lancelet reads it without pylance's help.",
+            "lancelet writes a Lance table and reads it; then [bold]pylance[/bold] opens and changes the same table.",
             title="A gallery of 200,000 pictures",
         )
     )
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder) / "gallery.lance"
-        write_with_pylance(where)
-        read_with_lancelet(where)
+        write(where)
+        read(where)
+        meet_pylance(where)
 
 
-def read_with_lancelet(where: Path) -> None:
+def read(where: Path) -> None:
     section("The table", "dataset = lancelet.dataset('gallery.lance'); dataset.schema")
     dataset = lancelet.dataset(where)
     for field in dataset.schema:
@@ -147,11 +147,9 @@ def read_with_lancelet(where: Path) -> None:
         )
     console.print(history)
 
-    section("Time travel", "lancelet.dataset('gallery.lance', version='as-collected').count_rows()")
-    before = lancelet.dataset(where, version="as-collected")
-    cats = dataset.checkout_version(("only-cats", None))
-    console.print(f"  as collected {before.count_rows():,} rows, now {dataset.count_rows():,}, ", end="")
-    console.print(f"on the branch only-cats {cats.count_rows():,}")
+    section("Time travel", "lancelet.dataset('gallery.lance', version=8).count_rows()")
+    before = lancelet.dataset(where, version=8)
+    console.print(f"  as collected {before.count_rows():,} rows, now {dataset.count_rows():,}")
 
     wanted = "likes > 3000 and caption like '%lighthouse%'"
     section("A filtered scan", f'dataset.to_table(["id", "caption", "likes", "tags"], filter="{wanted}")')
@@ -161,9 +159,9 @@ def read_with_lancelet(where: Path) -> None:
     show(found)
     console.print(f"  {found.num_rows:,} of {dataset.count_rows():,} rows in {taken * 1000:.1f} ms")
 
-    section("Any rows, at once", "dataset.take([77_777, 5, 123_456], ['id', 'shout', 'embedding'])")
+    section("Any rows, at once", "dataset.take([77_777, 5, 123_456], ['id', 'caption', 'embedding'])")
     started = time.perf_counter()
-    rows = dataset.take([77_777, 5, 123_456], ["id", "shout", "embedding"])
+    rows = dataset.take([77_777, 5, 123_456], ["id", "caption", "embedding"])
     taken = time.perf_counter() - started
     show(rows)
     console.print(f"  {taken * 1000:.1f} ms")
@@ -185,6 +183,28 @@ def read_with_lancelet(where: Path) -> None:
     taken = time.perf_counter() - started
     size = total * DIMENSIONS * 4
     console.print(f"  mean square {squares / total / DIMENSIONS:.4f}; {size / 1e6:,.0f} MB in {taken:.2f} s")
+
+
+def meet_pylance(where: Path) -> None:
+    import lance
+
+    section("pylance opens the table", "theirs = lance.dataset('gallery.lance'); theirs.optimize.compact_files()")
+    theirs = lance.dataset(where)
+    console.print(
+        f"  version {theirs.version}, {theirs.count_rows():,} rows in {len(theirs.get_fragments())} fragments"
+    )
+    theirs.optimize.compact_files()
+    theirs.tags.create("compacted", theirs.version)
+    theirs.add_columns({"shout": "upper(caption)"})
+
+    section("and lancelet reads on", "lancelet.dataset('gallery.lance').head(3, columns=['id', 'shout'])")
+    ours = lancelet.dataset(where)
+    show(ours.head(3, columns=["id", "shout"]))
+    tagged = lancelet.dataset(where, version="compacted")
+    console.print(
+        f"  version {ours.version}, {ours.count_rows():,} rows in {len(ours.get_fragments())} fragments; ", end=""
+    )
+    console.print(f"the tag 'compacted' is version {tagged.version}")
 
 
 if __name__ == "__main__":

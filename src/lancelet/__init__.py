@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from lancelet import errors
 from lancelet.blob import BlobFile
-from lancelet.dataset import LanceDataset, dataset
+from lancelet.dataset import LanceDataset
+from lancelet.entry import dataset
 from lancelet.fragment import DataFile, DeletionFile, FragmentMetadata, LanceFragment
 from lancelet.scanner import ColumnOrdering, LanceScanner, ScanStatistics
 from lancelet.schema import LanceSchema, json_to_schema, schema_to_json
@@ -19,6 +20,7 @@ from lancelet.table.manifest import BasePath as DatasetBasePath
 
 if TYPE_CHECKING:
     from lancelet.transaction import Index, IndexFile, LanceOperation, Transaction
+    from lancelet.write import write_dataset
 
     __version__: str
 
@@ -46,15 +48,19 @@ __all__ = [
     "errors",
     "json_to_schema",
     "schema_to_json",
+    "write_dataset",
 ]
 
-_TRANSACTION = {"Index", "IndexFile", "LanceOperation", "Transaction"}
+_LATER = {
+    **dict.fromkeys(("Index", "IndexFile", "LanceOperation", "Transaction"), "lancelet.transaction"),
+    "write_dataset": "lancelet.write",
+}
 
 
 def __getattr__(name: str) -> Any:
     """What a program that only reads rows does not need, and should not wait for."""
-    if name in _TRANSACTION:
-        return getattr(import_module("lancelet.transaction"), name)
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
     if name == "__version__":
         from importlib.metadata import PackageNotFoundError, version
 

@@ -6,9 +6,9 @@ import os
 import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ from lancelet.blob import (
     take_blobs,
 )
 from lancelet.errors import InvalidInput, InvalidType, NotSupported, RowNotFound
-from lancelet.fragment import LanceFragment
+from lancelet.fragment import LanceFragment, reported
 from lancelet.opening import Reference, open_table, parse_time
 from lancelet.query.plan import plan_take, table_schema
 from lancelet.query.scan import Scan
@@ -37,7 +37,7 @@ from lancelet.session import Session
 from lancelet.stats import DataStatistics, FieldStatistics, IOStats, IOWatch, LanceStats, version_entry
 from lancelet.table.manifest import BasePath as DatasetBasePath
 from lancelet.table.manifest import read_manifest
-from lancelet.table.versions import latest_version, list_versions
+from lancelet.table.versions import latest_version, list_versions, migrate_to_v2
 from lancelet.tags import Branches, Tags
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Unpack
 
+    from lancelet.deleting import DeleteResult
     from lancelet.delta import DatasetDelta
     from lancelet.indices import IndexDescription
     from lancelet.scanner import ScanOptions
@@ -56,10 +57,12 @@ if TYPE_CHECKING:
 __all__ = [
     "BlobFile",
     "Branches",
+    "BulkCommitResult",
     "ColumnOrdering",
     "DataStatistics",
     "DatasetBasePath",
     "DatasetDelta",
+    "DeleteResult",
     "FieldStatistics",
     "IOStats",
     "LanceDataset",
@@ -73,13 +76,17 @@ __all__ = [
     "Session",
     "Tags",
     "Transaction",
-    "dataset",
 ]
 
 _MAX_TAKES = 64
 _MANIFESTS_AT_ONCE = 16
 # Looked up when first asked for: a program that only reads rows does not wait for them.
-_LATER = {"DatasetDelta": "delta", "LanceOperation": "transaction", "Transaction": "transaction"}
+_LATER = {
+    "DatasetDelta": "delta",
+    "DeleteResult": "deleting",
+    "LanceOperation": "transaction",
+    "Transaction": "transaction",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -88,63 +95,11 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(f"lancelet.{_LATER[name]}"), name)
 
 
-def dataset(
-    uri: str | os.PathLike[str] | None = None,
-    version: int | str | None = None,
-    asof: datetime | str | None = None,
-    block_size: int | None = None,
-    commit_lock: Any = None,
-    index_cache_size: int | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    default_scan_options: Mapping[str, Any] | None = None,
-    metadata_cache_size_bytes: int | None = None,
-    index_cache_size_bytes: int | None = None,
-    read_params: Mapping[str, Any] | None = None,
-    session: Session | None = None,
-    namespace_client: Any = None,
-    table_id: Sequence[str] | None = None,
-    base_store_params: Mapping[str, Mapping[str, str]] | None = None,
-) -> LanceDataset:
-    """Open a table.
+class BulkCommitResult(TypedDict):
+    """What a batch of transactions became."""
 
-    Parameters
-    ----------
-    uri
-        A local path, or a URI such as ``s3://bucket/table.lance``.
-    version
-        A version number or a tag; the newest version by default.
-    asof
-        The newest version committed before this time; ignored when ``version`` is given.
-    block_size, commit_lock, index_cache_size, read_params
-        Accepted for pylance's sake, without effect.
-    storage_options
-        Options of the object store, such as credentials; see :func:`lancelet.store.open_store`.
-    default_scan_options
-        Options of :meth:`LanceDataset.scanner` that hold for every scan.
-    metadata_cache_size_bytes, index_cache_size_bytes
-        Bounds of the caches; ignored when ``session`` is given.
-    session
-        Caches to share with other datasets.
-
-    Examples
-    --------
-    >>> import lancelet
-    >>> lancelet.dataset("memory://docs/none.lance")  # doctest: +IGNORE_EXCEPTION_DETAIL
-    Traceback (most recent call last):
-    lancelet.errors.TableNotFound: there is no table
-    """
-    if namespace_client is not None or table_id is not None:
-        raise NotSupported("namespaces are not supported yet; open the table by its uri")
-    if base_store_params:
-        raise NotSupported("base_store_params is not supported yet; base paths share the storage_options")
-    return LanceDataset(
-        uri,
-        version,
-        asof=asof,
-        storage_options=storage_options,
-        default_scan_options=default_scan_options,
-        session=session or Session(index_cache_size_bytes, metadata_cache_size_bytes),
-    )
+    dataset: LanceDataset
+    merged: Transaction
 
 
 class LanceDataset:
@@ -188,9 +143,16 @@ class LanceDataset:
         self._takes: dict[tuple[str, ...] | None, Scan] = {}
         self._schema: pa.Schema | None = None
 
-    def _at(self, snapshot: Snapshot) -> LanceDataset:
-        other = LanceDataset.__new__(LanceDataset)
-        return other._set(self._uri, snapshot, self._session, self._default_scan_options, self._storage_options)
+    def _at(self, snapshot: Snapshot, session: Session | None = None) -> LanceDataset:
+        return _restored(
+            self._uri, snapshot, session or self._session, self._default_scan_options, self._storage_options
+        )
+
+    @staticmethod
+    def _of(
+        uri: str, snapshot: Snapshot, session: Session | None, storage_options: Mapping[str, str] | None
+    ) -> LanceDataset:
+        return _restored(uri, snapshot, session or Session(), None, storage_options)
 
     def __reduce__(self) -> tuple[object, ...]:
         state = self._uri, self._table.snapshot, self._session, self._default_scan_options, self._storage_options
@@ -382,6 +344,122 @@ class LanceDataset:
         if begin_version is None or end_version is None:
             raise InvalidInput("delta needs begin_version and end_version together")
         return DatasetDelta(self._table, begin_version, end_version)
+
+    # Changes
+
+    def insert(self, data: Any, *, mode: str = "append", progress: Any = None, **options: Any) -> None:
+        """Write rows and move to the new version; the options are those of :func:`lancelet.write_dataset`."""
+        from lancelet.writing.options import write_options
+        from lancelet.writing.table import Target, write_table
+
+        schema = options.pop("schema", None)
+        target = Target.of(self)
+        self._move(write_table(data, schema, target, write_options(mode, **options), reported(progress)))
+
+    def delete(
+        self,
+        predicate: str | pc.Expression,
+        *,
+        conflict_retries: int = 10,
+        retry_timeout: timedelta = timedelta(seconds=30),
+    ) -> DeleteResult:
+        """Delete the rows for which a predicate is true, and move to the new version.
+
+        Parameters
+        ----------
+        predicate
+            SQL text or a pyarrow expression.
+        conflict_retries, retry_timeout
+            How often and how long to find the rows again when somebody else changed them in between.
+        """
+        from lancelet.deleting import delete_where
+
+        seconds = retry_timeout.total_seconds()
+        snapshot, count = delete_where(self._table, predicate, retries=conflict_retries, timeout=seconds)
+        self._move(snapshot)
+        return {"num_deleted_rows": count}
+
+    def restore(self) -> None:
+        """Make this version the newest again, as a new version."""
+        from lancelet.table import operations
+        from lancelet.table.commit import commit
+
+        self._move(commit(self._snapshot.latest(), operations.Restore(self.version)))
+
+    def migrate_manifest_paths_v2(self) -> None:
+        """Give all manifests the names of scheme V2; no other writer may be at work meanwhile."""
+        migrate_to_v2(self._snapshot.store)
+        self._move(self._snapshot.at(self.version))
+
+    @staticmethod
+    def commit(
+        base_uri: str | os.PathLike[str] | LanceDataset,
+        operation: LanceOperation.BaseOperation | Transaction,
+        read_version: int | None = None,
+        commit_lock: Any = None,
+        storage_options: Mapping[str, str] | None = None,
+        enable_v2_manifest_paths: bool | None = None,
+        detached: bool | None = False,
+        max_retries: int = 20,
+        *,
+        commit_message: str | None = None,
+        enable_stable_row_ids: bool | None = None,
+        namespace_client: Any = None,
+        table_id: Sequence[str] | None = None,
+        namespace_client_managed_versioning: bool = False,
+        base_store_params: Mapping[str, Mapping[str, str]] | None = None,
+        commit_timeout: timedelta | None = None,
+    ) -> LanceDataset:
+        """Commit a change whose files are written already.
+
+        Parameters
+        ----------
+        base_uri
+            The table; an ``Overwrite`` also creates one.
+        operation
+            What to do, or a transaction, which also says what it is based on.
+        read_version
+            The version that the work was based on; needed for all operations but ``Overwrite`` and ``Restore``.
+        enable_v2_manifest_paths, enable_stable_row_ids
+            Properties of a new table.
+        detached
+            Make a version outside the history, known by its number only.
+        max_retries, commit_timeout
+            How often and how long to try when others are faster.
+        commit_message
+            Kept with the transaction; not together with a transaction, which has properties of its own.
+        commit_lock, namespace_client, table_id, namespace_client_managed_versioning, base_store_params
+            Not supported.
+        """
+        from lancelet.committing import commit_change
+        from lancelet.writing.options import refuse_services
+
+        refuse_services(commit_lock, namespace_client, table_id, base_store_params)
+        snapshot = commit_change(
+            base_uri,
+            operation,
+            read_version,
+            storage_options=storage_options,
+            commit_message=commit_message,
+            retries=max_retries,
+            timeout=commit_timeout,
+            detached=bool(detached),
+            stable_row_ids=enable_stable_row_ids,
+            v2_names=enable_v2_manifest_paths,
+        )
+        if isinstance(base_uri, LanceDataset):
+            return base_uri._at(snapshot)
+        return LanceDataset._of(os.fspath(base_uri), snapshot, None, storage_options)
+
+    @staticmethod
+    def commit_batch(
+        dest: str | os.PathLike[str] | LanceDataset, transactions: Sequence[Transaction], **options: Any
+    ) -> BulkCommitResult:
+        """Commit several appends as one version; the options are those of :meth:`commit`."""
+        from lancelet.committing import merged_appends
+
+        merged = merged_appends(transactions)
+        return {"dataset": LanceDataset.commit(dest, merged, **options), "merged": merged}
 
     # Fragments, indices, files
 

@@ -1,263 +1,49 @@
-"""Fragments as users see them: their metadata as plain values, and reading the rows of one."""
+"""Fragments: reading the rows of one, and writing new ones without committing them."""
 
 from __future__ import annotations
 
-import json
-import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet.errors import InvalidInput, InvalidType, NotSupported, RowNotFound
+from lancelet.fragment_metadata import (
+    DataFile,
+    DeletionFile,
+    FragmentMetadata,
+    RowDatasetVersionMeta,
+    RowIdMeta,
+    data_file,
+    fragment_metadata,
+)
 from lancelet.query.plan import ScanPlan, plan_take
 from lancelet.query.scan import Scan
 from lancelet.rows import row_numbers
 from lancelet.scanner import Columns, LanceScanner, Scanned, ScannerBuilder
-from lancelet.table.fragment import DataFile as StoredFile
-from lancelet.table.fragment import Fragment, Spilled
+from lancelet.table.fragment import MAX_ROWS
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from lancelet.query.fragment_reader import FragmentReader
+    from lancelet.table.fragment import Fragment
+    from lancelet.transaction import Transaction
+    from lancelet.writing.fragments import Progress
 
-
-@dataclass(init=False)
-class DataFile:
-    """A file with some of a fragment's columns."""
-
-    path: str
-    """Relative to ``data/``."""
-    fields: list[int]
-    column_indices: list[int] = field(default_factory=list)
-    file_major_version: int = 0
-    file_minor_version: int = 0
-    file_size_bytes: int | None = None
-    base_id: int | None = None
-
-    def __init__(
-        self,
-        path: str,
-        fields: list[int],
-        column_indices: list[int] | None = None,
-        file_major_version: int = 0,
-        file_minor_version: int = 0,
-        file_size_bytes: int | None = None,
-        base_id: int | None = None,
-    ) -> None:
-        self.path = path
-        self.fields = fields
-        self.column_indices = column_indices or []
-        self.file_major_version = file_major_version
-        self.file_minor_version = file_minor_version
-        self.file_size_bytes = file_size_bytes
-        self.base_id = base_id
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "fields": self.fields,
-            "column_indices": self.column_indices,
-            "file_major_version": self.file_major_version,
-            "file_minor_version": self.file_minor_version,
-            "file_size_bytes": self.file_size_bytes,
-            "base_id": self.base_id,
-            "path": self.path,
-        }
-
-    def field_ids(self) -> list[int]:
-        warnings.warn("DataFile.field_ids is deprecated, use DataFile.fields", DeprecationWarning, stacklevel=2)
-        return self.fields
-
-
-@dataclass
-class DeletionFile:
-    """The file that says which rows of a fragment are gone."""
-
-    read_version: int
-    id: int
-    file_type: str
-    """``array`` or ``bitmap``."""
-    num_deleted_rows: int
-    base_id: int | None = None
-
-    def __repr__(self) -> str:
-        return f"DeletionFile(type='{self.file_type}', num_deleted_rows={self.num_deleted_rows})"
-
-    def asdict(self) -> dict[str, Any]:
-        return {
-            "read_version": self.read_version,
-            "id": self.id,
-            "file_type": self.file_type,
-            "num_deleted_rows": self.num_deleted_rows,
-            "base_id": self.base_id,
-        }
-
-    def json(self) -> str:
-        return json.dumps(self.asdict())
-
-    @staticmethod
-    def from_json(text: str) -> DeletionFile:
-        return DeletionFile(**_parsed(text))
-
-    def path(self, fragment_id: int, base_path: str | None = None) -> str:
-        """The file's path, relative to the table or below ``base_path``."""
-        suffix = "arrow" if self.file_type == "array" else "bin"
-        inner = f"_deletions/{fragment_id}-{self.read_version}-{self.id}.{suffix}"
-        return inner if base_path is None else f"{base_path.rstrip('/')}/{inner}"
-
-
-@dataclass(frozen=True)
-class RowIdMeta:
-    """The stable row ids of a fragment, as the manifest holds them."""
-
-    inline: bytes
-
-    def asdict(self) -> dict[str, list[int]]:
-        return {"Inline": list(self.inline)}
-
-    def json(self) -> str:
-        return json.dumps(self.asdict())
-
-    @staticmethod
-    def from_dict(content: dict[str, list[int]]) -> RowIdMeta:
-        return RowIdMeta(bytes(content["Inline"]))
-
-    @staticmethod
-    def from_json(text: str) -> RowIdMeta:
-        return RowIdMeta.from_dict(_parsed(text))
-
-
-@dataclass(frozen=True)
-class RowDatasetVersionMeta:
-    """The versions in which a fragment's rows were created or last updated, as the manifest holds them."""
-
-    inline: bytes
-
-    def asdict(self) -> dict[str, list[int]]:
-        return {"inline": list(self.inline)}
-
-    def json(self) -> str:
-        return json.dumps(self.asdict())
-
-    @staticmethod
-    def from_json(text: str) -> RowDatasetVersionMeta:
-        return RowDatasetVersionMeta(bytes(_parsed(text)["inline"]))
-
-
-@dataclass
-class FragmentMetadata:
-    """What the manifest says about a fragment."""
-
-    id: int
-    files: list[DataFile]
-    physical_rows: int
-    """Rows in the files, deleted ones included."""
-    deletion_file: DeletionFile | None = None
-    row_id_meta: RowIdMeta | None = None
-    created_at_version_meta: RowDatasetVersionMeta | None = None
-    last_updated_at_version_meta: RowDatasetVersionMeta | None = None
-    overlays: list[Any] = field(default_factory=list)
-
-    @property
-    def num_deletions(self) -> int:
-        return 0 if self.deletion_file is None else self.deletion_file.num_deleted_rows
-
-    @property
-    def num_rows(self) -> int:
-        """Live rows."""
-        return self.physical_rows - self.num_deletions
-
-    def data_files(self) -> list[DataFile]:
-        warnings.warn(
-            "FragmentMetadata.data_files is deprecated, use FragmentMetadata.files", DeprecationWarning, stacklevel=2
-        )
-        return self.files
-
-    def to_json(self) -> dict[str, Any]:
-        """A value that JSON can hold."""
-
-        def shown(value: Any) -> Any:
-            return None if value is None else value.asdict()
-
-        if self.overlays:
-            raise NotSupported("overlays of a fragment have no JSON form yet")
-        return {
-            "id": self.id,
-            "files": [file.to_json() for file in self.files],
-            "overlays": [],
-            "physical_rows": self.physical_rows,
-            "deletion_file": shown(self.deletion_file),
-            "row_id_meta": shown(self.row_id_meta),
-            "created_at_version_meta": shown(self.created_at_version_meta),
-            "last_updated_at_version_meta": shown(self.last_updated_at_version_meta),
-        }
-
-    @staticmethod
-    def from_json(json_data: str) -> FragmentMetadata:
-        """The value that :meth:`to_json` showed, from its text."""
-        content = _parsed(json_data)
-        try:
-            deletions, row_ids = content.get("deletion_file"), content.get("row_id_meta")
-            created, updated = content.get("created_at_version_meta"), content.get("last_updated_at_version_meta")
-            return FragmentMetadata(
-                content["id"],
-                [DataFile(**file) for file in content["files"]],
-                content["physical_rows"],
-                None if deletions is None else DeletionFile(**deletions),
-                None if row_ids is None else RowIdMeta.from_dict(row_ids),
-                None if created is None else RowDatasetVersionMeta(bytes(created["inline"])),
-                None if updated is None else RowDatasetVersionMeta(bytes(updated["inline"])),
-            )
-        except (KeyError, TypeError) as error:
-            raise InvalidInput(f"not the JSON of a fragment: {error}") from None
-
-
-def fragment_metadata(
-    fragment: Fragment, physical_rows: int | None = None, num_deletions: int | None = None
-) -> FragmentMetadata:
-    """The plain value of a stored fragment; the numbers stand in for what old writers did not record."""
-    deletions = None
-    if fragment.deletion_file is not None:
-        stored = fragment.deletion_file
-        count = stored.num_deleted_rows if stored.num_deleted_rows is not None else num_deletions
-        kind = "bitmap" if stored.is_bitmap else "array"
-        deletions = DeletionFile(stored.read_version, stored.id, kind, count or 0, stored.base_id)
-    rows = fragment.physical_rows if fragment.physical_rows is not None else physical_rows
-    return FragmentMetadata(
-        fragment.id,
-        [data_file(file) for file in fragment.files],
-        rows or 0,
-        deletions,
-        RowIdMeta(fragment.row_ids) if isinstance(fragment.row_ids, bytes) else None,
-        _versions(fragment.created_at),
-        _versions(fragment.last_updated_at),
-        list(fragment.overlays),
-    )
-
-
-def data_file(file: StoredFile) -> DataFile:
-    """The plain value of a stored file."""
-    return DataFile(
-        file.path, list(file.fields), list(file.column_indices), file.major, file.minor, file.size, file.base_id
-    )
-
-
-def _versions(sequence: bytes | Spilled | None) -> RowDatasetVersionMeta | None:
-    return RowDatasetVersionMeta(sequence) if isinstance(sequence, bytes) else None
-
-
-def _parsed(text: str) -> dict[str, Any]:
-    try:
-        content = json.loads(text)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"not JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise InvalidInput("not a JSON object")
-    return content
+__all__ = [
+    "DataFile",
+    "DeletionFile",
+    "FragmentMetadata",
+    "FragmentSession",
+    "LanceFragment",
+    "RowDatasetVersionMeta",
+    "RowIdMeta",
+    "write_fragments",
+]
 
 
 class LanceFragment:
@@ -283,6 +69,48 @@ class LanceFragment:
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restored, (self._ds, self._position)
+
+    @staticmethod
+    def create(
+        dataset_uri: str | os.PathLike[str],
+        data: Any,
+        fragment_id: int | None = None,
+        schema: pa.Schema | None = None,
+        max_rows_per_group: int | None = 1024,
+        progress: Any = None,
+        mode: str = "append",
+        *,
+        data_storage_version: str | None = None,
+        use_legacy_format: bool | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> FragmentMetadata:
+        """Write rows into one new fragment, to be committed later; see :func:`write_fragments`."""
+        written: list[FragmentMetadata] = write_fragments(
+            data,
+            dataset_uri,
+            schema,
+            mode=mode,
+            max_rows_per_file=MAX_ROWS,
+            max_bytes_per_file=2**63,
+            max_rows_per_group=max_rows_per_group,
+            progress=progress,
+            data_storage_version=data_storage_version,
+            use_legacy_format=use_legacy_format,
+            storage_options=storage_options,
+            **options,
+        )
+        if not written:
+            raise InvalidInput("Input data was empty; a fragment has at least one row")
+        written[0].id = fragment_id or 0
+        return written[0]
+
+    def delete(self, predicate: str | pc.Expression) -> FragmentMetadata | None:
+        """This fragment without the rows that match, to be committed later; None when no row is left."""
+        from lancelet.deleting import delete_from_fragment
+
+        left = delete_from_fragment(self._ds.table, self._fragment, predicate)
+        return None if left is None else fragment_metadata(left)
 
     @property
     def _reader(self) -> FragmentReader:
@@ -475,3 +303,94 @@ class FragmentSession:
         if len(rows) and int(rows.max()) >= reader.num_rows:
             raise RowNotFound(f"row {int(rows.max())} is out of range: fragment {number} has {reader.num_rows} rows")
         return self._scan.take(np.full(len(rows), position, np.int64), reader.physical(rows))
+
+
+@overload
+def write_fragments(
+    data: Any,
+    dataset_uri: Any,
+    schema: pa.Schema | None = None,
+    *,
+    return_transaction: Literal[True],
+    mode: str = "append",
+    progress: Any = None,
+    storage_options: Mapping[str, str] | None = None,
+    session: Any = None,
+    **options: Any,
+) -> Transaction: ...
+@overload
+def write_fragments(
+    data: Any,
+    dataset_uri: Any,
+    schema: pa.Schema | None = None,
+    *,
+    return_transaction: Literal[False] = False,
+    mode: str = "append",
+    progress: Any = None,
+    storage_options: Mapping[str, str] | None = None,
+    session: Any = None,
+    **options: Any,
+) -> list[FragmentMetadata]: ...
+def write_fragments(
+    data: Any,
+    dataset_uri: Any,
+    schema: pa.Schema | None = None,
+    *,
+    return_transaction: bool = False,
+    mode: str = "append",
+    progress: Any = None,
+    storage_options: Mapping[str, str] | None = None,
+    session: Any = None,
+    **options: Any,
+) -> list[FragmentMetadata] | Transaction:
+    """Write rows into new fragments without committing them, so that many processes can write and one commits.
+
+    Parameters
+    ----------
+    data, schema
+        Rows, as for :func:`lancelet.write_dataset`.
+    dataset_uri
+        The table, by its uri or as a dataset.
+    return_transaction
+        Return a transaction for :meth:`lancelet.LanceDataset.commit` instead of the fragments.
+    mode
+        ``append`` fits the rows to the table; ``create`` and ``overwrite`` number the columns anew.
+    options
+        Those of :func:`lancelet.write_dataset` that say how files are written.
+
+    Examples
+    --------
+    >>> from lancelet.fragment import write_fragments
+    >>> [fragment.physical_rows for fragment in write_fragments({"x": [1, 2, 3]}, "memory://docs/fragments")]
+    [3]
+    """
+    from lancelet.schema import LanceSchema
+    from lancelet.table.operations import Append
+    from lancelet.transaction import LanceOperation, Transaction
+    from lancelet.writing.options import write_options
+    from lancelet.writing.table import Target, write_operation
+
+    target = Target.of(dataset_uri, storage_options)
+    operation = write_operation(data, schema, target, write_options(mode, **options), reported(progress))
+    fragments = [fragment_metadata(fragment) for fragment in operation.fragments]
+    if not return_transaction:
+        return fragments
+    read_version = 0 if target.snapshot is None else target.snapshot.version
+    if isinstance(operation, Append):
+        return Transaction(read_version, LanceOperation.Append(fragments))
+    bases = list(operation.initial_bases) or None
+    return Transaction(read_version, LanceOperation.Overwrite(LanceSchema(operation.schema), fragments, bases))
+
+
+def reported(progress: Any) -> Progress | None:
+    """An object with ``begin`` and ``complete``, which take a :class:`FragmentMetadata`, as those who write call it."""
+    from lancelet.writing.fragments import Progress
+
+    if progress is None:
+        return None
+    if not (callable(getattr(progress, "begin", None)) and callable(getattr(progress, "complete", None))):
+        raise InvalidType(f"progress has the methods begin and complete, {type(progress)} has not")
+    return Progress(
+        lambda fragment: progress.begin(fragment_metadata(fragment)),
+        lambda fragment: progress.complete(fragment_metadata(fragment)),
+    )

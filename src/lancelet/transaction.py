@@ -9,9 +9,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+import pyarrow as pa
+
 from lancelet.bitmap import Bitmap
 from lancelet.format.schema import Schema
-from lancelet.fragment import DataFile, FragmentMetadata, data_file, fragment_metadata
+from lancelet.fragment_metadata import DataFile, FragmentMetadata, data_file, fragment_metadata
 from lancelet.index.metadata import index_from_proto
 from lancelet.schema import LanceSchema
 from lancelet.table.fragment import data_file_from_proto, fragment_from_proto
@@ -65,7 +67,7 @@ class LanceOperation:
     class Overwrite(BaseOperation):
         """New content and schema; also how a table is created."""
 
-        new_schema: LanceSchema
+        new_schema: LanceSchema | pa.Schema
         fragments: list[FragmentMetadata]
         initial_bases: list[BasePath] | None = None
 
@@ -94,14 +96,14 @@ class LanceOperation:
         """Columns added; the fragments are the complete new list."""
 
         fragments: list[FragmentMetadata]
-        schema: LanceSchema
+        schema: LanceSchema | pa.Schema
         preserves_nullability: bool = False
 
     @dataclass
     class Project(BaseOperation):
         """Columns dropped, renamed or reordered."""
 
-        schema: LanceSchema
+        schema: LanceSchema | pa.Schema
         preserves_nullability: bool = False
 
     @dataclass

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,9 +19,10 @@ from lance import LanceOperation
 from lance.commit import CommitConflictError
 
 import lancelet
-from conformance.test_commits import differences, table
+from conformance.test_commits import differences, overlay_file, table
 from lancelet.errors import CommitConflict, RetryableCommitConflict
 from lancelet.store import open_store
+from lancelet.table import flags
 from lancelet.table import operations as ops
 from lancelet.table.commit import commit
 from lancelet.table.conflicts import _COLUMNS, _MATRIX, _RULES
@@ -66,6 +67,11 @@ def replace(uri: str, number: int, column: str) -> None:
     field = {"k": 0, "s": 1, "v": 2}[column]
     file = lance.fragment.DataFile(file.path, [field], [0], 2, 2, file.file_size_bytes)
     by_hand(uri, LanceOperation.DataReplacement([LanceOperation.DataReplacementGroup(number, file)]))
+
+
+def overlay(uri: str, number: int, column: str, rows: list[int]) -> None:
+    file = overlay_file(uri, column, rows, rows)
+    by_hand(uri, LanceOperation.DataOverlay([LanceOperation.DataOverlayGroup(number, [file])]))
 
 
 def project_in_place(uri: str) -> None:
@@ -125,6 +131,10 @@ MAKERS: dict[str, Callable[[str], None]] = {
     "replace-0-k": lambda uri: replace(uri, 0, "k"),
     "replace-0-v": lambda uri: replace(uri, 0, "v"),
     "replace-1-k": lambda uri: replace(uri, 1, "k"),
+    "overlay-0-k": lambda uri: overlay(uri, 0, "k", [3, 5]),
+    "overlay-0-k-elsewhere": lambda uri: overlay(uri, 0, "k", [12]),
+    "overlay-0-v": lambda uri: overlay(uri, 0, "v", [3, 5]),
+    "overlay-1-k": lambda uri: overlay(uri, 1, "k", [3]),
     "add-base": on_dataset(lambda d: d.add_bases([lance.DatasetBasePath("/elsewhere/x", "x", False, 0)])),
 }
 
@@ -141,6 +151,15 @@ class Made:
     uri: str
     theirs: LanceOperation.BaseOperation
     ours: ops.Operation
+
+
+@pytest.fixture(scope="module", autouse=True)
+def overlays_allowed() -> Iterator[None]:
+    """Overlays are unstable: pylance asks for a variable, we refuse them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES", "1")
+        patch.setattr(flags, "READABLE", flags.READABLE | flags.Feature.OVERLAY_FILES)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,7 @@ def append_all(uri: str, options: dict[str, str] | None, fragments: list[Fragmen
     store = open_store(uri, options)
     barrier.wait()
     for new in fragments:
-        commit(store, ops.Append((new,)), read_version=1, retries=PATIENT)
+        commit(open_snapshot(store), ops.Append((new,)), retries=PATIENT)
 
 
 def delete_all(uri: str, rows: list[int], barrier: Barrier) -> None:

@@ -141,7 +141,9 @@ class LocalStore:
                         "the file system has no hard links, without which two writers could both win; keep the "
                         "versions of this table in a manifest store (storage option 'manifest_store')",
                     ) from None
-                raise UncertainPut(full, error.strerror or str(error)) from None
+                if error.errno in _SILENCE:
+                    raise UncertainPut(full, error.strerror or str(error)) from None
+                raise
             try:
                 sync_folder(full.rpartition("/")[0])
             except OSError as error:
@@ -205,6 +207,8 @@ def sync_folder(folder: str) -> None:
         os.close(descriptor)
 
 
+# A network file system that failed after it had carried out a request, perhaps.
+_SILENCE = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ECONNRESET, errno.EINTR)
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 

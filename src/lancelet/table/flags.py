@@ -47,6 +47,10 @@ READABLE = (
     | Feature.SPILLED_ROW_LINEAGE
     | Feature.MANAGED_BLOBS
 )
+WRITABLE = READABLE | Feature.OVERLAY_FILES | Feature.NON_REUSABLE_FIELD_IDS
+"""What a commit may carry on."""
+STICKY = Feature.MIXED_FILE_VERSIONS | Feature.TAGGED_REUSE_INDEX | Feature.MANAGED_BLOBS
+"""Flags for both sides that every later version keeps."""
 PAIRED = (
     Feature.MIXED_FILE_VERSIONS,
     Feature.TAGGED_REUSE_INDEX,
@@ -71,11 +75,19 @@ def check_readable(path: str, reader: int, writer: int, *, has_field_id_mark: bo
             f"feature flag {_name(Feature.NON_REUSABLE_FIELD_IDS)} and max_allocated_field_id must come together",
             "feature flags",
         )
-    unknown = reader & ~int(READABLE)
+    _refuse_unknown(path, reader & ~int(READABLE), "read")
+
+
+def check_writable(path: str, writer: int) -> None:
+    """Refuse to follow a version that asks its writers for more than we know."""
+    _refuse_unknown(path, writer & ~int(WRITABLE), "written")
+
+
+def _refuse_unknown(path: str, unknown: int, what: str) -> None:
     if unknown:
         bits = [1 << bit for bit in range(64) if unknown >> bit & 1]
         raise NotSupported(
-            f"{path} needs {', '.join(map(_name, bits))} to be read, which this version of lancelet does not know; "
+            f"{path} needs {', '.join(map(_name, bits))} to be {what}, which this version of lancelet does not know; "
             "a newer lancelet may"
         )
 

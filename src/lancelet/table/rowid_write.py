@@ -12,6 +12,8 @@ the first::
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import numpy.typing as npt
 
@@ -57,7 +59,7 @@ def encode_versions(versions: npt.NDArray[np.uint64]) -> bytes:
     bounds = [0, *edges.tolist(), len(versions)]
     runs = [
         rowids_pb2.RowDatasetVersionRun(span=_range(start, stop), version=int(versions[start]))
-        for start, stop in zip(bounds[:-1], bounds[1:], strict=True)
+        for start, stop in itertools.pairwise(bounds)
         if stop > start
     ]
     return rowids_pb2.RowDatasetVersionSequence(runs=runs).SerializeToString()
@@ -81,6 +83,9 @@ def _segment(ids: Ids) -> rowids_pb2.U64Segment:
         return rowids_pb2.U64Segment(array=_array(ids))
     first, last = int(ids[0]), int(ids[-1])
     span, count = last - first + 1, len(ids)
+    if last == 2**64 - 1:
+        # The end of a range is exclusive, and there is no number for it.
+        return rowids_pb2.U64Segment(sorted_array=_array(ids))
     if span == count:
         return _range(first, last + 1)
     costs = (24 + 4 * (span - count), 24 + (span + 7) // 8, 24 + 2 * count)

@@ -132,8 +132,8 @@ def read_last_updated_at(fragment: Fragment, physical_rows: int, path: str) -> V
     return _versions(fragment.last_updated_at, physical_rows, path, f"updated-at versions of fragment {fragment.id}")
 
 
-def parse_versions(data: bytes, physical_rows: int, path: str, place: str) -> VersionSequence:
-    """Read a serialized RowDatasetVersionSequence and check that it covers all rows."""
+def parse_versions(data: bytes, physical_rows: int | None, path: str, place: str) -> VersionSequence:
+    """Read a serialized RowDatasetVersionSequence and check that it covers all rows, when their number is given."""
     entries = _entries(data, rowids_pb2.RowDatasetVersionSequence, path, place)
     counts: Counts = np.zeros(len(entries.starts), np.int64)
     plain = entries.is_range

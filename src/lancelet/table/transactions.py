@@ -147,9 +147,7 @@ def _sstables(tables: Iterable[ops.CompactedSsTable]) -> list[pb.Transaction.Com
     ]
 
 
-def _read_sstables(
-    messages: Iterable[pb.Transaction.CompactedSsTable], path: str
-) -> tuple[ops.CompactedSsTable, ...]:
+def _read_sstables(messages: Iterable[pb.Transaction.CompactedSsTable], path: str) -> tuple[ops.CompactedSsTable, ...]:
     return tuple(ops.CompactedSsTable(_uuid(message.shard_id, path), message.generation) for message in messages)
 
 

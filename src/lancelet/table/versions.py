@@ -3,7 +3,8 @@
 Spec table-format.md 1.1 and 1.2. Under naming scheme V2 the newest version has
 the smallest name, so the beginning of a sorted listing is enough. The hint file
 next to the manifests is never needed: local listings are cheap, and the object
-stores that we speak to list in order.
+stores that we speak to list in order. A table with an external manifest store
+asks that first.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lancelet.errors import CorruptFile, MissingFile, NotFound, TableNotFound, VersionNotFound
+from lancelet.table.external import external_for, find_latest, find_version, publish, register
 from lancelet.table.manifest import Manifest, read_manifest
 from lancelet.table.names import (
     MAX_VERSION,
@@ -31,6 +33,11 @@ if TYPE_CHECKING:
 
 def latest_version(store: Store) -> ManifestName:
     """The newest version of the table at ``store``, by one listing."""
+    external = external_for(store)
+    if external is not None:
+        known = find_latest(store, external)
+        if known is not None:
+            return known
     names = _attached(store)
     if store.lists_in_order:
         first = next(names, None)
@@ -47,6 +54,10 @@ def latest_version(store: Store) -> ManifestName:
 
 def list_versions(store: Store) -> list[ManifestName]:
     """All versions in the table's history, oldest first. Detached versions are not part of it."""
+    external = external_for(store)
+    if external is not None:
+        # The newest one may not have its final name yet.
+        find_latest(store, external)
     found = _consistent(store, _attached(store))
     if not found:
         raise TableNotFound(store.uri)
@@ -65,7 +76,7 @@ def read_version(store: Store, version: int, scheme: NamingScheme | None = None)
         schemes = [NamingScheme.V2]
     for choice in schemes:
         with suppress(MissingFile):
-            return read_manifest(store, ManifestName(version, choice).path)
+            return read_named(store, ManifestName(version, choice))
     names = list_versions(store)
     raise VersionNotFound(
         store.uri,
@@ -75,9 +86,46 @@ def read_version(store: Store, version: int, scheme: NamingScheme | None = None)
     )
 
 
+def read_named(store: Store, name: ManifestName) -> Manifest:
+    """The manifest of one version; ``MissingFile`` when there is none."""
+    external = None if name.is_detached else external_for(store)
+    if external is None:
+        return read_manifest(store, name.path)
+    known = find_version(store, external, name.version)
+    manifest = read_manifest(store, (known or name).path)
+    if known is None:
+        register(store, external, name, manifest.size)
+    return manifest
+
+
 def read_latest(store: Store) -> Manifest:
     """The manifest of the newest version: one listing and one read."""
     return read_manifest(store, latest_version(store).path)
+
+
+def publish_version(store: Store, name: ManifestName, data: bytes) -> bool:
+    """Create the manifest of a version under its final name; False when there is one."""
+    external = None if name.is_detached else external_for(store)
+    if external is None:
+        return store.put_if_absent(name.path, data)
+    return publish(store, external, name, data)
+
+
+def migrate_to_v2(store: Store) -> int:
+    """Rename the manifests of naming scheme V1, and those that an earlier migration left; returns how many.
+
+    No other writer may be at work meanwhile.
+    """
+    old = sorted((n for n in _attached(store) if n.scheme is NamingScheme.V1), key=lambda name: name.version)
+    for name in old:
+        target = ManifestName(name.version, NamingScheme.V2)
+        data = store.read_all(name.path)
+        if not store.put_if_absent(target.path, data) and store.read_all(target.path) != data:
+            raise CorruptFile(
+                store.join(target.path), f"is another manifest than {name.path}, which has the same version"
+            )
+        store.delete(name.path)
+    return len(old)
 
 
 def read_as_of(store: Store, moment: datetime) -> Manifest:

@@ -11,7 +11,7 @@ import numpy as np
 import psutil
 import pytest
 
-from lancelet.errors import CorruptFile, InvalidInput, MissingFile, NotSupported, StorageError
+from lancelet.errors import CorruptFile, InvalidInput, MissingFile, StorageError
 from lancelet.store import LocalStore, MappedSource, open_store
 from lancelet.store.mapped import MappedFile
 
@@ -167,8 +167,10 @@ def test_uris(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for uri in ("", "ftp://host/x", "s3://", "file://host/x"):
         with pytest.raises(InvalidInput):
             open_store(uri)
-    with pytest.raises(NotSupported, match="DynamoDB"):
-        open_store("s3+ddb://bucket/path?ddbTableName=t")
+    with pytest.raises(InvalidInput, match="DynamoDB"):
+        open_store("s3+ddb://bucket/path")
+    external = open_store("s3+ddb://bucket/path?ddbTableName=t")
+    assert (external.uri, external.options) == ("s3://bucket/path", {"manifest_store": "dynamodb://t"})
 
 
 def test_a_store_can_be_pickled(store: LocalStore) -> None:

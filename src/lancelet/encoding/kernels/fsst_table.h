@@ -18,6 +18,7 @@ enum {
     FSST_SYMBOLS = 255,
     FSST_ESCAPE = 255,
     FSST_HASH = 4096,
+    FSST_CROWD = 2,
     FSST_ROUNDS = 5,
     FSST_CODES = 512, /* 0..255 are plain bytes, 256.. the table's symbols */
     FSST_SLOTS = 1 << 16,
@@ -63,9 +64,15 @@ static void fsst_clear(FsstTable *table) {
     for (int i = 0; i < 256; i++) table->one[i] = FSST_ESCAPE | 1 << 8;
 }
 
+/* A symbol whose hash is crowded already is left out: every match would pay for it. */
 static void fsst_add(FsstTable *table, uint64_t symbol, int length) {
     const int code = table->count;
     if (code >= FSST_SYMBOLS) return;
+    if (length > 2) {
+        int crowd = 0;
+        for (int other = table->head[fsst_hash(symbol)]; other >= 0; other = table->next[other]) crowd++;
+        if (crowd >= FSST_CROWD) return;
+    }
     table->symbol[code] = symbol;
     table->mask[code] = fsst_mask(length);
     table->length[code] = (uint8_t)length;

@@ -6,8 +6,7 @@ struct around that list is null): its definition level is above ``open_up_to`` a
 The open entries are one to one with the slots of the layer at hand.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
-from libc.string cimport memcpy
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 
 ctypedef fused offset_t:
     int32_t
@@ -45,15 +44,15 @@ def item_layer(uint16_t[::1] defs, uint16_t open_up_to, uint16_t level, const ui
 
 
 def list_totals(const uint16_t[::1] defs, uint16_t open_up_to, const uint8_t[::1] bits, int64_t first,
-                const offset_t[::1] offsets, int64_t[::1] starts, int64_t[::1] lengths):
+                const offset_t[::1] offsets, int64_t[::1] lengths):
     """What a list layer makes: (entries, items kept).
 
-    Slot k is the list offsets[k]:offsets[k + 1]; ``bits`` may be empty when all are valid. ``starts`` and ``lengths``,
-    unless empty, receive the range of items of each list, none for a list that is null or under a null struct."""
+    Slot k is the list offsets[k]:offsets[k + 1]; ``bits`` may be empty when all are valid. ``lengths``,
+    unless empty, receives the items of each list, none for a list that is null or under a null struct."""
     cdef Py_ssize_t i, n = defs.shape[0], slots = offsets.shape[0] - 1
     cdef int64_t slot = 0, entries = 0, items = 0, length
-    cdef bint nulls = bits.shape[0] > 0, ranges = starts.shape[0] > 0
-    if ranges and (starts.shape[0] < slots or lengths.shape[0] < slots):
+    cdef bint nulls = bits.shape[0] > 0, ranges = lengths.shape[0] > 0
+    if ranges and lengths.shape[0] < slots:
         raise ValueError("outputs are too small")
     if first < 0 or (nulls and bits.shape[0] * 8 < first + slots):
         raise ValueError("validity is too short")
@@ -72,7 +71,6 @@ def list_totals(const uint16_t[::1] defs, uint16_t open_up_to, const uint8_t[::1
             if defs[i] != 0 or (nulls and not _bit(&bits[0], first + slot)):
                 length = 0
             if ranges:
-                starts[slot] = offsets[slot]
                 lengths[slot] = length
             items += length
             entries += length if length > 0 else 1
@@ -124,16 +122,26 @@ def list_layer(const uint16_t[::1] reps, const uint16_t[::1] defs, uint16_t open
         raise ValueError(f"{at} entries where {total} were counted")
 
 
-def count_levels(const uint16_t[::1] defs, int64_t[::1] counts):
-    """How often each level occurs."""
+def mark_levels(const uint16_t[::1] defs, uint8_t[::1] present):
+    """Set a mark for each level that occurs."""
     cdef Py_ssize_t i, n = defs.shape[0]
-    cdef int64_t limit = counts.shape[0]
+    cdef int64_t limit = present.shape[0]
+    cdef uint64_t seen = 0
+    cdef uint16_t top = 0
     with nogil:
         for i in range(n):
-            if defs[i] >= limit:
-                with gil:
-                    raise ValueError("a level above the greatest")
-            counts[defs[i]] += 1
+            top = top if top > defs[i] else defs[i]
+        if top >= limit:
+            with gil:
+                raise ValueError("a level above the greatest")
+        if top < 64:
+            for i in range(n):
+                seen |= <uint64_t>1 << defs[i]
+            for i in range(top + 1):
+                present[i] = (seen >> i) & 1
+        else:
+            for i in range(n):
+                present[defs[i]] = 1
 
 
 def entry_bounds(const uint16_t[::1] defs, uint16_t max_visible, const int64_t[::1] counts, int64_t[::1] bounds):

@@ -68,7 +68,7 @@ def plan_chunks(const offset_t[::1] offsets, int64_t word, int64_t target, int64
 
 def write_chunks(const offset_t[::1] offsets, const uint8_t[::1] data, int word, const int64_t[::1] counts,
                  uint8_t[::1] out, int64_t[::1] sizes):
-    """Chunk after chunk: offsets from the chunk's start in words of 4 or 8 bytes, then the bytes."""
+    """Chunk after chunk: offsets from the chunk's start in words of 4 or 8 bytes, then the bytes, padded to a word."""
     cdef Py_ssize_t c, chunks = counts.shape[0]
     cdef int64_t start = 0, at = 0, i, base, length, n = offsets.shape[0] - 1, need
     cdef uint32_t four
@@ -77,7 +77,7 @@ def write_chunks(const offset_t[::1] offsets, const uint8_t[::1] data, int word,
     need = <int64_t>offsets[n] - offsets[0]
     for c in range(chunks):
         start += counts[c]
-        need += (counts[c] + 1) * word
+        need += (counts[c] + 2) * word
         if counts[c] < 0:
             raise ValueError("a negative count")
     if start != n or out.shape[0] < need or sizes.shape[0] < chunks or word not in (4, 8):
@@ -98,6 +98,9 @@ def write_chunks(const offset_t[::1] offsets, const uint8_t[::1] data, int word,
             sizes[c] = (counts[c] + 1) * word + length
             if length > 0:
                 memcpy(&out[at + (counts[c] + 1) * word], &data[offsets[start]], length)
+            while sizes[c] % word:
+                out[at + sizes[c]] = 0x48
+                sizes[c] += 1
             at += sizes[c]
             start += counts[c]
     return at
@@ -120,8 +123,30 @@ cdef inline uint64_t _hash(const uint8_t *text, int64_t size) noexcept nogil:
     if size > 0:
         word = 0
         memcpy(&word, text, size)
-        state = _mix(state ^ word)
+        state ^= word
     return _mix(state)
+
+
+cdef inline bint _same(const uint8_t *a, const uint8_t *b, int64_t size) noexcept nogil:
+    """memcmp for short strings, without the call."""
+    cdef uint64_t left, right
+    if size < 8:
+        left = right = 0
+        memcpy(&left, a, size)
+        memcpy(&right, b, size)
+        return left == right
+    while size > 8:
+        memcpy(&left, a, 8)
+        memcpy(&right, b, 8)
+        if left != right:
+            return False
+        a += 8
+        b += 8
+        size -= 8
+    # The last word overlaps the one before.
+    memcpy(&left, a + size - 8, 8)
+    memcpy(&right, b + size - 8, 8)
+    return left == right
 
 
 def distinct(const offset_t[::1] offsets, const uint8_t[::1] data, const int64_t[::1] blocks, int64_t block, int64_t cap,
@@ -166,9 +191,7 @@ def distinct(const offset_t[::1] offsets, const uint8_t[::1] data, const int64_t
                         break
                     if (other >> 32) == <int64_t>(code >> 33):
                         j = firsts[other & <int64_t>0xFFFFFFFF]
-                        if <int64_t>offsets[j + 1] - offsets[j] == size and (
-                            size == 0 or memcmp(text + offsets[j], text + offsets[i], size) == 0
-                        ):
+                        if <int64_t>offsets[j + 1] - offsets[j] == size and _same(text + offsets[j], text + offsets[i], size):
                             other &= <int64_t>0xFFFFFFFF
                             break
                     slot = (slot + 1) & mask

@@ -1,7 +1,7 @@
 """General compression on request: LZ4 and zstd in the framing of the format (spec encodings.md 6.9)::
 
-    lz4    u32 uncompressed length | one raw block
-    zstd   u64 uncompressed length | one frame
+lz4    u32 uncompressed length | one raw block
+zstd   u64 uncompressed length | one frame
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def encode_levels(levels: Levels, bounds: Indices, version: str) -> tuple[Codec,
     if int(packed.sum()) < total and int(packed.max()) <= _LIMIT:
         best, best_sizes, total = kind, packed, int(packed.sum())
     run_counts = np.empty(len(counts), np.int64)
-    if version != "2.1" and 8 * len(counts) < total:
+    if version != "2.1" and 8 * len(counts) + 3 * _fewest_runs(levels) < total:
         pack.count_runs(levels, bounds, run_counts)
         sizes = 8 + 3 * run_counts
         if int(sizes.sum()) < total and int(sizes.max()) <= _LIMIT:
@@ -52,6 +52,12 @@ def encode_levels(levels: Levels, bounds: Indices, version: str) -> tuple[Codec,
             pack.run_blocks(levels, bounds, run_counts, out)
             return runs(BITS), out, best_sizes
     return flat(BITS), out, best_sizes
+
+
+def _fewest_runs(levels: Levels) -> int:
+    """Runs of the whole stream; chunks only add to them."""
+    widths = np.empty(len(levels) // pack.BLOCK + 1, np.uint8)
+    return max(pack.survey(levels.view(np.uint8), BITS, len(levels), widths), len(levels) // 255)
 
 
 def encode_level_block(levels: Levels, version: str) -> tuple[Codec, Bytes]:

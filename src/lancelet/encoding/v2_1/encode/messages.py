@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from lancelet.encoding.rows import Bytes
+from lancelet.format.proto import encodings20_pb2
 from lancelet.format.proto import encodings21_pb2 as pb
 
 Codec: TypeAlias = pb.CompressiveEncoding
+Layout: TypeAlias = pb.PageLayout | encodings20_pb2.ArrayEncoding
 
 _SCHEMES = {"lz4": pb.COMPRESSION_LZ4, "zstd": pb.COMPRESSION_ZSTD}
 
@@ -21,9 +23,13 @@ class EncodedPage:
     length: int
     """Rows, or elements for a fixed-size list of structs."""
     rows: int
-    layout: pb.PageLayout
+    layout: Layout
     buffers: tuple[tuple[Bytes, ...], ...]
     """Each buffer in one or more pieces, to be written back to back."""
+    name: str = "/lance.encodings21.PageLayout"
+    """Type of the layout, as the file names it."""
+    column: int = 0
+    """Which of the columns that are encoded together it belongs to."""
 
     @property
     def nbytes(self) -> int:

@@ -8,8 +8,7 @@ declares are exact: nulls hidden below a null list or struct count for nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +16,9 @@ import pyarrow as pa
 
 from lancelet.encoding.kernels import levels as levels_kernel
 from lancelet.encoding.kernels import shred as kernel
-from lancelet.encoding.rows import Bytes, Indices
-from lancelet.encoding.v2_1.encode.values import plain_storage
-from lancelet.encoding.v2_1.levels import ITEM, LIST, Levels, expand_ranges
+from lancelet.encoding.rows import Bytes
+from lancelet.encoding.v2_1.encode.values import Offsets, plain_storage
+from lancelet.encoding.v2_1.levels import ITEM, LIST, Levels
 from lancelet.errors import InvalidInput, NotSupported
 from lancelet.format.proto import encodings21_pb2 as pb
 from lancelet.format.schema import Field
@@ -116,7 +115,7 @@ class Shredded:
     entries: int
     reps: Levels | None
     defs: Levels | None
-    layers: tuple[int, ...]
+    layers: tuple[pb.RepDefLayer, ...]
     """Innermost first."""
     max_visible: int
     values: pa.Array
@@ -129,7 +128,7 @@ class Shredded:
     @property
     def validity(self) -> npt.NDArray[np.bool_] | None:
         """Whether each visible value counts; None when all do."""
-        if self.defs is None:
+        if self.defs is None or self.max_visible == 0:
             return None
         visible = self.defs if self.entries == len(self.values) else self.defs[self.defs <= self.max_visible]
         valid: npt.NDArray[np.bool_] = visible == 0
@@ -149,7 +148,7 @@ def shred(array: pa.Array, leaf: Leaf) -> Shredded:
             defs = np.zeros(entries, np.uint16) if defs is None else defs
             bits, first = _validity(array)
             offsets = array.offsets.to_numpy()
-            entries, items = kernel.list_totals(defs, open_up_to, bits, first, offsets, _NO_RANGES, _NO_RANGES)
+            entries, items = kernel.list_totals(defs, open_up_to, bits, first, offsets, _NO_RANGES)
             out_reps, out_defs = np.zeros(entries, np.uint16), np.zeros(entries, np.uint16)
             own = _NO_LEVELS if reps is None else reps
             kernel.list_layer(own, defs, open_up_to, rep, base + 1, bits, first, offsets, out_reps, out_defs)
@@ -188,27 +187,18 @@ def part(whole: Shredded, start: tuple[int, int, int], stop: tuple[int, int, int
 def _exact(page: Shredded) -> Shredded:
     """Drop the levels that do not occur, and say which layers are left with any."""
     leaf, defs = page.leaf, page.defs
-    counts = np.zeros(leaf.levels + 1, np.int64)
-    if defs is None:
-        counts[0] = page.entries
-    else:
-        kernel.count_levels(defs, counts)
+    present = np.zeros(leaf.levels + 1, np.uint8)
+    if defs is not None:
+        kernel.mark_levels(defs, present)
     table = np.zeros(leaf.levels + 1, np.uint16)
-    layers: list[int] = []
-    level, following = 0, 0
-    max_visible = 0
-    for node in reversed(leaf.nodes):
-        nulls = bool(counts[level + 1])
-        if nulls and not node.field.nullable:
-            raise InvalidInput(
-                f"Column '{leaf.path}' is declared as non-nullable but contains null values (in '{node.field.name}'); "
-                "declare the field nullable or fill the nulls"
-            )
+    layers: list[pb.RepDefLayer] = []
+    level = following = max_visible = 0
+    for node, nulls in zip(reversed(leaf.nodes), _nullable_layers(leaf, present), strict=True):
         if nulls:
             following += 1
             table[level + 1] = following
         if node.kind == LIST:
-            empties = bool(counts[level + 2])
+            empties = bool(present[level + 2])
             if empties:
                 following += 1
                 table[level + 2] = following
@@ -220,11 +210,39 @@ def _exact(page: Shredded) -> Shredded:
             max_visible = following
     if following == 0:
         defs = None
-    elif defs is not None and (table != np.arange(len(table)))[counts > 0].any():
+    elif defs is not None and (table != np.arange(len(table)))[present > 0].any():
         levels_kernel.renumber(defs, table)
-    return Shredded(
-        leaf, page.length, page.entries, page.reps, defs, tuple(layers), max_visible, page.values
-    )
+    return replace(page, defs=defs, layers=tuple(layers), max_visible=max_visible)
+
+
+def _nullable_layers(leaf: Leaf, present: Bytes) -> list[bool]:
+    """Which layers the page declares nullable, innermost first: those with nulls, and two more for pylance's sake.
+
+    It reads a list under a null struct as a null list, so lists inside nullable structs are nullable too. And it
+    cannot join pages that differ in whether a struct between two lists may be null; so such structs always may."""
+    nodes = leaf.nodes[::-1]
+    found, level = [], 0
+    for node in nodes:
+        nulls = bool(present[level + 1])
+        if nulls and not node.field.nullable:
+            raise InvalidInput(
+                f"Column '{leaf.path}' is declared as non-nullable but contains null values (in '{node.field.name}'); "
+                "declare the field nullable or fill the nulls"
+            )
+        found.append(nulls)
+        level += node.kind
+    lists = 0
+    for depth, node in enumerate(nodes):
+        lists += node.kind == LIST
+        if node.kind == ITEM and node.field.nullable and 0 < lists < leaf.lists:
+            found[depth] = True
+    within = -1
+    for depth, node in enumerate(nodes):
+        if node.kind == LIST:
+            within = depth
+        elif within >= 0 and found[depth]:
+            found[within] = True
+    return found
 
 
 def _validity(array: pa.Array) -> tuple[Bytes, int]:
@@ -239,19 +257,12 @@ def _validity(array: pa.Array) -> tuple[Bytes, int]:
 
 
 def _items(
-    array: pa.Array,
-    defs: Levels,
-    open_up_to: int,
-    bits: Bytes,
-    first: int,
-    offsets: npt.NDArray[np.signedinteger[Any]],
-    items: int,
+    array: pa.Array, defs: Levels, open_up_to: int, bits: Bytes, first: int, offsets: Offsets, items: int
 ) -> pa.Array:
     """The items of the lists that count; those under null lists and structs are left out."""
     start, stop = int(offsets[0]), int(offsets[-1])
     if items == stop - start:
         return array.values.slice(start, items)
-    starts, lengths = np.zeros(len(offsets), np.int64), np.zeros(len(offsets), np.int64)
-    kernel.list_totals(defs, open_up_to, bits, first, offsets, starts, lengths)
-    chosen: Indices = expand_ranges(starts[lengths > 0], (starts + lengths)[lengths > 0])
-    return array.values.take(pa.array(chosen))
+    kept = np.zeros(len(offsets) - 1, np.int64)
+    kernel.list_totals(defs, open_up_to, bits, first, offsets, kept)
+    return array.values.slice(start, stop - start).filter(pa.array(np.repeat(kept > 0, np.diff(offsets))))

@@ -38,10 +38,7 @@ def wants_symbols(strings: Strings, survey: TextSurvey, options: EncodeOptions) 
     if options.compression == "fsst":
         return strings.nbytes > 0
     return (
-        options.compression is None
-        and strings.text
-        and survey.longest >= _FSST_LENGTH
-        and strings.nbytes >= FSST_BYTES
+        options.compression is None and strings.text and survey.longest >= _FSST_LENGTH and strings.nbytes >= FSST_BYTES
     )
 
 
@@ -57,7 +54,7 @@ def encode_strings(
     counts = np.empty(strings.count // 2 + 1, np.int64)
     chunks = kernel.plan_chunks(strings.offsets, strings.word, options.chunk_bytes, LARGEST, counts)
     counts = counts[:chunks].copy() if chunks else np.zeros(1, np.int64)
-    out = np.empty(strings.nbytes + (strings.count + len(counts)) * strings.word, np.uint8)
+    out = np.empty(strings.nbytes + (strings.count + 2 * len(counts)) * strings.word, np.uint8)
     sizes = np.empty(len(counts), np.int64)
     kernel.write_chunks(strings.offsets, strings.data, strings.word, counts, out, sizes)
     chunked = Chunked(codec, counts, (Part.packed(out, sizes),))

@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from lancelet.encoding.jsonb import encode_jsonb
 from lancelet.encoding.kernels import pack
+from lancelet.encoding.kernels.fullzip import gather_slices
 from lancelet.encoding.rows import Bytes
 from lancelet.errors import InvalidInput, NotSupported
-from lancelet.format.schema import Field
+from lancelet.format.schema import BLOB_V1_DESCRIPTOR, BLOB_V2_DESCRIPTOR, Field
 
 Offsets: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 Validity: TypeAlias = npt.NDArray[np.bool_] | None
@@ -104,12 +105,19 @@ def plain_storage(array: pa.Array, field: Field, path: str) -> pa.Array:
         array = array.cast(_VIEWS[dtype])
     elif field.is_json and dtype != pa.large_binary():
         return encode_jsonb(array)
-    if field.children and not field.is_packed:
+    if not field.owns_column:
         if not _same_nesting(array.type, field):
             raise InvalidInput(f"column '{path}': data of type {array.type} where the schema has {field.arrow_type}")
-    elif not same_storage(array.type, field.arrow_type):
+    elif not same_storage(array.type, _stored_type(field)):
         raise InvalidInput(f"column '{path}': data of type {array.type} where the schema has {field.arrow_type}")
     return array
+
+
+def _stored_type(field: Field) -> pa.DataType:
+    """The type of a leaf's array; blobs have become descriptors by now."""
+    if field.is_blob:
+        return BLOB_V1_DESCRIPTOR
+    return BLOB_V2_DESCRIPTOR if field.is_blob_v2 else field.arrow_type
 
 
 def _same_nesting(dtype: pa.DataType, field: Field) -> bool:
@@ -167,12 +175,17 @@ def _words(array: pa.Array) -> Words:
     data = np.frombuffer(array.buffers()[1], np.uint8)
     if bits > 1:
         size = bits // 8
-        return Words(data[start * size : (start + count) * size], bits, count)
+        return Words(_aligned(data[start * size : (start + count) * size], min(size & -size, 8)), bits, count)
     if start % 8 == 0:
         return Words(data[start // 8 : start // 8 + (count + 7) // 8], 1, count)
     out = np.empty((count + 7) // 8, np.uint8)
     pack.slice_bits(data, start, np.array([count], np.int64), out)
     return Words(out, 1, count)
+
+
+def _aligned(data: Bytes, size: int) -> Bytes:
+    """The same bytes at an address that words of ``size`` bytes can have; Arrow only recommends it."""
+    return data.copy() if data.ctypes.data % size else data
 
 
 def _strings(array: pa.Array, valid: Validity) -> Strings:
@@ -182,7 +195,9 @@ def _strings(array: pa.Array, valid: Validity) -> Strings:
     if len(array) == 0:
         return Strings(np.zeros(1, dtype), np.empty(0, np.uint8), wide, text)
     _, where, data = array.buffers()
-    offsets = np.frombuffer(where, dtype)[array.offset : array.offset + len(array) + 1]
+    size = 8 if wide else 4
+    table = np.frombuffer(where, np.uint8)[array.offset * size : (array.offset + len(array) + 1) * size]
+    offsets = _aligned(table, size).view(dtype)
     if valid is not None and np.diff(offsets)[~valid].any():
         # Bytes beneath nulls would be stored for nothing.
         return _without(offsets, data, valid, wide, text)
@@ -194,9 +209,9 @@ def _without(offsets: Offsets, data: pa.Buffer, valid: npt.NDArray[np.bool_], wi
     lengths = np.where(valid, np.diff(offsets), 0)
     moved = np.zeros(len(offsets), offsets.dtype)
     np.cumsum(lengths, out=moved[1:])
-    source = np.frombuffer(data, np.uint8)
-    shift = np.repeat(offsets[:-1].astype(np.int64) - moved[:-1], lengths)
-    return Strings(moved, source[np.arange(len(shift)) + shift], wide, text)
+    out = np.empty(int(moved[-1]), np.uint8)
+    gather_slices(np.frombuffer(data, np.uint8), offsets[:-1].astype(np.int64), lengths.astype(np.int64), 0, out)
+    return Strings(moved, out, wide, text)
 
 
 def _lists(array: pa.Array, valid: Validity) -> Lists:

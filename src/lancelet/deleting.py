@@ -1,0 +1,107 @@
+"""Deleting rows: find them, mark them, commit; again on the newest version when others were there first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancelet.errors import FilterSyntaxError, InvalidInput, InvalidType, RetryableCommitConflict
+from lancelet.query.expr import Column, Expr
+from lancelet.query.fragment_reader import ROW_ADDRESS
+from lancelet.query.plan import ScanPlan, plan_filter
+from lancelet.query.scan import Scan
+from lancelet.query.table_reader import TableReader
+from lancelet.table.addresses import split_addresses
+from lancelet.table.commit import commit
+from lancelet.table.deletion_write import delete_rows
+from lancelet.table.flags import check_writable
+from lancelet.table.written import WrittenFiles
+
+if TYPE_CHECKING:
+    from lancelet.table.fragment import Fragment
+    from lancelet.table.snapshot import Snapshot
+
+Predicate: TypeAlias = Any
+"""SQL text or a pyarrow expression."""
+
+
+class DeleteResult(TypedDict):
+    """What a deletion did."""
+
+    num_deleted_rows: int
+
+
+def delete_where(table: TableReader, predicate: Predicate, *, retries: int, timeout: float) -> tuple[Snapshot, int]:
+    """Commit the deletion of all rows for which ``predicate`` is true; returns the new version and their number.
+
+    When another commit touched the same rows, the rows are found again on the newest version, at most ``retries``
+    times and for about ``timeout`` seconds.
+    """
+    if retries < 0:
+        raise InvalidInput(f"conflict_retries is a number of attempts, not {retries}")
+    began = time.monotonic()
+    while True:
+        try:
+            return _delete(table, predicate)
+        except RetryableCommitConflict:
+            if retries == 0 or time.monotonic() - began > timeout:
+                raise
+        retries -= 1
+        table = TableReader(table.snapshot.latest(), table.cache)
+
+
+def delete_from_fragment(table: TableReader, fragment: Fragment, predicate: Predicate) -> Fragment | None:
+    """The fragment without the rows that match; None when none is left. Nothing is committed."""
+    condition, text = _condition(table, predicate)
+    with WrittenFiles(table.snapshot.store) as files:
+        rows = _matching(table, condition, (fragment.id,))
+        deletion = delete_rows(table.snapshot, rows, predicate=text, files=files)
+    if deletion.operation.deleted_fragment_ids:
+        return None
+    return next(iter(deletion.operation.updated_fragments), fragment)
+
+
+def _delete(table: TableReader, predicate: Predicate) -> tuple[Snapshot, int]:
+    snapshot = table.snapshot
+    check_writable(snapshot.manifest.path, snapshot.manifest.message.writer_feature_flags)
+    condition, text = _condition(table, predicate)
+    with WrittenFiles(snapshot.store) as files:
+        rows = _matching(table, condition, None)
+        deletion = delete_rows(snapshot, rows, predicate=text, files=files)
+        done = commit(snapshot, deletion.operation, affected_rows=deletion.affected_rows, files=files)
+    return done, deletion.num_rows
+
+
+def _condition(table: TableReader, predicate: Predicate) -> tuple[Expr, str]:
+    """The parsed predicate, and its text for the transaction."""
+    if not isinstance(predicate, (str, pc.Expression)):
+        raise InvalidType(f"predicate must be a string or a pyarrow expression, not {type(predicate)}")
+    condition = plan_filter(table.snapshot.manifest.schema, predicate)
+    if condition is None:
+        raise FilterSyntaxError(str(predicate), None, "the predicate is empty; 'true' deletes all rows")
+    if isinstance(predicate, str):
+        return condition, predicate
+    from lancelet.query.printing import to_sql
+
+    return condition, to_sql(condition)
+
+
+def _matching(
+    table: TableReader, condition: Expr, fragments: tuple[int, ...] | None
+) -> Mapping[int, npt.NDArray[np.int64]]:
+    """Physical offsets of the rows that match, by fragment."""
+    outputs: tuple[tuple[str, Expr], ...] = ((ROW_ADDRESS, Column((ROW_ADDRESS,), pa.uint64())),)
+    plan = ScanPlan(table.snapshot.manifest.schema, outputs, condition, fragment_ids=fragments)
+    found = Scan(table, plan).to_table().column(0).to_numpy()
+    numbers, offsets = split_addresses(found)
+    # Rows come in the order of the table, so those of a fragment are neighbours.
+    ids, starts = np.unique(numbers, return_index=True)
+    order = np.argsort(starts)
+    ids, starts = ids[order], starts[order]
+    return dict(zip(ids.tolist(), np.split(offsets, starts[1:]), strict=True)) if len(ids) else {}

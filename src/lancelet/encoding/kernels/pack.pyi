@@ -1,0 +1,36 @@
+from typing import Any
+
+import numpy.typing as npt
+
+from lancelet.encoding.rows import Bytes, Indices
+from lancelet.encoding.v2_1.levels import Levels
+
+BLOCK: int
+
+def survey(data: Bytes, bits: int, count: int, widths: Bytes) -> int: ...
+def pack_inline(data: Bytes, bits: int, bounds: Indices, widths: Bytes, out: Bytes, sizes: Indices) -> int: ...
+def blocks_sizes(bits: int, width: int, bounds: Indices, sizes: Indices) -> int: ...
+def pack_blocks(data: Bytes, bits: int, bounds: Indices, width: int, out: Bytes) -> int: ...
+def count_runs(words: npt.NDArray[Any], bounds: Indices, runs: Indices) -> int: ...
+def run_blocks(words: Levels, bounds: Indices, runs: Indices, out: Bytes) -> int: ...
+def encode_runs(
+    words: npt.NDArray[Any],
+    largest: int,
+    limit: int,
+    values: npt.NDArray[Any],
+    lengths: Bytes,
+    counts: Indices,
+    runs: Indices,
+) -> int: ...
+def split_streams(data: Bytes, item: int, bounds: Indices, out: Bytes) -> None: ...
+def slice_bits(bits: Bytes, first: int, counts: Indices, out: Bytes) -> int: ...
+def blank_nulls(defs: Levels, max_visible: int, item: int, values: Bytes) -> int: ...
+def assemble(
+    parts: list[Bytes],
+    sizes: Indices,
+    positions: Indices,
+    levels: Indices,
+    level_parts: int,
+    large: bool,
+    out: Bytes,
+) -> None: ...

@@ -1,0 +1,71 @@
+"""Opening tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from lancelet.dataset import LanceDataset
+from lancelet.errors import NotSupported
+from lancelet.session import Session
+
+
+def dataset(
+    uri: str | os.PathLike[str] | None = None,
+    version: int | str | None = None,
+    asof: datetime | str | None = None,
+    block_size: int | None = None,
+    commit_lock: Any = None,
+    index_cache_size: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    default_scan_options: Mapping[str, Any] | None = None,
+    metadata_cache_size_bytes: int | None = None,
+    index_cache_size_bytes: int | None = None,
+    read_params: Mapping[str, Any] | None = None,
+    session: Session | None = None,
+    namespace_client: Any = None,
+    table_id: Sequence[str] | None = None,
+    base_store_params: Mapping[str, Mapping[str, str]] | None = None,
+) -> LanceDataset:
+    """Open a table.
+
+    Parameters
+    ----------
+    uri
+        A local path, or a URI such as ``s3://bucket/table.lance``.
+    version
+        A version number or a tag; the newest version by default.
+    asof
+        The newest version committed before this time; ignored when ``version`` is given.
+    block_size, commit_lock, index_cache_size, read_params
+        Accepted for pylance's sake, without effect.
+    storage_options
+        Options of the object store, such as credentials; see :func:`lancelet.store.open_store`.
+    default_scan_options
+        Options of :meth:`LanceDataset.scanner` that hold for every scan.
+    metadata_cache_size_bytes, index_cache_size_bytes
+        Bounds of the caches; ignored when ``session`` is given.
+    session
+        Caches to share with other datasets.
+
+    Examples
+    --------
+    >>> import lancelet
+    >>> lancelet.dataset("memory://docs/none.lance")  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    lancelet.errors.TableNotFound: there is no table
+    """
+    if namespace_client is not None or table_id is not None:
+        raise NotSupported("namespaces are not supported yet; open the table by its uri")
+    if base_store_params:
+        raise NotSupported("base_store_params is not supported yet; base paths share the storage_options")
+    return LanceDataset(
+        uri,
+        version,
+        asof=asof,
+        storage_options=storage_options,
+        default_scan_options=default_scan_options,
+        session=session or Session(index_cache_size_bytes, metadata_cache_size_bytes),
+    )

@@ -1,0 +1,425 @@
+"""Writing one data file of version 2.0, 2.1 or 2.2 (spec file-format.md 1).
+
+Batches are taken apart by column and kept until a column has about a page's worth
+of bytes; then its leaves are encoded, side by side on threads, and the pages
+go to the sink in the order in which they were begun. So memory holds the pages under
+construction and no more, and the same input always makes the same file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import struct
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+
+import numpy as np
+import pyarrow as pa
+
+from lancelet.encoding.rows import Bytes
+from lancelet.encoding.v2_0.encode import check_field, column_fields, encode_field, header_page
+from lancelet.encoding.v2_1.encode.blobs import described_field, holds_blobs, place_blobs
+from lancelet.encoding.v2_1.encode.messages import EncodedPage
+from lancelet.encoding.v2_1.encode.options import EncodeOptions
+from lancelet.encoding.v2_1.encode.page import encode_column
+from lancelet.encoding.v2_1.encode.shred import leaves_of
+from lancelet.errors import InvalidInput, LanceletError, NotSupported
+from lancelet.file.container import MAGIC
+from lancelet.format.proto import column_pb2, file_pb2
+from lancelet.format.schema import Field, Schema
+from lancelet.format.schema_messages import metadata_bytes, schema_messages
+from lancelet.store.writing import Sink
+
+VERSIONS = ("2.0", "2.1", "2.2")
+DEFAULT_VERSION = "2.2"
+PAGE_BYTES = 8 << 20
+ALIGNMENT = 64
+_PAD = b"\x48" * ALIGNMENT
+_NUMBERS = {"2.0": (0, 3)}
+"""What footers call versions that have another number there."""
+_VALUES, _BLOBS = (
+    column_pb2.AnyMessage(type_url="/lance.encodings.ColumnEncoding", value=value).SerializeToString()
+    for value in (b"\x0a\x00", b"\x1a\x04\x0a\x02\x0a\x00")
+)
+_FOOTER = struct.Struct("<QQQIIHH4s")
+_ENTRY = struct.Struct("<QQ")
+_SMALL = 256 << 10
+"""Less data than this is encoded on the spot: handing it to a thread takes longer."""
+_HELD = 64 << 20
+"""Once batches of this size have come in, what still waits of them is copied, so that they can be freed."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """What a manifest needs to know about a finished file."""
+
+    num_rows: int
+    size: int
+    fields: tuple[int, ...]
+    """Ids of the fields that own a column."""
+    column_indices: tuple[int, ...]
+    """The column of each of them."""
+    major: int
+    minor: int
+
+
+@dataclass(slots=True)
+class _Column:
+    """A column: what is known of its pages."""
+
+    field: Field
+    metadata: column_pb2.ColumnMetadata
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Columns that are encoded together: a leaf, or a whole field of 2.0."""
+
+    columns: list[_Column]
+    encode: Callable[[list[pa.Array]], list[EncodedPage]]
+
+
+@dataclass(slots=True)
+class _Queue:
+    """A top-level field: arrays that wait to become a page."""
+
+    field: Field
+    groups: list[_Group]
+    blobs: bool
+    arrays: list[pa.Array] = dataclasses.field(default_factory=list)
+    nbytes: int = 0
+    owned: int = 0
+    """How many of the arrays are copies of our own."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A page under construction."""
+
+    group: _Group
+    pages: Future[list[EncodedPage]]
+    nbytes: int
+
+
+class FileWriter:
+    """Writes batches of one schema into a file.
+
+    Parameters
+    ----------
+    sink
+        Where the bytes go, see :func:`lancelet.store.writing.open_sink`.
+    schema
+        The fields with their ids.
+    version
+        The file version, "2.0", "2.1" or "2.2".
+    page_bytes
+        How much of a column makes a page.
+    threads
+        How many columns are encoded at once; as many as there are processors unless told.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from lancelet.format.schema import schema_from_arrow
+    >>> from lancelet.store import open_store
+    >>> from lancelet.store.writing import open_sink
+    >>> batch = pa.record_batch({"x": [1, 2, 3]})
+    >>> sink = open_sink(open_store("memory://docs"), "data/x.lance")
+    >>> with FileWriter(sink, schema_from_arrow(batch.schema)) as writer:
+    ...     writer.write_batch(batch)
+    ...     writer.finish().num_rows
+    3
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        schema: Schema,
+        version: str = DEFAULT_VERSION,
+        *,
+        page_bytes: int = PAGE_BYTES,
+        threads: int | None = None,
+    ) -> None:
+        self._sink = sink
+        self._schema = schema
+        self._version = version
+        self._page_bytes = page_bytes
+        self._threads = threads or _processors()
+        try:
+            check_schema(schema, version)
+            self._queues = [self._queue(top) for top in schema.fields]
+        except LanceletError:
+            sink.abort()
+            raise
+        self._pool: ThreadPoolExecutor | None = None
+        self._tasks: deque[_Task] = deque()
+        self._pending = 0
+        self._held = 0
+        self._globals: list[tuple[int, int]] = []
+        self._metadata = dict(schema.metadata)
+        self.num_rows = 0
+
+    def _queue(self, top: Field) -> _Queue:
+        if self._version == "2.0":
+            columns = [_column(owner, owner.is_blob) for owner in column_fields(top)]
+            groups = [_Group(columns, partial(encode_field, field=top))]
+        else:
+            groups = [
+                _Group(
+                    [_column(leaf.field, False)],
+                    partial(
+                        encode_column,
+                        leaf=leaf,
+                        options=EncodeOptions.of(self._version, leaf.path, leaf.field.metadata, top.metadata),
+                    ),
+                )
+                for leaf in leaves_of(top)
+            ]
+        return _Queue(top, groups, holds_blobs(top))
+
+    def __enter__(self) -> FileWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.abort()
+
+    @property
+    def size(self) -> int:
+        """Bytes that have gone to the sink, or wait to be encoded."""
+        return self._sink.tell() + self._pending + sum(queue.nbytes for queue in self._queues)
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Take in a batch whose columns are those of the schema, in any order."""
+        names = batch.schema.names
+        missing = [queue.field.name for queue in self._queues if queue.field.name not in names]
+        if missing or len(names) != len(self._queues):
+            raise InvalidInput(f"a batch with the columns {names} does not fit a file of {self._schema.names}")
+        if batch.num_rows == 0:
+            return
+        for queue in self._queues:
+            array = batch.column(names.index(queue.field.name))
+            if not queue.field.nullable and array.null_count:
+                raise InvalidInput(
+                    f"Column '{queue.field.name}' is declared as non-nullable but contains null values; "
+                    "declare the field nullable or fill the nulls"
+                )
+            if queue.blobs:
+                array = place_blobs(array, queue.field, self._place)
+            self._append(queue, array)
+        self.num_rows += batch.num_rows
+        self._held += int(batch.nbytes)
+        if self._held > _HELD:
+            self._let_go()
+        self._collect(0 if self._pool is None else self._most_pending())
+
+    def _append(self, queue: _Queue, array: pa.Array) -> None:
+        """Put an array in line, and make a page of what waits once it is enough."""
+        size = _memory(array)
+        if size > self._page_bytes:
+            self._flush(queue)
+            for piece in _cut(array, self._page_bytes):
+                queue.arrays, queue.nbytes = [piece], _memory(piece)
+                self._flush(queue)
+            return
+        queue.arrays.append(array)
+        queue.nbytes += size
+        if queue.nbytes >= self._page_bytes:
+            self._flush(queue)
+
+    def _let_go(self) -> None:
+        """Copy what waits. The columns of a batch often share one allocation, and a small one would keep all of it."""
+        self._held = 0
+        for queue in self._queues:
+            fresh = queue.arrays[queue.owned :]
+            if fresh:
+                queue.arrays[queue.owned :] = [pa.concat_arrays([*fresh, fresh[0].slice(0, 0)])]
+                queue.owned = len(queue.arrays)
+
+    def add_global_buffer(self, data: bytes) -> int:
+        """Store a buffer that belongs to no column; returns its number."""
+        self._collect(0)
+        self._globals.append((self._place(np.frombuffer(data, np.uint8)), len(data)))
+        return len(self._globals)
+
+    def add_schema_metadata(self, key: str, value: str) -> None:
+        """Add to the metadata of the file's schema."""
+        self._metadata[key] = value
+
+    def finish(self) -> WrittenFile:
+        """Write what waits, and the end of the file."""
+        for queue in self._queues:
+            self._flush(queue)
+        self._collect(0)
+        self._stop()
+        columns = [column for queue in self._queues for group in queue.groups for column in group.columns]
+        if self._version == "2.0":
+            self._add_headers(columns)
+        self._write_end([column.metadata for column in columns])
+        size = self._sink.tell()
+        self._sink.finish()
+        major, minor = map(int, self._version.split("."))
+        ids = tuple(column.field.id for column in columns)
+        return WrittenFile(self.num_rows, size, ids, tuple(range(len(ids))), major, minor)
+
+    def _add_headers(self, columns: list[_Column]) -> None:
+        """Structs of 2.0 have a page even where there are no rows."""
+        for column in columns:
+            header = column.field.logical_type == "struct" and not column.field.is_packed
+            if header and not column.metadata.pages:
+                self._write_page(column, header_page(0, 0))
+
+    def abort(self) -> None:
+        """Give up: nothing of the file is left. Does nothing after :meth:`finish`."""
+        for task in self._tasks:
+            task.pages.cancel()
+        self._tasks.clear()
+        self._stop()
+        self._sink.abort()
+
+    def _stop(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+
+    def _flush(self, queue: _Queue) -> None:
+        """Make a page of what waits."""
+        if not queue.arrays:
+            return
+        arrays, nbytes = queue.arrays, queue.nbytes
+        queue.arrays, queue.nbytes, queue.owned = [], 0, 0
+        each = nbytes // len(queue.groups)
+        for group in queue.groups:
+            self._tasks.append(_Task(group, self._start(arrays, group, nbytes), each))
+            self._pending += each
+            self._collect(self._most_pending())
+
+    def _start(self, arrays: list[pa.Array], group: _Group, nbytes: int) -> Future[list[EncodedPage]]:
+        if self._threads > 1 and nbytes > _SMALL:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="lancelet-encode")
+            return self._pool.submit(group.encode, arrays)
+        done: Future[list[EncodedPage]] = Future()
+        done.set_result(group.encode(arrays))
+        return done
+
+    def _most_pending(self) -> int:
+        return (self._threads + 1) * self._page_bytes
+
+    def _collect(self, limit: int) -> None:
+        """Write finished pages, and wait for more until at most ``limit`` bytes are under construction."""
+        while self._tasks and (self._pending > limit or limit == 0 or self._tasks[0].pages.done()):
+            task = self._tasks.popleft()
+            self._pending -= task.nbytes
+            for page in task.pages.result():
+                self._write_page(task.group.columns[page.column], page)
+
+    def _write_page(self, column: _Column, page: EncodedPage) -> None:
+        if self._version == "2.0" and page.layout.WhichOneof("array_encoding") == "struct" and column.metadata.pages:
+            # A struct of 2.0 has one header, whatever the number of pages below it.
+            column.metadata.pages[0].length += page.length
+            return
+        described = column_pb2.AnyMessage(type_url=page.name, value=page.layout.SerializeToString())
+        priority = 0 if self._version == "2.0" else column.rows
+        message = column.metadata.pages.add(length=page.length, priority=priority)
+        message.encoding.direct.encoding = described.SerializeToString()
+        for pieces in page.buffers:
+            message.buffer_offsets.append(self._place(*pieces))
+            message.buffer_sizes.append(sum(piece.nbytes for piece in pieces))
+        column.rows += page.rows
+
+    def _place(self, *pieces: Bytes) -> int:
+        """Write a buffer at the next aligned position."""
+        position = self._align()
+        for piece in pieces:
+            self._sink.write(piece)
+        return position
+
+    def _align(self) -> int:
+        short = -self._sink.tell() % ALIGNMENT
+        if short:
+            self._sink.write(_PAD[:short])
+        return self._sink.tell()
+
+    def _write_end(self, columns: Sequence[column_pb2.ColumnMetadata]) -> None:
+        """File descriptor, column metadata, both tables, footer."""
+        shown = Schema(tuple(described_field(top) for top in self._schema.fields))
+        described = file_pb2.Schema(fields=schema_messages(shown), metadata=metadata_bytes(self._metadata))
+        descriptor = file_pb2.FileDescriptor(schema=described, length=self.num_rows).SerializeToString()
+        at = self._align()
+        out = bytearray(descriptor)
+        places = []
+        first = at + len(out)
+        for column in columns:
+            message = column.SerializeToString()
+            places.append((at + len(out), len(message)))
+            out += message
+        tables = at + len(out)
+        buffers = [(at, len(descriptor)), *self._globals]
+        for place in (*places, *buffers):
+            out += _ENTRY.pack(*place)
+        major, minor = _NUMBERS.get(self._version) or map(int, self._version.split("."))
+        globals_at = tables + len(places) * _ENTRY.size
+        out += _FOOTER.pack(first, tables, globals_at, len(buffers), len(places), major, minor, MAGIC)
+        self._sink.write(out)
+
+
+def check_schema(schema: Schema, version: str) -> None:
+    """Refuse what a file of this version cannot hold."""
+    if version not in VERSIONS:
+        raise NotSupported(f"files of version {version} cannot be written; choose one of {', '.join(VERSIONS)}")
+    names = schema.names
+    for name in names:
+        if "." in name:
+            raise InvalidInput(f"Top level field {name} cannot contain `.`. Maybe you meant to create a struct field?")
+        if names.count(name) > 1:
+            raise InvalidInput(f'Duplicate field name "{name}" in schema; give every column its own name')
+    if version == "2.0":
+        for top in schema.fields:
+            check_field(top)
+    for node in schema.walk():
+        if len({child.name for child in node.children}) != len(node.children):
+            raise InvalidInput(f"field '{node.name}' has two children of one name; give each its own")
+        if version == "2.1" and node.logical_type == "map":
+            raise NotSupported(f"field '{node.name}': files of version 2.1 hold no maps; use version 2.2")
+        if version == "2.1" and node.logical_type.startswith("fixed_size_list:struct:"):
+            raise NotSupported(
+                f"field '{node.name}': files of version 2.1 hold no fixed-size lists of structs; use version 2.2"
+            )
+        if version == "2.1" and node.is_blob_v2:
+            raise NotSupported(f"field '{node.name}': Blob v2 requires file version >= 2.2 (got 2.1)")
+        if node.logical_type.startswith("dict:") and node.arrow_type.value_type.id == pa.bool_().id:
+            raise NotSupported(f"field '{node.name}': dictionaries of booleans cannot be stored")
+
+
+def _column(owner: Field, blobs: bool) -> _Column:
+    encoding = column_pb2.DirectEncoding(encoding=_BLOBS if blobs else _VALUES)
+    return _Column(owner, column_pb2.ColumnMetadata(encoding=column_pb2.Encoding(direct=encoding)))
+
+
+def _processors() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _cut(array: pa.Array, page_bytes: int) -> Iterator[pa.Array]:
+    """Pieces of about a page's size."""
+    parts = min(-(-_memory(array) // page_bytes), len(array))
+    if parts <= 1:
+        yield array
+        return
+    step = -(-len(array) // parts)
+    for start in range(0, len(array), step):
+        yield array.slice(start, step)
+
+
+def _memory(array: pa.Array) -> int:
+    """Bytes of an array's own rows; nulls of no type have none, and still count for something."""
+    return max(int(array.nbytes), len(array) // 8)

@@ -1,0 +1,77 @@
+"""Changing a commit so that it can follow others (spec table-format.md 7.4).
+
+Two deletions in one fragment are joined by row: the second writer repeats its
+deletion file with the rows of both. A new index gives up the fragments whose
+values have changed since it was built.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lancelet.errors import RetryableCommitConflict
+from lancelet.format.proto import table_pb2
+from lancelet.table import operations as ops
+from lancelet.table.deletion_write import joined_deletions, write_deletions
+from lancelet.table.index_upkeep import uncover
+
+if TYPE_CHECKING:
+    from lancelet.table.conflicts import Rebase
+    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.written import WrittenFiles
+
+
+def carry_out(rebase: Rebase, latest: Snapshot, files: WrittenFiles) -> bool:
+    """Change the operation as the conflict rules asked; says whether it counts as based on ``latest`` from now on."""
+    if rebase.uncovered:
+        rebase.operation = _shrink_indices(rebase.operation, rebase)
+        rebase.uncovered.clear()
+    if rebase.marked:
+        rebase.operation = _join_deletions(rebase, latest, files)
+        rebase.marked.clear()
+    return isinstance(rebase.operation, (ops.Delete, ops.Update, ops.DataOverlay))
+
+
+def _join_deletions(rebase: Rebase, latest: Snapshot, files: WrittenFiles) -> ops.Delete | ops.Update:
+    operation: ops.Delete | ops.Update = rebase.operation
+    affected = rebase.affected_rows
+    assert affected is not None
+    kept, removed = [], []
+    for fragment in operation.updated_fragments:
+        if fragment.id not in rebase.marked:
+            kept.append(fragment)
+            continue
+        current = latest.manifest.fragments.by_id(fragment.id)
+        rows = affected.get(fragment.id, np.empty(0, np.uint32))
+        joined = None if current is None else joined_deletions(latest, current, rows)
+        if current is None or joined is None:
+            raise RetryableCommitConflict(
+                latest.uri,
+                latest.version,
+                f"This {type(operation).__name__} transaction touches rows of fragment {fragment.id} that another "
+                f"transaction deleted or moved up to version {latest.version}. Please retry it on the newest version",
+            )
+        if len(joined) == current.physical_rows:
+            removed.append(fragment.id)
+            continue
+        file = write_deletions(latest.store, fragment.id, latest.version, joined, bitmap=True, files=files)
+        kept.append(replace(current, deletion_file=file))
+    if isinstance(operation, ops.Delete):
+        return replace(
+            operation,
+            updated_fragments=tuple(kept),
+            deleted_fragment_ids=(*operation.deleted_fragment_ids, *removed),
+        )
+    return replace(
+        operation, updated_fragments=tuple(kept), removed_fragment_ids=(*operation.removed_fragment_ids, *removed)
+    )
+
+
+def _shrink_indices(operation: ops.CreateIndex, rebase: Rebase) -> ops.CreateIndex:
+    messages: list[table_pb2.IndexMetadata] = [segment.message for segment in operation.new_indices]
+    for fragments, fields in rebase.uncovered:
+        messages = uncover(messages, fragments, fields)
+    return replace(operation, new_indices=tuple(ops.IndexSegment.of(message) for message in messages))

@@ -1,0 +1,1 @@
+"""From data to fragments that can be committed."""

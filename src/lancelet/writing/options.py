@@ -1,0 +1,189 @@
+"""How a write is to be done, checked once and in one place."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lancelet.errors import InvalidInput, InvalidType, NotSupported
+from lancelet.file.writer import DEFAULT_VERSION, PAGE_BYTES, VERSIONS
+from lancelet.table.manifest import BasePath
+from lancelet.table.names import NamingScheme
+from lancelet.table.operations import COMMIT_MESSAGE
+from lancelet.writing.fragments import Limits
+
+MODES = ("create", "append", "overwrite")
+MAX_ROWS_PER_FILE = 1 << 20
+MAX_BYTES_PER_FILE = 90 << 30
+ROWS_PER_GROUP = 1024
+LEAST_PAGE = 4096
+"""Pages are not made smaller than this on request: each costs a description in the footer."""
+_KNOWN_VERSIONS = ("0.1", "2.0", "2.1", "2.2", "2.3")
+_VERSION_NAMES = {"legacy": "0.1", "stable": DEFAULT_VERSION, "next": "2.3"}
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What the arguments of a write mean."""
+
+    mode: str = "create"
+    max_rows_per_file: int = MAX_ROWS_PER_FILE
+    max_bytes_per_file: int = MAX_BYTES_PER_FILE
+    max_rows_per_group: int = ROWS_PER_GROUP
+    data_cache_bytes: int | None = None
+    max_page_bytes: int | None = None
+    version: str | None = None
+    """The file version; None goes by the table, or is the default of a new one."""
+    naming: NamingScheme = NamingScheme.V2
+    stable_row_ids: bool = False
+    config: Mapping[str, str] = field(default_factory=dict)
+    """Entries for the config of a new table."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Kept with the transaction."""
+    initial_bases: tuple[BasePath, ...] = ()
+    external_blobs: bool = False
+    """Whether blobs may be references to anywhere."""
+
+    def limits(self, columns: int) -> Limits:
+        """For files with so many top-level columns."""
+        pages = PAGE_BYTES
+        if self.data_cache_bytes is not None:
+            pages = self.data_cache_bytes // max(1, columns)
+        if self.max_page_bytes is not None:
+            pages = min(pages, self.max_page_bytes)
+        return Limits(self.max_rows_per_file, self.max_bytes_per_file, self.max_rows_per_group, max(LEAST_PAGE, pages))
+
+
+def write_options(
+    mode: str = "create",
+    *,
+    max_rows_per_file: int = MAX_ROWS_PER_FILE,
+    max_rows_per_group: int | None = ROWS_PER_GROUP,
+    max_bytes_per_file: int = MAX_BYTES_PER_FILE,
+    data_cache_bytes: int | None = None,
+    max_page_bytes: int | None = None,
+    commit_lock: Any = None,
+    data_storage_version: str | None = None,
+    use_legacy_format: bool | None = None,
+    enable_v2_manifest_paths: bool = True,
+    enable_stable_row_ids: bool = False,
+    auto_cleanup_options: Mapping[str, int] | None = None,
+    commit_message: str | None = None,
+    transaction_properties: Mapping[str, str] | None = None,
+    initial_bases: Sequence[BasePath] | None = None,
+    target_bases: Sequence[str] | None = None,
+    target_all_bases: bool | None = None,
+    base_store_params: Mapping[str, Mapping[str, str]] | None = None,
+    external_blob_mode: str = "reference",
+    allow_external_blob_outside_bases: bool = False,
+    blob_pack_file_size_threshold: int | None = None,
+    namespace_client: Any = None,
+    table_id: Sequence[str] | None = None,
+) -> WriteOptions:
+    """Check the arguments of :func:`lancelet.write_dataset`, under whose names they come."""
+    if mode not in MODES:
+        raise InvalidInput(f"Invalid mode {mode}; it is one of {', '.join(MODES)}")
+    for name, number in (
+        ("max_rows_per_file", max_rows_per_file),
+        ("max_bytes_per_file", max_bytes_per_file),
+        ("max_rows_per_group", max_rows_per_group),
+        ("data_cache_bytes", data_cache_bytes),
+        ("max_page_bytes", max_page_bytes),
+    ):
+        if number is not None and not _is_positive(number):
+            raise InvalidInput(f"{name} is a positive number, not {number!r}")
+    refuse_services(commit_lock, namespace_client, table_id, base_store_params)
+    if target_bases or target_all_bases is not None:
+        raise NotSupported("data files can only be written below the table's own folder yet, not into base paths")
+    if external_blob_mode != "reference":
+        if external_blob_mode != "ingest":
+            raise InvalidInput(f"external_blob_mode is 'reference' or 'ingest', not {external_blob_mode!r}")
+        raise NotSupported("external_blob_mode='ingest' is not supported yet; read the data and write it as bytes")
+    if initial_bases and mode != "create":
+        raise InvalidInput("initial_bases are given to a new table only, with mode='create'")
+    if use_legacy_format is not None:
+        warnings.warn(
+            "use_legacy_format is deprecated, use data_storage_version instead", DeprecationWarning, stacklevel=3
+        )
+        data_storage_version = "legacy" if use_legacy_format else "stable"
+    return WriteOptions(
+        mode,
+        max_rows_per_file,
+        max_bytes_per_file,
+        max_rows_per_group or ROWS_PER_GROUP,
+        data_cache_bytes,
+        max_page_bytes,
+        None if data_storage_version is None else writable_version(data_storage_version),
+        NamingScheme.V2 if enable_v2_manifest_paths else NamingScheme.V1,
+        enable_stable_row_ids,
+        _cleanup_config(auto_cleanup_options),
+        transaction_texts(commit_message, transaction_properties),
+        tuple(initial_bases or ()),
+        allow_external_blob_outside_bases,
+    )
+
+
+def _is_positive(number: Any) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number > 0
+
+
+def writable_version(name: str) -> str:
+    """The file version of this name, if files of it can be written."""
+    version = _VERSION_NAMES.get(name, name)
+    if version not in _KNOWN_VERSIONS:
+        raise InvalidInput(f"Unknown Lance storage version: {name}; choose one of {', '.join(VERSIONS)}")
+    if version not in VERSIONS:
+        raise NotSupported(
+            f"files of version {version} can be read, but not written; choose data_storage_version from "
+            f"{', '.join(VERSIONS)}"
+        )
+    return version
+
+
+def refuse_services(
+    commit_lock: Any,
+    namespace_client: Any,
+    table_id: Sequence[str] | None,
+    base_store_params: Mapping[str, Mapping[str, str]] | None,
+) -> None:
+    """Refuse what needs more than a store. Locks were for stores without an atomic create; none of ours is."""
+    if namespace_client is not None or table_id is not None:
+        raise NotSupported("namespaces are not supported yet; write to the table's uri")
+    if base_store_params:
+        raise NotSupported("base_store_params is not supported yet; base paths share the storage_options")
+    if commit_lock is not None and not callable(commit_lock):
+        raise InvalidType(f"commit_lock must be a function, got {type(commit_lock)}")
+    if commit_lock is not None:
+        raise NotSupported("commit_lock is not supported: all stores that lancelet writes to commit atomically")
+
+
+def transaction_texts(message: str | None, properties: Mapping[str, str] | None) -> dict[str, str]:
+    """Properties of a transaction, with the commit's message among them."""
+    texts = dict(properties or {})
+    if message is not None:
+        texts[COMMIT_MESSAGE] = message
+    return texts
+
+
+def _cleanup_config(options: Mapping[str, int] | None) -> dict[str, str]:
+    if options is None:
+        return {}
+    try:
+        interval, seconds = int(options["interval"]), int(options["older_than_seconds"])
+    except (KeyError, TypeError, ValueError):
+        raise InvalidInput(
+            f"auto_cleanup_options has the numbers interval and older_than_seconds, not {options!r}"
+        ) from None
+    return {"lance.auto_cleanup.interval": str(interval), "lance.auto_cleanup.older_than": _span(seconds)}
+
+
+def _span(seconds: int) -> str:
+    """A length of time as the table's config has it, for example ``14days 1h``."""
+    days, rest = divmod(seconds, 86400)
+    hours, rest = divmod(rest, 3600)
+    minutes, left = divmod(rest, 60)
+    parts = [f"{days}day{'s' if days > 1 else ''}" if days else ""]
+    parts += [f"{number}{unit}" for number, unit in ((hours, "h"), (minutes, "m"), (left, "s")) if number]
+    return " ".join(part for part in parts if part) or "0s"

@@ -1,0 +1,112 @@
+"""Whatever holds rows, as one schema and a stream of batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+
+from lancelet.errors import InvalidInput, InvalidType
+from lancelet.writing.fit import side_by_side
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Rows that are still to come."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+
+def open_source(data: Any, schema: pa.Schema | None = None) -> Source:
+    """Rows out of tables, batches, readers, data frames, dicts, other datasets, or an iterable of batches.
+
+    ``schema`` names the columns of an iterable of batches, and says how to convert all others.
+
+    Examples
+    --------
+    >>> open_source([{"x": 1}, {"x": 2}]).schema
+    x: int64
+    """
+    if schema is not None and not isinstance(schema, pa.Schema):
+        raise InvalidType(f"schema is a pyarrow.Schema, not {type(schema)}")
+    try:
+        made = _made(data, schema)
+        if made is not None:
+            return Source(made.schema, iter(made.to_batches()))
+        found = _open(data, schema)
+    except pa.ArrowException as error:
+        raise InvalidInput(f"the data cannot become a table: {error}") from error
+    return found if schema is None else Source(schema, _conform(found.batches, schema))
+
+
+def _made(data: Any, schema: pa.Schema | None) -> pa.Table | None:
+    """A table out of Python values, which the schema says how to read; None for what holds Arrow data."""
+    if _is_frame(data, "pandas"):
+        return pa.Table.from_pandas(data, schema=schema)
+    if isinstance(data, dict):
+        return pa.Table.from_pydict(data, schema=schema)
+    if isinstance(data, list) and data and isinstance(data[0], dict):
+        return pa.Table.from_pylist(data, schema=schema)
+    return None
+
+
+def _open(data: Any, schema: pa.Schema | None) -> Source:
+    if isinstance(data, pa.Table):
+        return Source(data.schema, iter(data.to_batches()))
+    if isinstance(data, pa.RecordBatch):
+        return Source(data.schema, iter([data]))
+    if _is_frame(data, "polars"):
+        return _open(data.to_arrow(), None)
+    if isinstance(data, pads.Dataset):
+        return _open(data.scanner(), None)
+    if isinstance(data, pads.Scanner):
+        return _open(data.to_reader(), None)
+    if isinstance(data, pa.RecordBatchReader):
+        return Source(data.schema, iter(data))
+    if hasattr(data, "__arrow_c_stream__"):
+        return _open(pa.RecordBatchReader.from_stream(data), None)
+    if hasattr(data, "__arrow_c_array__"):
+        return _open(pa.record_batch(data), None)
+    if isinstance(data, Iterable):
+        if schema is None:
+            raise InvalidInput("Must provide schema to write dataset from RecordBatch iterable")
+        return Source(schema, _batches(data))
+    raise InvalidType(
+        f"Unknown data type {type(data)}; rows come from pyarrow, pandas, polars, a list of dicts, a dataset, "
+        "an iterable of batches with a schema, or anything with __arrow_c_stream__"
+    )
+
+
+def _is_frame(data: Any, library: str) -> bool:
+    """Told by name, so that nobody waits for a library that is not used."""
+    return type(data).__name__ == "DataFrame" and type(data).__module__.partition(".")[0] == library
+
+
+def _batches(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+    for batch in data:
+        if isinstance(batch, pa.Table):
+            yield from batch.to_batches()
+        elif isinstance(batch, pa.RecordBatch):
+            yield batch
+        else:
+            raise InvalidType(f"Expected RecordBatch, got {type(batch)}")
+
+
+def _conform(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The batches under the schema that they were announced with."""
+    for batch in batches:
+        if batch.schema.equals(schema, check_metadata=True):
+            yield batch
+            continue
+        try:
+            cast = batch.select(schema.names).cast(schema)
+        except (pa.ArrowException, KeyError, ValueError) as error:
+            raise InvalidInput(
+                f"a batch does not fit the schema that was given: {error}\n"
+                + side_by_side("schema", schema, "batch", batch.schema)
+            ) from error
+        yield cast

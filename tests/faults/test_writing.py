@@ -1,0 +1,305 @@
+"""Writes that fail: a clear error, no new version, no files left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lancelet
+from faults.stores import Fault, FaultyStore, Killed
+from lancelet.deleting import delete_where
+from lancelet.errors import CommitOutcomeUnknown, InvalidInput, LanceletError, NotSupported
+from lancelet.query.table_reader import TableReader
+from lancelet.store import open_store
+from lancelet.store.writing import open_sink
+from lancelet.table.snapshot import open_snapshot
+from lancelet.writing import fragments
+from lancelet.writing.options import write_options
+from lancelet.writing.table import Target, write_table
+
+SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("t", pa.string())])
+MODES = ("create", "append", "overwrite")
+
+
+def rows(first: int, count: int) -> pa.Table:
+    keys = range(first, first + count)
+    return pa.table([pa.array(keys, pa.int64()), pa.array([f"row {k}" for k in keys])], schema=SCHEMA)
+
+
+def files_below(where: Path) -> list[str]:
+    return sorted(str(path.relative_to(where)) for path in where.rglob("*") if path.is_file())
+
+
+def prepare(where: Path, mode: str) -> list[str]:
+    """A table to change, unless one is to be made; returns its files."""
+    if mode != "create":
+        lancelet.write_dataset(rows(0, 8), where, max_rows_per_file=5)
+    return files_below(where)
+
+
+class Interrupted(Exception):
+    """What the user's own code raised."""
+
+
+def interrupted(error: type[BaseException], after: int) -> Iterator[pa.RecordBatch]:
+    for number in range(after):
+        yield from rows(100 * number, 50).to_batches()
+    raise error
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("after", [0, 1, 4])
+@pytest.mark.parametrize("error", [Interrupted, KeyboardInterrupt, MemoryError, GeneratorExit])
+def test_input_that_ends_in_an_error(tmp_path: Path, mode: str, after: int, error: type[BaseException]) -> None:
+    before = prepare(tmp_path, mode)
+    with pytest.raises(error):
+        lancelet.write_dataset(interrupted(error, after), tmp_path, SCHEMA, mode, max_rows_per_file=70)
+    assert files_below(tmp_path) == before
+
+
+BAD: dict[str, Any] = {
+    "nulls": pa.table({"k": pa.array([1, None], pa.int64()), "t": ["a", "b"]}),
+    "other type": pa.table({"k": ["x"], "t": ["y"]}),
+    "unknown column": rows(0, 2).append_column("more", [[1, 2]]),
+    "missing column": rows(0, 2).select(["t"]),
+}
+UNSTORABLE: dict[str, Any] = {
+    "duplicate names": pa.table([[1], [2]], names=["a", "a"]),
+    "duplicate names below": pa.table(
+        [pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])], names=["s"]
+    ),
+    "a dot in a name": pa.table({"a.b": [1]}),
+    "interval": pa.table({"a": pa.array([None], pa.month_day_nano_interval())}),
+    "union": pa.table({"a": pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])}),
+    "run-end encoded": pa.table({"a": pa.RunEndEncodedArray.from_arrays([1], [1])}),
+    "list view": pa.table({"a": pa.array([[1]], pa.list_view(pa.int8()))}),
+    "decimal32": pa.table({"a": pa.array([None], pa.decimal32(5, 2))}),
+    "vector of texts": pa.table({"a": pa.array([["a", "b"]], pa.list_(pa.string(), 2))}),
+    "vector of lists": pa.table({"a": pa.array([[[1]]], pa.list_(pa.list_(pa.int8()), 1))}),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_data_that_does_not_fit(tmp_path: Path, case: str) -> None:
+    before = prepare(tmp_path, "append")
+    with pytest.raises(InvalidInput):
+        lancelet.write_dataset(BAD[case], tmp_path, mode="append")
+    assert files_below(tmp_path) == before
+
+
+@pytest.mark.parametrize("case", UNSTORABLE)
+@pytest.mark.parametrize("mode", ["create", "overwrite"])
+def test_data_that_cannot_be_stored(tmp_path: Path, case: str, mode: str) -> None:
+    before = prepare(tmp_path, mode)
+    with pytest.raises((InvalidInput, NotSupported)):
+        lancelet.write_dataset(UNSTORABLE[case], tmp_path, mode=mode)
+    assert files_below(tmp_path) == before
+
+
+def test_nulls_that_come_late(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("s", pa.struct([pa.field("x", pa.int64(), nullable=False)]))])
+    good = pa.record_batch([pa.array([{"x": 1}], schema.field("s").type)], schema=schema)
+    bad = pa.record_batch([pa.array([{"x": None}], schema.field("s").type)], schema=schema)
+    with pytest.raises(InvalidInput):
+        lancelet.write_dataset([good, good, bad], tmp_path / "t", schema, max_rows_per_file=1)
+    assert files_below(tmp_path) == []
+
+
+@pytest.mark.parametrize("where", ["/proc/nowhere/t.lance", "{file}/t.lance"])
+def test_places_that_cannot_be_written(tmp_path: Path, where: str) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("no folder")
+    with pytest.raises(OSError) as caught:
+        lancelet.write_dataset(rows(0, 3), where.format(file=blocked))
+    assert isinstance(caught.value, LanceletError)
+    assert files_below(tmp_path) == ["file"]
+
+
+LIMITED = """
+import resource, sys
+import pyarrow as pa, lancelet
+where, mode = sys.argv[1:]
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+table = pa.table({"x": pa.array(__import__("numpy").random.default_rng(1).integers(0, 2**62, 200_000))})
+try:
+    lancelet.write_dataset(table, where, mode=mode, max_rows_per_file=30_000)
+except lancelet.errors.StorageError as error:
+    print("refused:", error)
+"""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_full_disk(tmp_path: Path, mode: str) -> None:
+    where = tmp_path / "t"
+    if mode != "create":
+        lancelet.write_dataset({"x": [1]}, where)
+    before = files_below(tmp_path)
+    # Files of at most 300,000 bytes: the first file of the write, of 240,000, fits; a larger one would not.
+    script = LIMITED.replace("30_000", "60_000")
+    done = subprocess.run([sys.executable, "-c", script, where, mode], capture_output=True, text=True, check=True)
+    assert "refused: cannot access" in done.stdout
+    assert files_below(tmp_path) == before
+
+
+class FaultySink:
+    """A sink whose operations count as those of its store."""
+
+    def __init__(self, store: FaultyStore, path: str) -> None:
+        self.path = store.join(path)
+        self._store = store
+        self._name = path
+        self._sink: Any = None
+        try:
+            store._do("begin", path, self._begin)
+        except BaseException:
+            self._close()
+            raise
+
+    def _begin(self) -> None:
+        self._sink = open_sink(self._store.inner, self._name)
+
+    def _close(self) -> None:
+        """What the end of a process does."""
+        if self._sink is not None:
+            self._sink._file.close()
+
+    def write(self, data: Any) -> None:
+        self._store._do("write", self._name, lambda: self._sink.write(data))
+
+    def tell(self) -> int:
+        return self._sink.tell()
+
+    def finish(self) -> None:
+        self._store._do("finish", self._name, self._sink.finish)
+
+    def abort(self) -> None:
+        if self._store.dead:
+            self._close()
+        else:
+            self._sink.abort()
+
+
+Act = Callable[[FaultyStore], Any]
+
+
+def writes(mode: str) -> Act:
+    def act(store: FaultyStore) -> None:
+        target = Target.at(store)
+        write_table(rows(100, 6), None, target, write_options(mode, max_rows_per_file=4))
+
+    return act
+
+
+def deletes(store: FaultyStore) -> None:
+    table = TableReader(open_snapshot(store))
+    delete_where(table, "k % 2 = 0 or k >= 5", retries=0, timeout=0)
+
+
+OLD, NEW = list(range(8)), list(range(100, 106))
+ACTS: dict[str, tuple[Act, list[int] | None, list[int]]] = {
+    "create": (writes("create"), None, NEW),
+    "append": (writes("append"), OLD, OLD + NEW),
+    "overwrite": (writes("overwrite"), OLD, NEW),
+    "delete": (deletes, OLD, [1, 3]),
+}
+
+
+def content(where: Path) -> list[int] | None:
+    try:
+        found: list[int] = lance.dataset(where).to_table()["k"].to_pylist()
+    except ValueError:
+        return None
+    assert lancelet.dataset(where).to_table()["k"].to_pylist() == found
+    return found
+
+
+def referenced(where: Path) -> set[str]:
+    """Data and deletion files that some version refers to."""
+    found = set()
+    for entry in lancelet.dataset(where).versions():
+        for fragment in lancelet.dataset(where, entry["version"]).get_fragments():
+            found |= {f"data/{file.path}" for file in fragment.data_files()}
+            found |= {fragment.deletion_file()} - {None}
+    return found
+
+
+@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("name", ACTS)
+def test_a_fault_at_every_operation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, fault: Fault) -> None:
+    monkeypatch.setattr(
+        fragments,
+        "open_sink",
+        lambda store, path: FaultySink(store, path) if isinstance(store, FaultyStore) else open_sink(store, path),
+    )
+    act, old, new = ACTS[name]
+    total = 0
+    at = 0
+    while at <= total:
+        where = tmp_path / str(at)
+        before = prepare(where, "append" if old else "create")
+        store = FaultyStore(open_store(where), at or -1, fault)
+        # The first round counts, without a fault; operation 0 is the same listing in every act.
+        try:
+            act(store)
+        except CommitOutcomeUnknown:
+            assert content(where) in (old, new)
+        except Killed:
+            assert content(where) in (old, new)
+        except LanceletError:
+            assert content(where) == old
+            assert [file for file in files_below(where) if not file.endswith("hint.json")] == [
+                file for file in before if not file.endswith("hint.json")
+            ]
+        else:
+            assert content(where) == new
+            kept = {file for file in files_below(where) if file.startswith(("data/", "_deletions/"))}
+            assert kept == referenced(where)
+        if at == 0:
+            total = len(store.calls) - 1
+        at += 1
+    assert total >= 4
+
+
+APPENDING = """
+import sys
+import lancelet
+where = sys.argv[1]
+print("ready", flush=True)
+number = 0
+while True:
+    lancelet.write_dataset({"writer": [int(sys.argv[2])] * 50, "n": [number] * 50}, where, mode="append", max_rows_per_file=20)
+    print(number, flush=True)
+    number += 1
+"""
+
+
+def test_killed_writers(tmp_path: Path) -> None:
+    where = tmp_path / "t"
+    lancelet.write_dataset({"writer": [0] * 50, "n": [0] * 50}, where)
+    told = 50
+    for writer in range(1, 4):
+        with subprocess.Popen(
+            [sys.executable, "-c", APPENDING, str(where), str(writer)], stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            lines = [process.stdout.readline() for _ in range(3 + writer)]
+            os.kill(process.pid, signal.SIGKILL)
+            lines += process.stdout.readlines()
+        told += 50 * sum(line.strip().isdecimal() for line in lines)
+        count = lance.dataset(where).count_rows()
+        # The last commit may have taken place just before its writer could tell.
+        assert count in (told, told + 50)
+        told = count
+        assert lancelet.dataset(where).to_table().num_rows == count
+        lancelet.dataset(where).delete(f"writer = {writer} and n = 0")
+        told -= 50
+    assert lance.dataset(where).count_rows() == told
