@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import time
 from pathlib import Path
@@ -20,7 +19,6 @@ from benchmarks import counting_s3, data, fresh
 from benchmarks.engines import Engine, Lance, Parquet
 from benchmarks.measures import Measure, measures, medians
 
-os.environ.setdefault("LANCE_LOG", "error")
 NAMES = ("lancelet", "pylance", "Parquet")
 console = Console()
 

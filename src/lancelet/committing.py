@@ -9,6 +9,7 @@ from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap
 
 from lancelet.errors import InvalidInput, InvalidType, NotSupported
 from lancelet.file.writer import DEFAULT_VERSION
@@ -165,7 +166,7 @@ def _segment(index: Index) -> ops.IndexSegment:
         name=index.name,
         fields=index.fields,
         dataset_version=index.dataset_version,
-        fragment_bitmap=bitmap_bytes(np.array(sorted(index.fragment_ids), np.uint32)),
+        fragment_bitmap=BitMap(index.fragment_ids).serialize(),
         index_version=index.index_version,
         covering_fields=index.covering_fields,
     )

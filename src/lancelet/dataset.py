@@ -347,14 +347,17 @@ class LanceDataset:
 
     # Changes
 
-    def insert(self, data: Any, *, mode: str = "append", progress: Any = None, **options: Any) -> None:
-        """Write rows and move to the new version; the options are those of :func:`lancelet.write_dataset`."""
+    def insert(self, data: Any, *, mode: str = "append", **kwargs: Any) -> None:
+        """Write rows and move to the new version.
+
+        The options are those of :func:`lancelet.write_dataset`, but for ``storage_options`` and ``session``: the
+        dataset has its own.
+        """
         from lancelet.writing.options import write_options
         from lancelet.writing.table import Target, write_table
 
-        schema = options.pop("schema", None)
-        target = Target.of(self)
-        self._move(write_table(data, schema, target, write_options(mode, **options), reported(progress)))
+        schema, progress = kwargs.pop("schema", None), reported(kwargs.pop("progress", None))
+        self._move(write_table(data, schema, Target.of(self), write_options(mode, **kwargs), progress))
 
     def delete(
         self,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import random
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +26,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 import lancelet
 from conformance.agree import rows_of, same_schema
 from conformance.grid import FAMILIES, SIZES, Size, batches, columns, write
+from conftest import Bucket
+from lancelet.committing import stored_operation
 from lancelet.file.writer import VERSIONS
+from lancelet.table import operations as ops
+from lancelet.table.transactions import transaction_message
 from lancelet.testing import assert_identical
 
 # Structs have no nulls in 2.0.
@@ -164,8 +170,7 @@ def test_pylance_works_on_our_table(tmp_path: Path, version: str, stable: bool) 
 @pytest.mark.parametrize("name", ["commit", "delete", "insert", "restore", "migrate_manifest_paths_v2"])
 def test_methods_take_what_pylance_takes(name: str) -> None:
     ours, theirs = (inspect.signature(getattr(m.LanceDataset, name)).parameters for m in (lancelet, lance))
-    loose = {"options", "kwargs", "progress"}
-    assert [n for n in ours if n not in loose] == [n for n in theirs if n not in loose]
+    assert list(ours) == list(theirs)
 
 
 def test_same_names_and_defaults_as_pylance() -> None:
@@ -399,6 +404,43 @@ def test_operations_can_be_committed(tmp_path: Path) -> None:
     assert lancelet.dataset(where).version == 8
 
 
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
+def test_operations_survive_as_values(tmp_path: Path, stable: bool) -> None:
+    where = tmp_path / "t"
+    table = pa.table({"a": pa.array(range(100), pa.int64()), "b": [f"x{n}" for n in range(100)]})
+    lance.write_dataset(table, where, max_rows_per_file=30, enable_stable_row_ids=stable)
+    theirs = lance.write_dataset(table, where, mode="append")
+    theirs.delete("a < 5")
+    theirs.create_scalar_index("a", "BTREE")
+    theirs.update({"b": "'z'"}, where="a = 50")
+    merge = theirs.merge_insert("a").when_matched_update_all().when_not_matched_insert_all()
+    merge.execute(pa.table({"a": pa.array([60, 1000], pa.int64()), "b": ["q", "r"]}))
+    theirs.add_columns({"c": "a + 1"})
+    theirs.alter_columns({"path": "c", "name": "d"})
+    theirs.drop_columns(["d"])
+    theirs.update_config({"k": "v"})
+    theirs.optimize.compact_files()
+    lance.dataset(where, version=3).restore()
+    lance.write_dataset(table, where, mode="overwrite")
+    ours = lancelet.dataset(where)
+    seen = set()
+    for version in range(1, ours.version + 1):
+        stored = ours.checkout_version(version).table.snapshot.manifest.transaction
+        kind = stored.WhichOneof("operation")
+        if kind == "reserve_fragments":
+            continue
+        value = ours.read_transaction(version)
+        operation = stored_operation(value.operation)
+        again = ops.Transaction(value.read_version, operation, value.uuid, value.transaction_properties)
+        for index in stored.rewrite.rewritten_indices if kind == "rewrite" else ():
+            # pylance's value has no place for them.
+            index.ClearField("new_index_files")
+        assert transaction_message(again) == stored
+        seen.add(kind)
+    kinds = "overwrite append delete create_index update merge project update_config rewrite restore"
+    assert seen == set(kinds.split())
+
+
 def test_migration_of_manifest_names(tmp_path: Path) -> None:
     dataset = lancelet.write_dataset(BASE, tmp_path / "t", enable_v2_manifest_paths=False)
     dataset.insert(BASE)
@@ -418,6 +460,37 @@ def test_restore(tmp_path: Path) -> None:
     old.restore()
     assert (old.version, old.count_rows()) == (4, 4)
     assert lance.dataset(tmp_path / "t").count_rows() == 4
+
+
+def test_old_tables(tmp_path: Path) -> None:
+    table = pa.table({"a": range(10), "d": pa.array(["x", "y"] * 5).dictionary_encode()})
+    lance.write_dataset(table, tmp_path / "t", data_storage_version="0.1", max_rows_per_file=4)
+    assert lancelet.dataset(tmp_path / "t").delete("a < 5") == {"num_deleted_rows": 5}
+    assert same_rows(tmp_path / "t")["a"].to_pylist() == [5, 6, 7, 8, 9]
+    for version in (None, "2.2"):
+        with pytest.raises(lancelet.errors.NotSupported, match="mode='overwrite' and data_storage_version"):
+            lancelet.write_dataset(table, tmp_path / "t", mode="append", data_storage_version=version)
+    with pytest.raises(lancelet.errors.NotSupported, match="version 0.1 can be read, but not written"):
+        lancelet.write_dataset(table, tmp_path / "t", mode="overwrite")
+    lancelet.write_dataset(table, tmp_path / "t", mode="overwrite", data_storage_version="2.2")
+    assert same_rows(tmp_path / "t").num_rows == 10
+    assert lance.dataset(tmp_path / "t").data_storage_version == "2.2"
+
+
+def test_tables_with_a_history(tmp_path: Path) -> None:
+    theirs = lance.write_dataset(pa.table({"a": range(10), "b": ["x"] * 10}), tmp_path / "t")
+    theirs.add_columns({"c": "a + 1"})
+    theirs.drop_columns(["a"])
+    theirs.alter_columns({"path": "c", "name": "q"})
+    lancelet.write_dataset({"q": [7], "b": ["z"]}, tmp_path / "t", mode="append")
+    assert same_rows(tmp_path / "t")["q"].to_pylist() == [*range(1, 11), 7]
+    lance.dataset(tmp_path / "t").create_branch("dev")
+    branch = lancelet.dataset(tmp_path / "t").checkout_version(("dev", None))
+    branch.insert({"q": [8]})
+    assert branch.delete("q <= 5") == {"num_deleted_rows": 5}
+    judge = lance.dataset(tmp_path / "t").checkout_version(("dev", None))
+    assert judge.to_table()["q"].to_pylist() == branch.to_table()["q"].to_pylist() == [6, 7, 8, 9, 10, 7, 8]
+    assert lancelet.dataset(tmp_path / "t").count_rows() == 11
 
 
 def test_a_delete_finds_its_rows_again(tmp_path: Path) -> None:
@@ -486,3 +559,57 @@ TwoWriters.TestCase.settings = settings(
     max_examples=15, stateful_step_count=6, deadline=None, suppress_health_check=list(HealthCheck)
 )
 test_two_writers = TwoWriters.TestCase
+
+
+def test_a_table_on_s3(bucket: Bucket) -> None:
+    uri, options = f"{bucket.uri}/written.lance", bucket.options
+    dataset = lancelet.write_dataset(mixed(0, 300), uri, storage_options=options, max_rows_per_file=120)
+    lance.write_dataset(mixed(300, 50), uri, mode="append", storage_options=options)
+    lancelet.write_dataset(mixed(350, 50), uri, mode="append", storage_options=options)
+    dataset.checkout_latest()
+    assert dataset.delete("id % 2 = 1") == {"num_deleted_rows": 200}
+    theirs = lance.dataset(uri, storage_options=options)
+    names = [name for name in MIXED.names if name != "blob"]
+    assert_identical(dataset.to_table(names), theirs.to_table(names))
+    assert dataset.to_table(["id"])["id"].to_pylist() == list(range(0, 400, 2))
+
+    def broken() -> Any:
+        yield from mixed(0, 100).to_batches()
+        raise RuntimeError("no more")
+
+    before = dataset.all_files().read_all().num_rows
+    with pytest.raises(RuntimeError, match="no more"):
+        lancelet.write_dataset(broken(), uri, MIXED, mode="append", storage_options=options, max_rows_per_file=40)
+    assert dataset.all_files().read_all().num_rows == before
+
+
+def test_a_store_that_does_not_answer(bucket: Bucket) -> None:
+    silent = bucket.options | {"aws_endpoint": "http://127.0.0.1:9", "client_max_retries": "0"}
+    with pytest.raises(lancelet.errors.StorageError, match="cannot access"):
+        lancelet.write_dataset(BASE, f"{bucket.uri}/silent.lance", storage_options=silent)
+
+
+WRITER = """
+import sys
+import lancelet
+where, number = sys.argv[1], int(sys.argv[2])
+for turn in range(5):
+    lancelet.write_dataset({"k": [100 * number + turn] * 3}, where, mode="append")
+    result = lancelet.dataset(where).delete(f"k = {-1 - 5 * number - turn}")
+    assert result == {"num_deleted_rows": 1}, result
+"""
+
+
+def test_many_writers_at_once(tmp_path: Path) -> None:
+    where, writers = tmp_path / "t", 4
+    lancelet.write_dataset({"k": range(-100, 0)}, where)
+    running = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(where), str(number)], stderr=subprocess.PIPE, text=True)
+        for number in range(writers)
+    ]
+    assert [process.communicate()[1] for process in running] == [""] * writers
+    theirs = lance.dataset(where)
+    assert theirs.version == 1 + 2 * 5 * writers
+    added = [100 * number + turn for number in range(writers) for turn in range(5)]
+    assert sorted(theirs.to_table()["k"].to_pylist()) == [*range(-100, -5 * writers), *sorted(added * 3)]
+    assert sorted(lancelet.dataset(where).to_table()["k"].to_pylist()) == sorted(theirs.to_table()["k"].to_pylist())

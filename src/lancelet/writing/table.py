@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lancelet.errors import InvalidInput, InvalidType, TableExists, TableNotFound
+from lancelet.errors import InvalidInput, InvalidType, NotSupported, TableExists, TableNotFound
 from lancelet.file.writer import DEFAULT_VERSION
 from lancelet.format.schema import Schema
 from lancelet.store import open_store
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     from lancelet.store import Store
     from lancelet.table.fragment import Fragment
+
+
+LEGACY = "0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +115,14 @@ def _prepare(arrow: pa.Schema, target: Target, options: WriteOptions) -> _Draft:
     manifest = snapshot.manifest
     check_writable(manifest.path, manifest.message.writer_feature_flags)
     stored = manifest.data_storage_version
+    if stored == LEGACY and options.mode == "append":
+        raise NotSupported(
+            f"{snapshot.uri} has files of version {LEGACY}, which cannot be written or mixed with later ones; write the "
+            f"table anew with mode='overwrite' and data_storage_version='{DEFAULT_VERSION}'"
+        )
     version = options.version or writable_version(stored)
     if options.mode == "overwrite":
         return _Draft(new_schema(arrow, version), version, appends=False)
-    if stored == "0.1":
-        # Only reached with a file version asked for: files of the two families cannot be mixed.
-        raise InvalidInput(
-            f"Cannot append data files in version {version} to {snapshot.uri} with default version 0.1: "
-            "V1 and V2 storage versions cannot be mixed; write the table anew with mode='overwrite'"
-        )
     return _Draft(fitted_schema(manifest.schema, arrow, version, stored, snapshot.uri), version, appends=True)
 
 

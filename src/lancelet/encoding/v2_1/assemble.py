@@ -144,7 +144,9 @@ class _Cursor:
     def take_list(self, place: Place) -> tuple[int, Indices, int, pa.Buffer | None, int]:
         """Fold a list layer: lists, offsets, children, validity, nulls."""
         if self.reps is None:
-            raise place.corrupt("lists without repetition levels")
+            if self.count:
+                raise place.corrupt("lists without repetition levels")
+            self.reps = np.empty(0, np.uint16)
         limit = self.slot_up_to
         defs = np.zeros(self.count, np.uint16) if self.defs is None else writable(self.defs)
         reps = writable(self.reps)

@@ -189,11 +189,16 @@ def _expected(seen: int, sampled: int) -> float:
 
 
 def _sampled_words(words: Words) -> int:
-    view = words.data.view("<u8") if words.bits == 64 else words.data.view("V16")
+    """Distinct values among some of the words."""
+    item = words.bits // 8
+    data = words.data
     if words.count > _SAMPLED:
         starts = np.linspace(0, words.count - _SAMPLE_BLOCK, _SAMPLE_BLOCKS).astype(np.int64)
-        view = view[(starts[:, None] + np.arange(_SAMPLE_BLOCK)).reshape(-1)]
-    return len(np.unique(view)) if words.bits == 64 else len(set(view.tolist()))
+        chosen = (starts[:, None] + np.arange(_SAMPLE_BLOCK)).reshape(-1)
+        data = data.reshape(-1, item)[chosen].reshape(-1)
+    count = len(data) // item
+    indices, firsts = np.empty(count, np.uint32), np.empty(count, np.int64)
+    return kernel.distinct_words(data, item, count, _table(count), indices, firsts)
 
 
 def _table(cap: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
