@@ -8,10 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from hypothesis import settings
 
 # pylance prints a backtrace for every panic it turns into an exception; here panics are answers, not news.
 os.environ["RUST_BACKTRACE"] = "0"
 os.environ.setdefault("LANCE_LOG", "error")
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("lancelet", deadline=None)
+settings.load_profile("lancelet")
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def commit_change(
         properties = dict(change.transaction_properties or {})
         change = change.operation
     elif read_version is None and not isinstance(change, (LanceOperation.Overwrite, LanceOperation.Restore)):
-        raise InvalidInput("read_version is required for all operations except Overwrite and Restore")
+        raise InvalidInput("read_version is missing: only Overwrite and Restore are based on no version")
     operation = stored_operation(change)
     target = Target.of(place, storage_options)
     return commit(
@@ -91,13 +91,15 @@ def stored_operation(operation: LanceOperation.BaseOperation) -> ops.Operation:
     """The operation as the commit layer knows it."""
     convert = _CONVERTERS.get(type(operation))
     if convert is None:
-        raise InvalidType(f"operation must be a LanceOperation.BaseOperation or Transaction, got {type(operation)}")
+        raise InvalidType(
+            f"{type(operation)} cannot be committed; build one of the kinds in LanceOperation, or a Transaction"
+        )
     return convert(operation)
 
 
 def _fragments(given: Any) -> tuple[Fragment, ...]:
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-        raise InvalidType(f"fragments must be list[FragmentMetadata], got {type(given)}")
+        raise InvalidType(f"fragments are a list of FragmentMetadata, not {type(given)}")
     return tuple(stored_fragment(fragment) for fragment in given)
 
 

@@ -101,7 +101,7 @@ class LanceFragment:
             **options,
         )
         if not written:
-            raise InvalidInput("Input data was empty; a fragment has at least one row")
+            raise InvalidInput("there are no rows to write; a fragment has at least one")
         written[0].id = fragment_id or 0
         return written[0]
 

@@ -71,7 +71,7 @@ def write_dataset(
     storage_options
         Options of the object store; see :func:`lancelet.store.open_store`.
     data_storage_version
-        ``"2.2"`` (also ``"stable"``) or ``"2.1"``; by default that of the table, and the newest for a new one.
+        ``"2.2"`` (also ``"stable"``), ``"2.1"`` or ``"2.0"``; by default that of the table, and 2.2 for a new one.
     enable_v2_manifest_paths, enable_stable_row_ids, auto_cleanup_options, initial_bases
         Properties of a new table: names of its manifests, row ids that outlast compaction, entries of its config for
         writers that clean up, other places that files may be in.

@@ -255,6 +255,8 @@ def compared(manifest: Manifest) -> table_pb2.Manifest:
     message.ClearField("transaction_section_deprecated")
     for base in message.base_paths:
         assert base.path
+    # pylance writes base paths in any order.
+    message.base_paths.sort(key=lambda base: base.id)
     return message
 
 

@@ -37,7 +37,11 @@ def test_nothing_there_on_s3(bucket: Bucket) -> None:
 
 
 def test_a_store_that_does_not_answer(bucket: Bucket) -> None:
-    options = bucket.options | {"aws_endpoint": "http://127.0.0.1:9", "client_max_retries": "0", "retry_timeout": "1s"}
+    options = bucket.options | {
+        "aws_endpoint": "http://127.0.0.1:9",
+        "client_max_retries": "0",
+        "client_retry_timeout": "1",
+    }
     with pytest.raises(LanceletError):
         lancelet.dataset(f"{bucket.uri}/t.lance", storage_options=options)
 

@@ -589,6 +589,47 @@ def test_a_store_that_does_not_answer(bucket: Bucket) -> None:
         lancelet.write_dataset(BASE, f"{bucket.uri}/silent.lance", storage_options=silent)
 
 
+FIRST = """
+import sys
+import lancelet
+where, number = sys.argv[1], int(sys.argv[2])
+for turn in range(3):
+    lancelet.write_dataset([{"k": number, "turn": turn}], where, mode="append")
+"""
+
+
+def test_many_writers_begin_a_table(tmp_path: Path) -> None:
+    where, writers = tmp_path / "t", 4
+    running = [
+        subprocess.Popen([sys.executable, "-c", FIRST, str(where), str(number)], stderr=subprocess.PIPE, text=True)
+        for number in range(writers)
+    ]
+    assert [process.communicate()[1] for process in running] == [""] * writers
+    found = lance.dataset(where).to_table().to_pylist()
+    assert sorted((row["k"], row["turn"]) for row in found) == [(n, turn) for n in range(writers) for turn in range(3)]
+    assert lance.dataset(where).version == 3 * writers
+
+
+@pytest.mark.parametrize(
+    "other", [BASE, BASE.select(["b", "a", "p"]), pa.table({"a": ["x"]})], ids=["same", "order", "no"]
+)
+def test_somebody_else_makes_the_table(tmp_path: Path, other: pa.Table) -> None:
+    where = tmp_path / "t"
+
+    def slow() -> Any:
+        yield from BASE.to_batches()
+        lance.write_dataset(other, where)
+
+    if other is BASE:
+        assert lancelet.write_dataset(slow(), where, BASE.schema, mode="append").version == 2
+        assert lance.dataset(where).count_rows() == 4
+        return
+    with pytest.raises(lancelet.errors.TableExists):
+        lancelet.write_dataset(slow(), where, BASE.schema, mode="append")
+    assert len(list((where / "data").iterdir())) == 1
+    assert lance.dataset(where).version == 1
+
+
 WRITER = """
 import sys
 import lancelet

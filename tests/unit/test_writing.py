@@ -31,9 +31,9 @@ def test_an_error_shows_both_schemas() -> None:
     with pytest.raises(InvalidInput) as caught:
         fitted_schema(TABLE, data, "2.2", "2.2", "memory://t")
     assert str(caught.value).splitlines() == [
-        "Append with different schema: the data does not fit memory://t",
+        "the columns of the data do not fit those of memory://t",
         "  `colour` is not in the table",
-        "  `id` should have type int64 but type was int32",
+        "  `id` is int64 in the table, int32 in the data",
         "  table               data",
         "! id: int64 not null  id: int32",
         "  name: string        name: string",
@@ -105,14 +105,14 @@ def test_blobs_and_json_in_the_schema() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"mode": "upsert"}, InvalidInput, "Invalid mode upsert"),
+        ({"mode": "upsert"}, InvalidInput, "mode is 'upsert'"),
         ({"max_rows_per_file": 0}, InvalidInput, "max_rows_per_file"),
         ({"max_bytes_per_file": -1}, InvalidInput, "max_bytes_per_file"),
         ({"data_storage_version": "legacy"}, NotSupported, "version 0.1 can be read, but not written"),
         ({"data_storage_version": "0.1"}, NotSupported, "not written"),
         ({"data_storage_version": "next"}, NotSupported, "version 2.3"),
-        ({"data_storage_version": "9.9"}, InvalidInput, "Unknown Lance storage version: 9.9"),
-        ({"commit_lock": 5}, InvalidType, "commit_lock must be a function"),
+        ({"data_storage_version": "9.9"}, InvalidInput, "no file version 9.9"),
+        ({"commit_lock": 5}, InvalidType, "commit_lock is called"),
         ({"commit_lock": lambda version: None}, NotSupported, "commit_lock"),
         ({"target_bases": ["a"]}, NotSupported, "base paths"),
         ({"external_blob_mode": "ingest"}, NotSupported, "ingest"),
@@ -142,19 +142,19 @@ def test_versions_by_name() -> None:
 
 @pytest.mark.parametrize("data", [None, 5, object()])
 def test_data_of_no_use(data: object) -> None:
-    with pytest.raises(InvalidType, match="Unknown data type"):
+    with pytest.raises(InvalidType, match="rows cannot be taken from"):
         open_source(data)
 
 
 @pytest.mark.parametrize("data", [[], "text", iter(())])
 def test_iterables_need_a_schema(data: object) -> None:
-    with pytest.raises(InvalidInput, match="Must provide schema"):
+    with pytest.raises(InvalidInput, match="pass schema="):
         open_source(data)
 
 
 def test_iterables_hold_batches() -> None:
     source = open_source([1], pa.schema([("a", pa.int64())]))
-    with pytest.raises(InvalidType, match="Expected RecordBatch, got"):
+    with pytest.raises(InvalidType, match="which is no batch"):
         list(source.batches)
 
 
@@ -205,13 +205,13 @@ def test_references_to_blobs_need_leave() -> None:
 @pytest.mark.parametrize("operation", [None, lancelet.LanceOperation.BaseOperation(), "append"])
 def test_operations_of_no_use(operation: object) -> None:
     lancelet.write_dataset({"x": [1]}, "memory://unit/operations", mode="overwrite")
-    with pytest.raises(InvalidType, match="operation must be"):
+    with pytest.raises(InvalidType, match="cannot be committed"):
         lancelet.LanceDataset.commit("memory://unit/operations", operation, read_version=1)
 
 
 def test_a_commit_says_what_it_is_based_on() -> None:
     append = lancelet.LanceOperation.Append([])
-    with pytest.raises(InvalidInput, match="read_version is required"):
+    with pytest.raises(InvalidInput, match="read_version is missing"):
         lancelet.LanceDataset.commit("memory://unit/operations", append)
     with pytest.raises(InvalidInput, match="commit_message"):
         lancelet.LanceDataset.commit("memory://unit/operations", lancelet.Transaction(1, append), commit_message="x")
@@ -220,5 +220,5 @@ def test_a_commit_says_what_it_is_based_on() -> None:
 
 
 def test_a_fragment_has_rows() -> None:
-    with pytest.raises(InvalidInput, match="Input data was empty"):
+    with pytest.raises(InvalidInput, match="there are no rows to write"):
         lancelet.LanceFragment.create("memory://unit/fragment", pa.table({"x": pa.array([], pa.int8())}))

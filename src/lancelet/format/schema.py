@@ -15,6 +15,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from lancelet.errors import CorruptFile, InvalidInput, NotSupported, UnknownColumn
+from lancelet.format.extensions import storage_field
 from lancelet.format.logical_types import EXTENSION_NAME, format_logical_type, list_size, parse_logical_type
 from lancelet.format.proto import file_pb2
 
@@ -247,12 +248,9 @@ def schema_from_arrow(schema: pa.Schema, first_id: int = 0) -> Schema:
     following = iter(range(first_id, 2**31))
 
     def build(arrow: pa.Field) -> Field:
+        arrow = storage_field(arrow)
         metadata = {key.decode(): value.decode() for key, value in (arrow.metadata or {}).items()}
         dtype = arrow.type
-        if isinstance(dtype, pa.BaseExtensionType):
-            metadata[EXTENSION_NAME] = dtype.extension_name
-            metadata["ARROW:extension:metadata"] = dtype.__arrow_ext_serialize__().decode()
-            dtype = dtype.storage_type
         number = next(following)
         return Field(
             number,

@@ -200,14 +200,16 @@ def commit(
     if read_version is None and isinstance(target, Snapshot):
         read_version = target.version
     if not read_version and not isinstance(operation, (ops.Overwrite, ops.Restore)):
-        raise InvalidInput("read_version is required for all operations except Overwrite and Restore")
+        raise InvalidInput(
+            f"{type(operation).__name__} needs read_version, the version that it was made from; only Overwrite and Restore do without"
+        )
     transaction = ops.Transaction(read_version or 0, operation, uuid or str(uuids.uuid4()), dict(properties or {}))
     with _Writer(store, transaction, files, pace or Pace()) as writer:
         try:
             newest = latest_version(store)
         except TableNotFound:
             if not isinstance(operation, ops.Overwrite) or detached:
-                reason = "The dataset must already exist unless the operation is Overwrite"
+                reason = "only an Overwrite can make a table where there is none"
                 raise TableNotFound(store.uri, reason) from None
             overwrite, stable = operation, bool(stable_row_ids)
             return writer.create(

@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from lancelet.errors import InvalidInput
 from lancelet.file.writer import check_schema
+from lancelet.format.extensions import storage_field
 from lancelet.format.logical_types import EXTENSION_METADATA, EXTENSION_NAME
 from lancelet.format.schema import BLOB_KEY, BLOB_V2_NAME, Field, Schema, schema_from_arrow
 from lancelet.query.plan import table_schema
-from lancelet.writing.extensions import storage_field
 
 _ARROW_JSON = "arrow.json"
 _LANCE_JSON = "lance.json"
@@ -53,7 +53,7 @@ def fitted_schema(table: Schema, arrow: pa.Schema, version: str, storage_version
     fields = _matched(table.fields, given.fields, "", flaws, may_miss=True)
     if flaws:
         raise InvalidInput(
-            f"Append with different schema: the data does not fit {uri}\n"
+            f"the columns of the data do not fit those of {uri}\n"
             + "".join(f"  {flaw}\n" for flaw in flaws)
             + side_by_side("table", table_schema(table), "data", arrow)
             + "\nrename or cast the columns, or write with mode='overwrite'"
@@ -127,7 +127,7 @@ def _fitted(stored: Field, given: Field, path: str, flaws: list[str], *, parts: 
     if stored.is_blob_v2 and given.is_blob_v2:
         return stored
     if _kind(stored) != _kind(given):
-        flaws.append(f"`{path}` should have type {stored.logical_type} but type was {given.logical_type}")
+        flaws.append(f"`{path}` is {stored.logical_type} in the table, {given.logical_type} in the data")
         return stored
     if not stored.children:
         return stored

@@ -84,7 +84,7 @@ def write_options(
 ) -> WriteOptions:
     """Check the arguments of :func:`lancelet.write_dataset`, under whose names they come."""
     if mode not in MODES:
-        raise InvalidInput(f"Invalid mode {mode}; it is one of {', '.join(MODES)}")
+        raise InvalidInput(f"mode is {mode!r}, but has to be one of {', '.join(MODES)}")
     for name, number in (
         ("max_rows_per_file", max_rows_per_file),
         ("max_bytes_per_file", max_bytes_per_file),
@@ -105,7 +105,9 @@ def write_options(
         raise InvalidInput("initial_bases are given to a new table only, with mode='create'")
     if use_legacy_format is not None:
         warnings.warn(
-            "use_legacy_format is deprecated, use data_storage_version instead", DeprecationWarning, stacklevel=3
+            "use_legacy_format is out of use; data_storage_version names the file version",
+            DeprecationWarning,
+            stacklevel=3,
         )
         data_storage_version = "legacy" if use_legacy_format else "stable"
     return WriteOptions(
@@ -133,7 +135,7 @@ def writable_version(name: str) -> str:
     """The file version of this name, if files of it can be written."""
     version = _VERSION_NAMES.get(name, name)
     if version not in _KNOWN_VERSIONS:
-        raise InvalidInput(f"Unknown Lance storage version: {name}; choose one of {', '.join(VERSIONS)}")
+        raise InvalidInput(f"there is no file version {name}; choose one of {', '.join(VERSIONS)}")
     if version not in VERSIONS:
         raise NotSupported(
             f"files of version {version} can be read, but not written; choose data_storage_version from "
@@ -154,7 +156,7 @@ def refuse_services(
     if base_store_params:
         raise NotSupported("base_store_params is not supported yet; base paths share the storage_options")
     if commit_lock is not None and not callable(commit_lock):
-        raise InvalidType(f"commit_lock must be a function, got {type(commit_lock)}")
+        raise InvalidType(f"commit_lock is called to take a lock, which {type(commit_lock)} cannot be")
     if commit_lock is not None:
         raise NotSupported("commit_lock is not supported: all stores that lancelet writes to commit atomically")
 

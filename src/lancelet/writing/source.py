@@ -73,10 +73,10 @@ def _open(data: Any, schema: pa.Schema | None) -> Source:
         return _open(pa.record_batch(data), None)
     if isinstance(data, Iterable):
         if schema is None:
-            raise InvalidInput("Must provide schema to write dataset from RecordBatch iterable")
+            raise InvalidInput("an iterable of batches does not tell its columns in advance; pass schema=")
         return Source(schema, _batches(data))
     raise InvalidType(
-        f"Unknown data type {type(data)}; rows come from pyarrow, pandas, polars, a list of dicts, a dataset, "
+        f"rows cannot be taken from {type(data)}; they come from pyarrow, pandas, polars, a list of dicts, a dataset, "
         "an iterable of batches with a schema, or anything with __arrow_c_stream__"
     )
 
@@ -93,7 +93,7 @@ def _batches(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:
         elif isinstance(batch, pa.RecordBatch):
             yield batch
         else:
-            raise InvalidType(f"Expected RecordBatch, got {type(batch)}")
+            raise InvalidType(f"an iterable of batches holds {type(batch)}, which is no batch")
 
 
 def _conform(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -75,22 +76,22 @@ def write_table(
     draft = _prepare(source.schema, target, options)
     with WrittenFiles(target.store) as files:
         fragments = _write(source, draft, target, options, files, progress)
-        operation = _operation(draft, fragments, options)
-        if isinstance(operation, ops.Append):
-            assert target.snapshot is not None
-            return commit(target.snapshot, operation, properties=options.properties, files=files)
         if target.snapshot is None:
-            return create(
-                target.store,
-                operation,
-                properties=options.properties,
-                stable_row_ids=options.stable_row_ids,
-                naming=options.naming,
-                storage_version=draft.version,
-                files=files,
-            )
+            try:
+                return _create(target, draft, fragments, options, files)
+            except TableExists:
+                # Somebody else made the table meanwhile.
+                target = Target.at(target.store)
+                if options.mode != "append" or not _fits(source.schema, target, options, draft):
+                    raise
+                draft = replace(draft, appends=True)
+        assert target.snapshot is not None
         return commit(
-            target.snapshot, operation, properties=options.properties, storage_version=options.version, files=files
+            target.snapshot,
+            _operation(draft, fragments, options),
+            properties=options.properties,
+            storage_version=None if draft.appends else options.version,
+            files=files,
         )
 
 
@@ -103,6 +104,35 @@ def write_operation(
     with WrittenFiles(target.store) as files:
         fragments = _write(source, draft, target, options, files, progress)
         return _operation(draft, fragments, options)
+
+
+def _create(
+    target: Target, draft: _Draft, fragments: tuple[Fragment, ...], options: WriteOptions, files: WrittenFiles
+) -> Snapshot:
+    return create(
+        target.store,
+        ops.Overwrite(draft.schema, fragments, options.config, options.initial_bases),
+        properties=options.properties,
+        stable_row_ids=options.stable_row_ids,
+        naming=options.naming,
+        storage_version=draft.version,
+        files=files,
+    )
+
+
+def _fits(arrow: pa.Schema, target: Target, options: WriteOptions, draft: _Draft) -> bool:
+    """Whether files that were written for a new table have the field ids and types of one that is there."""
+    try:
+        wanted = _prepare(arrow, target, options)
+    except (InvalidInput, NotSupported):
+        return False
+    pairs = zip_longest(wanted.schema.walk(), draft.schema.walk())
+    return wanted.version == draft.version and all(
+        mine is not None
+        and theirs is not None
+        and (mine.id, mine.logical_type, mine.nullable) == (theirs.id, theirs.logical_type, theirs.nullable)
+        for mine, theirs in pairs
+    )
 
 
 def _prepare(arrow: pa.Schema, target: Target, options: WriteOptions) -> _Draft:
