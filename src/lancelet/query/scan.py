@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
+from lancelet.errors import CorruptFile
 from lancelet.format.schema import Field
 from lancelet.query.blobs import as_binary
 from lancelet.query.expr import Column, Expr
@@ -401,4 +402,7 @@ def _typed(column: Values, dtype: pa.DataType) -> Values:
     """Same buffers under the result's type, which may differ in the names and metadata of nested fields."""
     if column.type == dtype:
         return column
-    return column.cast(dtype)
+    try:
+        return column.cast(dtype)
+    except pa.ArrowException:
+        raise CorruptFile("table", f"a column holds {column.type} where the schema says {dtype}", "schema") from None

@@ -88,6 +88,9 @@ class ColumnReader20:
         column = self._column(field)
         if pa.types.is_list(field.arrow_type) or pa.types.is_large_list(field.arrow_type):
             return (yield from self._list(field, column, rows))
+        if field.is_blob != column.is_blob:
+            kind = "holds" if column.is_blob else "does not hold"
+            raise place.corrupt(f"its column {kind} blobs, and the schema says otherwise")
         if field.is_packed or column.is_blob:
             return (yield from self._packed_rows(field, column, rows))
         return (yield from self._leaf(field, column, rows))
