@@ -88,7 +88,7 @@ def test_a_table_is_made_once() -> None:
 
 
 def test_only_an_overwrite_makes_a_table() -> None:
-    with pytest.raises(TableNotFound, match="unless the operation is Overwrite"):
+    with pytest.raises(TableNotFound, match="only an Overwrite"):
         commit(memory(), ops.Append((new(),)), read_version=1)
     with pytest.raises(InvalidInput, match="read_version is required"):
         commit(memory(), ops.Append((new(),)))
