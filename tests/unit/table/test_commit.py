@@ -90,7 +90,7 @@ def test_a_table_is_made_once() -> None:
 def test_only_an_overwrite_makes_a_table() -> None:
     with pytest.raises(TableNotFound, match="only an Overwrite"):
         commit(memory(), ops.Append((new(),)), read_version=1)
-    with pytest.raises(InvalidInput, match="read_version is required"):
+    with pytest.raises(InvalidInput, match="needs read_version"):
         commit(memory(), ops.Append((new(),)))
     made = commit(memory(), ops.Overwrite(SCHEMA, ()), stable_row_ids=True, storage_version="2.1")
     assert (made.version, made.manifest.has_stable_row_ids, made.manifest.data_storage_version) == (1, True, "2.1")
