@@ -27,7 +27,7 @@ TAIL_BYTES = 64 * 1024
 _FOOTER = struct.Struct("<QQQIIHH4s")
 _ENTRY = struct.Struct("<QQ")
 _NEAR_BYTES = 4096
-_VERSIONS = {
+FILE_VERSIONS = {
     (0, 0): "0.1",
     (0, 1): "0.1",
     (0, 2): "0.1",
@@ -41,7 +41,7 @@ _VERSIONS = {
 
 def file_version(major: int, minor: int, path: str) -> str:
     """The one name of a file version that footers and manifests number differently."""
-    version = _VERSIONS.get((major, minor))
+    version = FILE_VERSIONS.get((major, minor))
     if version is None:
         raise NotSupported(
             f"{path}: Unknown Lance storage version: {major}.{minor}; a newer version of lancelet may read it"

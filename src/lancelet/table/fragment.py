@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lancelet.errors import CorruptFile, NotSupported
+from lancelet.file.container import FILE_VERSIONS
 from lancelet.format.proto import table_pb2
 from lancelet.table.names import DELETIONS_DIR
 from lancelet.table.roaring import decode_roaring
@@ -29,18 +30,6 @@ CREATED_AT_FIELD = -4
 LAST_UPDATED_AT_FIELD = -5
 MAX_FRAGMENT_ID = 2**32 - 1
 MAX_ROWS = 2**32
-
-# What DataFile records, and the name of that file version; footers of 2.0 files say 0.3, and so did early manifests.
-FILE_VERSIONS = {
-    (0, 0): "0.1",
-    (0, 1): "0.1",
-    (0, 2): "0.1",
-    (0, 3): "2.0",
-    (2, 0): "2.0",
-    (2, 1): "2.1",
-    (2, 2): "2.2",
-    (2, 3): "2.3",
-}
 
 
 class Spilled(enum.Enum):

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from lancelet.errors import CorruptFile, MissingFile, NotSupported
+from lancelet.file.container import FILE_VERSIONS
 from lancelet.format.proto import table_pb2, transaction_pb2
 from lancelet.format.schema import Schema
 from lancelet.table.flags import Feature, check_readable
-from lancelet.table.fragment import FILE_VERSIONS, Fragments
+from lancelet.table.fragment import Fragments
 from lancelet.table.names import TRANSACTIONS_DIR
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from lancelet.errors import InvalidInput
+from lancelet.file.container import FILE_VERSIONS
 from lancelet.format.proto import table_pb2
 from lancelet.format.schema_messages import metadata_bytes, refresh_keys
 from lancelet.table import operations as ops
@@ -32,7 +33,6 @@ from lancelet.table.draft import (
 )
 from lancelet.table.flags import check_writable
 from lancelet.table.fragment import (
-    FILE_VERSIONS,
     MAX_ROWS,
     TOMBSTONE,
 )
