@@ -3,55 +3,31 @@
 from __future__ import annotations
 
 import os
-import random
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancelet.bitmap import Bitmap
-from lancelet.blob import (
-    DEFAULT_BUFFER_SIZE,
-    BlobFile,
-    choose_rows,
-    read_blob_ranges,
-    read_whole_blobs,
-    take_blobs,
-)
-from lancelet.errors import InvalidInput, InvalidType, NotSupported, RowNotFound
+from lancelet.blob import BlobFile
+from lancelet.errors import InvalidInput, RowNotFound
 from lancelet.fragment import LanceFragment, reported
-from lancelet.opening import Reference, open_table, parse_time
-from lancelet.query.plan import plan_take, table_schema
-from lancelet.query.scan import Scan
-from lancelet.query.table_reader import TableReader
 from lancelet.query.threads import ordered_map
-from lancelet.rows import row_numbers
-from lancelet.scanner import SCAN_OPTIONS, ColumnOrdering, Columns, LanceScanner, ScannerBuilder, ScanStatistics
+from lancelet.scanner import ColumnOrdering, LanceScanner, ScannerBuilder, ScanStatistics
 from lancelet.schema import LanceSchema
 from lancelet.session import Session
-from lancelet.stats import DataStatistics, FieldStatistics, IOStats, IOWatch, LanceStats, version_entry
+from lancelet.stats import DataStatistics, FieldStatistics, IOStats, LanceStats, version_entry
 from lancelet.table.manifest import BasePath as DatasetBasePath
 from lancelet.table.manifest import read_manifest
-from lancelet.table.versions import latest_version, list_versions, migrate_to_v2
+from lancelet.table.versions import list_versions, migrate_to_v2
 from lancelet.tags import Branches, Tags
+from lancelet.view import TableView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import pandas as pd
-    from typing_extensions import Unpack
-
-    from lancelet.deleting import DeleteResult
     from lancelet.delta import DatasetDelta
-    from lancelet.indices import IndexDescription
-    from lancelet.scanner import ScanOptions
+    from lancelet.editing.delete import DeleteResult
     from lancelet.table.names import ManifestName
-    from lancelet.table.snapshot import Snapshot
     from lancelet.transaction import LanceOperation, Transaction
 
 __all__ = [
@@ -78,12 +54,11 @@ __all__ = [
     "Transaction",
 ]
 
-_MAX_TAKES = 64
 _MANIFESTS_AT_ONCE = 16
 # Looked up when first asked for: a program that only reads rows does not wait for them.
 _LATER = {
     "DatasetDelta": "delta",
-    "DeleteResult": "deleting",
+    "DeleteResult": "editing.delete",
     "LanceOperation": "transaction",
     "Transaction": "transaction",
 }
@@ -102,173 +77,8 @@ class BulkCommitResult(TypedDict):
     merged: Transaction
 
 
-class LanceDataset:
+class LanceDataset(TableView):
     """A table at one version."""
-
-    def __init__(
-        self,
-        uri: str | os.PathLike[str] | None,
-        version: Reference = None,
-        *,
-        asof: datetime | str | None = None,
-        storage_options: Mapping[str, str] | None = None,
-        default_scan_options: Mapping[str, Any] | None = None,
-        session: Session | None = None,
-    ) -> None:
-        if uri is None:
-            raise InvalidInput("the uri of the table is missing")
-        moment = parse_time(asof) if version is None and asof is not None else None
-        snapshot = open_table(uri, version, moment, storage_options)
-        self._set(os.fspath(uri), snapshot, session or Session(), default_scan_options, storage_options)
-
-    def _set(
-        self,
-        uri: str,
-        snapshot: Snapshot,
-        session: Session,
-        default_scan_options: Mapping[str, Any] | None,
-        storage_options: Mapping[str, str] | None,
-    ) -> LanceDataset:
-        self._uri = uri
-        self._session = session
-        self._default_scan_options = dict(default_scan_options) if default_scan_options else None
-        self._storage_options = storage_options
-        self._io = IOWatch(snapshot.store.counters)
-        self._move(snapshot)
-        return self
-
-    def _move(self, snapshot: Snapshot) -> None:
-        """Look at another version."""
-        self._table = TableReader(snapshot, self._session.files)
-        self._takes: dict[tuple[str, ...] | None, Scan] = {}
-        self._schema: pa.Schema | None = None
-
-    def _at(self, snapshot: Snapshot, session: Session | None = None) -> LanceDataset:
-        return _restored(
-            self._uri, snapshot, session or self._session, self._default_scan_options, self._storage_options
-        )
-
-    @staticmethod
-    def _of(
-        uri: str, snapshot: Snapshot, session: Session | None, storage_options: Mapping[str, str] | None
-    ) -> LanceDataset:
-        return _restored(uri, snapshot, session or Session(), None, storage_options)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        state = self._uri, self._table.snapshot, self._session, self._default_scan_options, self._storage_options
-        return _restored, state
-
-    def __copy__(self) -> LanceDataset:
-        return self._at(self._table.snapshot)
-
-    def __repr__(self) -> str:
-        return f"LanceDataset({self._uri!r}, version={self.version})"
-
-    def __len__(self) -> int:
-        return self.count_rows()
-
-    @property
-    def table(self) -> TableReader:
-        """The engine's view of this version."""
-        return self._table
-
-    @property
-    def _snapshot(self) -> Snapshot:
-        return self._table.snapshot
-
-    # What the table is
-
-    @property
-    def uri(self) -> str:
-        return self._uri
-
-    @property
-    def version(self) -> int:
-        return self._snapshot.version
-
-    @property
-    def latest_version(self) -> int:
-        """The newest version, which may be newer than this one."""
-        return latest_version(self._snapshot.store).version
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns, with those that the default scan options add."""
-        if self._schema is None:
-            if self._default_scan_options:
-                self._schema = self.scanner().projected_schema
-            else:
-                self._schema = table_schema(self._snapshot.manifest.schema)
-        return self._schema
-
-    @property
-    def lance_schema(self) -> LanceSchema:
-        """The columns with their field ids."""
-        return LanceSchema(self._snapshot.manifest.schema)
-
-    @property
-    def schema_metadata(self) -> dict[str, str]:
-        return dict(self._snapshot.manifest.schema.metadata)
-
-    @property
-    def metadata(self) -> dict[str, str]:
-        """The table's own metadata, apart from the schema's."""
-        return dict(self._snapshot.manifest.table_metadata)
-
-    def config(self) -> dict[str, str]:
-        return dict(self._snapshot.manifest.config)
-
-    @property
-    def data_storage_version(self) -> str:
-        """The file version that the table is written in, for example ``2.1``."""
-        return self._snapshot.manifest.data_storage_version
-
-    @property
-    def has_stable_row_ids(self) -> bool:
-        return self._snapshot.manifest.has_stable_row_ids
-
-    @property
-    def max_field_id(self) -> int:
-        """The greatest field id in the schema or in a data file; -1 without any."""
-        manifest = self._snapshot.manifest
-        in_schema = max((field.id for field in manifest.schema.walk()), default=-1)
-        in_files = (max(file.fields, default=-1) for fragment in manifest.fragments for file in fragment.files)
-        return max(in_schema, max(in_files, default=-1))
-
-    def base_paths(self) -> dict[int, DatasetBasePath]:
-        return dict(self._snapshot.manifest.base_paths)
-
-    @property
-    def initial_storage_options(self) -> dict[str, str] | None:
-        return None if self._storage_options is None else dict(self._storage_options)
-
-    def latest_storage_options(self) -> dict[str, str] | None:
-        return self.initial_storage_options
-
-    @property
-    def partition_expression(self) -> NoReturn:
-        raise NotSupported("Lance tables are not partitioned")
-
-    def session(self) -> Session:
-        """The caches, to share with other datasets."""
-        return self._session
-
-    @property
-    def stats(self) -> LanceStats:
-        return LanceStats(self._table)
-
-    def io_stats_snapshot(self) -> IOStats:
-        """Reads since the dataset was opened, or since the last :meth:`io_stats_incremental`."""
-        return self._io.since(reset=False)
-
-    def io_stats_incremental(self) -> IOStats:
-        """Reads since the last call."""
-        return self._io.since(reset=True)
-
-    def validate(self) -> None:
-        """Check that the files of all fragments are there and fit together; raises what is wrong."""
-        for fragment in self.get_fragments():
-            fragment.validate()
 
     # Versions
 
@@ -345,7 +155,7 @@ class LanceDataset:
             raise InvalidInput("delta needs begin_version and end_version together")
         return DatasetDelta(self._table, begin_version, end_version)
 
-    # Changes
+    # Rows
 
     def insert(self, data: Any, *, mode: str = "append", **kwargs: Any) -> None:
         """Write rows and move to the new version.
@@ -375,12 +185,22 @@ class LanceDataset:
         conflict_retries, retry_timeout
             How often and how long to find the rows again when somebody else changed them in between.
         """
-        from lancelet.deleting import delete_where
+        from lancelet.editing.delete import delete_where
 
         seconds = retry_timeout.total_seconds()
         snapshot, count = delete_where(self._table, predicate, retries=conflict_retries, timeout=seconds)
         self._move(snapshot)
         return {"num_deleted_rows": count}
+
+    # Columns
+
+    # Metadata
+
+    # Files: compaction, cleanup, checks
+
+    # Branches, clones, base paths
+
+    # Commits
 
     def restore(self) -> None:
         """Make this version the newest again, as a new version."""
@@ -463,361 +283,3 @@ class LanceDataset:
 
         merged = merged_appends(transactions)
         return {"dataset": LanceDataset.commit(dest, merged, **options), "merged": merged}
-
-    # Fragments, indices, files
-
-    def get_fragments(self, filter: pc.Expression | None = None) -> list[LanceFragment]:  # noqa: A002
-        if filter is not None:
-            raise InvalidInput("get_fragments() does not support a filter; filter the scan instead")
-        return [LanceFragment(self, None, position=at) for at in range(len(self._snapshot.manifest.fragments))]
-
-    def get_fragment(self, fragment_id: int) -> LanceFragment | None:
-        position = self._snapshot.manifest.fragments.position(fragment_id)
-        return None if position is None else LanceFragment(self, fragment_id, position=position)
-
-    def fragment_ids(self) -> Bitmap:
-        return Bitmap(self._snapshot.manifest.fragments.ids.tolist())
-
-    @property
-    def has_index(self) -> bool:
-        return len(self._snapshot.manifest.indices) > 0
-
-    def describe_indices(self) -> list[IndexDescription]:
-        """All indices, as the manifest describes them."""
-        from lancelet.indices import describe_indices
-
-        return describe_indices(self._table)
-
-    def list_indices(self) -> list[dict[str, Any]]:
-        """All index segments; deprecated in favour of :meth:`describe_indices`."""
-        warnings.warn(
-            "The 'list_indices' method is deprecated, use describe_indices()", DeprecationWarning, stacklevel=2
-        )
-        return [
-            {
-                "name": index.name,
-                "type": index.index_type,
-                "uuid": segment.uuid,
-                "fields": index.field_names,
-                "version": segment.dataset_version_at_last_update,
-                "fragment_ids": segment.fragment_ids,
-                "base_id": segment.base_id,
-            }
-            for index in self.describe_indices()
-            for segment in index.segments
-        ]
-
-    def index_statistics(self, index_name: str) -> dict[str, Any]:
-        """What the manifest tells about an index; deprecated in favour of ``stats.index_stats``."""
-        warnings.warn(
-            "The 'index_statistics' method is deprecated, use stats.index_stats()", DeprecationWarning, stacklevel=2
-        )
-        return self.stats.index_stats(index_name)
-
-    def all_files(self) -> pa.RecordBatchReader:
-        """Every object below the table's folder."""
-        from lancelet.files import all_files
-
-        return all_files(self._snapshot)
-
-    def tracked_files(
-        self, *, min_version: int | None = None, progress: Callable[[int, int], Any] | None = None
-    ) -> pa.RecordBatchReader:
-        """Files that versions of the table refer to."""
-        from lancelet.files import tracked_files
-
-        return tracked_files(self._snapshot, min_version, progress)
-
-    # Scans
-
-    def scanner(
-        self,
-        columns: Columns = None,
-        filter: str | pc.Expression | Mapping[str, Any] | None = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        nearest: Any = None,
-        batch_size: int | None = None,
-        batch_size_bytes: int | None = None,
-        batch_readahead: int | None = None,
-        fragment_readahead: int | None = None,
-        scan_in_order: bool | None = None,
-        fragments: Iterable[LanceFragment] | None = None,
-        index_segments: Iterable[Any] | None = None,
-        full_text_query: Any = None,
-        *,
-        prefilter: bool | None = None,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-        use_stats: bool | None = None,
-        fast_search: bool | None = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        blob_handling: str | None = None,
-        use_scalar_index: bool | None = None,
-        include_deleted_rows: bool | None = None,
-        scan_stats_callback: Callable[[ScanStatistics], None] | None = None,
-        strict_batch_size: bool | None = None,
-        order_by: Sequence[ColumnOrdering | str] | str | None = None,
-        disable_scoring_autoprojection: bool | None = None,
-        row_addr_allowlist: bytes | None = None,
-        row_addr_blocklist: bytes | None = None,
-    ) -> LanceScanner:
-        """A scan, ready to run.
-
-        Parameters
-        ----------
-        columns
-            Names and nested paths (``"a.b"``), or a dict of names and SQL expressions; all columns by default.
-            ``_rowid``, ``_rowaddr``, ``_rowoffset``, ``_row_created_at_version`` and
-            ``_row_last_updated_at_version`` are there for every table.
-        filter
-            Rows for which an SQL text or a pyarrow expression is true.
-        limit, offset
-            How many rows at most, after how many.
-        batch_size, batch_size_bytes, strict_batch_size
-            The greatest number of rows, and of bytes, in a batch; or every batch but the last exactly that long.
-        fragments
-            Only these fragments, in this order.
-        with_row_id, with_row_address
-            Add the columns ``_rowid`` and ``_rowaddr``.
-        late_materialization
-            Read the columns outside the filter only for rows that pass; the default.
-        blob_handling
-            ``"all_binary"`` reads blobs whole; otherwise they are descriptions.
-        include_deleted_rows
-            Also rows that are deleted, but still in the files; needs ``with_row_id``.
-        scan_stats_callback
-            Called with the costs when the scan has ended.
-        order_by
-            Names or :class:`ColumnOrdering` values to sort by.
-        nearest, full_text_query, fast_search, index_segments, row_addr_allowlist, row_addr_blocklist
-            Not supported yet.
-        batch_readahead, fragment_readahead, scan_in_order, io_buffer_size, use_stats, use_scalar_index, prefilter
-            Accepted for pylance's sake, without effect.
-        """
-        given = {
-            "columns": columns,
-            "filter": filter,
-            "limit": limit,
-            "offset": offset,
-            "nearest": nearest,
-            "batch_size": batch_size,
-            "batch_size_bytes": batch_size_bytes,
-            "batch_readahead": batch_readahead,
-            "fragment_readahead": fragment_readahead,
-            "scan_in_order": scan_in_order,
-            "with_fragments": fragments,
-            "with_index_segments": index_segments,
-            "full_text_search": full_text_query,
-            "prefilter": prefilter,
-            "with_row_id": with_row_id,
-            "with_row_address": with_row_address,
-            "use_stats": use_stats,
-            "fast_search": fast_search,
-            "io_buffer_size": io_buffer_size,
-            "late_materialization": late_materialization,
-            "blob_handling": blob_handling,
-            "use_scalar_index": use_scalar_index,
-            "include_deleted_rows": include_deleted_rows,
-            "scan_stats_callback": scan_stats_callback,
-            "strict_batch_size": strict_batch_size,
-            "order_by": order_by,
-            "disable_scoring_autoprojection": disable_scoring_autoprojection,
-        }
-        builder = ScannerBuilder(self).row_addr_prefilter(row_addr_allowlist, row_addr_blocklist)
-        if self._default_scan_options:
-            builder.apply_defaults(self._default_scan_options)
-        return builder.apply_defaults({name: value for name, value in given.items() if value is not None}).to_scanner()
-
-    def to_table(
-        self,
-        columns: Columns = None,
-        filter: str | pc.Expression | None = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        nearest: Any = None,
-        batch_size: int | None = None,
-        **options: Unpack[ScanOptions],
-    ) -> pa.Table:
-        """Rows as a table; the options are those of :meth:`scanner`."""
-        return self.scanner(columns, filter, limit, offset, nearest, batch_size, **options).to_table()
-
-    def to_batches(
-        self,
-        columns: Columns = None,
-        filter: str | pc.Expression | None = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        nearest: Any = None,
-        batch_size: int | None = None,
-        **options: Unpack[ScanOptions],
-    ) -> Iterator[pa.RecordBatch]:
-        """Rows as they come; the options are those of :meth:`scanner`."""
-        return self.scanner(columns, filter, limit, offset, nearest, batch_size, **options).to_batches()
-
-    def to_reader(self, columns: Columns = None, **options: Any) -> pa.RecordBatchReader:
-        """Rows as a stream; the options are those of :meth:`scanner`."""
-        return self.scanner(columns, **options).to_reader()
-
-    def to_pandas(
-        self,
-        columns: Columns = None,
-        filter: str | pc.Expression | None = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        nearest: Any = None,
-        batch_size: int | None = None,
-        *,
-        blob_mode: str = "lazy",
-        **options: Any,
-    ) -> pd.DataFrame:
-        """Rows as a data frame: options of :meth:`scanner`, and others for :meth:`pyarrow.Table.to_pandas`."""
-        chosen = {name: options.pop(name) for name in SCAN_OPTIONS & options.keys()}
-        scanner = self.scanner(columns, filter, limit, offset, nearest, batch_size, **chosen)
-        return scanner.to_pandas(blob_mode=blob_mode, **options)
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.scanner().__arrow_c_stream__(requested_schema)
-
-    def __arrow_c_schema__(self) -> object:
-        return self.scanner().__arrow_c_schema__()
-
-    def head(self, num_rows: int, **kwargs: Any) -> pa.Table:
-        """The first rows; the options are those of :meth:`scanner`."""
-        kwargs["limit"] = num_rows
-        return self.scanner(**kwargs).to_table()
-
-    def slice(self, start: int, end: int, columns: Columns = None) -> pa.Table:
-        """Rows ``start`` up to, not including, ``end``."""
-        if start < 0:
-            raise InvalidInput(f"start must be non-negative, got {start}")
-        if end < start:
-            raise InvalidInput(f"end ({end}) must be >= start ({start})")
-        return self.scanner(columns, offset=start, limit=end - start).to_table()
-
-    def count_rows(self, filter: str | pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002
-        """How many rows there are, or pass a filter."""
-        if filter is None:
-            return self._table.num_rows
-        return ScannerBuilder(self).columns([]).filter(filter).to_scanner().count_rows()
-
-    def filter(self, expression: pc.Expression) -> NoReturn:
-        raise NotSupported("a filtered dataset is not supported; pass filter= to the scan")
-
-    def sort_by(self, sorting: Any, **kwargs: Any) -> NoReturn:
-        raise NotSupported("a sorted dataset is not supported; pass order_by= to the scan")
-
-    def replace_schema(self, schema: pa.Schema) -> NoReturn:
-        raise NotSupported("a dataset with another schema is not supported; cast the result of the scan")
-
-    def join(self, *_: Any, **__: Any) -> NoReturn:
-        raise NotSupported("joins of datasets are not supported; join tables, or use an engine such as duckdb")
-
-    def join_asof(self, *_: Any, **__: Any) -> NoReturn:
-        raise NotSupported("joins of datasets are not supported; join tables, or use an engine such as duckdb")
-
-    def sql(self, sql: str) -> NoReturn:
-        raise NotSupported("SQL queries are not supported; use an engine such as duckdb on the dataset")
-
-    # Single rows
-
-    def take(self, indices: Any, columns: Sequence[str] | Mapping[str, str] | None = None) -> pa.Table:
-        """Rows by number, in the order given, repetitions included.
-
-        Parameters
-        ----------
-        indices
-            Row numbers as a list, range, numpy or Arrow array.
-        columns
-            Names; nested paths prune their column. Or a dict of names and SQL expressions.
-        """
-        scan = self._take_plan(columns)
-        rows = row_numbers(indices)
-        if len(rows) == 0:
-            return scan.schema.empty_table()
-        return scan.take(*self._table.locate(rows))
-
-    def _take_plan(self, columns: Sequence[str] | Mapping[str, str] | None) -> Scan:
-        """The scan for some columns; remembered, since takes are often repeated."""
-        key = None if columns is None else tuple(columns) if isinstance(columns, list) else ()
-        if key != () and (known := self._takes.get(key)) is not None:
-            return known
-        if columns is not None and (isinstance(columns, str) or not isinstance(columns, (Sequence, Mapping))):
-            raise InvalidType(f"columns is a list of names or a dict of names and expressions, not {columns!r}")
-        scan = Scan(self._table, plan_take(self._snapshot.manifest.schema, columns))
-        if key != ():
-            if len(self._takes) >= _MAX_TAKES:
-                self._takes.clear()
-            self._takes[key] = scan
-        return scan
-
-    def _take_rows(self, row_ids: Any, columns: Sequence[str] | Mapping[str, str] | None = None) -> pa.Table:
-        """Rows by row id, in the order given; those that are gone are left out."""
-        scan = self._take_plan(columns)
-        owners, offsets, found = self._table.locate_ids(row_numbers(row_ids).astype(np.uint64))
-        if not found.any():
-            return scan.schema.empty_table()
-        return scan.take(owners[found], offsets[found])
-
-    def sample(
-        self,
-        num_rows: int,
-        columns: Sequence[str] | Mapping[str, str] | None = None,
-        randomize_order: bool = True,
-        **kwargs: Any,
-    ) -> pa.Table:
-        """Some rows by chance, each at most once; in table order unless ``randomize_order``."""
-        total = self.count_rows()
-        if not 0 <= num_rows <= total:
-            raise InvalidInput(f"cannot sample {num_rows} of {total} rows")
-        chosen = random.sample(range(total), num_rows)
-        return self.take(chosen if randomize_order else sorted(chosen), columns, **kwargs)
-
-    def take_blobs(
-        self,
-        blob_column: str,
-        ids: Any = None,
-        addresses: Any = None,
-        indices: Any = None,
-        *,
-        buffer_size: int = DEFAULT_BUFFER_SIZE,
-    ) -> list[BlobFile | None]:
-        """Blobs as files that are read when asked for; rows by id, address or number."""
-        return take_blobs(self._table, blob_column, choose_rows(ids, addresses, indices), buffer_size)
-
-    def read_blobs(
-        self,
-        blob_column: str,
-        ids: Any = None,
-        addresses: Any = None,
-        indices: Any = None,
-        *,
-        io_buffer_size: int | None = None,
-        preserve_order: bool | None = None,
-    ) -> list[tuple[int, bytes | None]]:
-        """Row addresses and whole blobs; rows by id, address or number."""
-        selection = choose_rows(ids, addresses, indices)
-        return read_whole_blobs(self._table, blob_column, selection, preserve_order is not False)
-
-    def read_blob_ranges(
-        self,
-        blob_column: str,
-        requests: Sequence[tuple[int, int, int]],
-        *,
-        selector: str,
-        io_buffer_size: int | None = None,
-        preserve_order: bool | None = None,
-    ) -> list[tuple[int, int, bytes | None]]:
-        """Parts of blobs for (row, offset, length) requests: the request's number, the row's address, the bytes."""
-        return read_blob_ranges(self._table, blob_column, requests, selector, preserve_order is not False)
-
-
-def _restored(
-    uri: str,
-    snapshot: Snapshot,
-    session: Session,
-    default_scan_options: Mapping[str, Any] | None,
-    storage_options: Mapping[str, str] | None,
-) -> LanceDataset:
-    return LanceDataset.__new__(LanceDataset)._set(uri, snapshot, session, default_scan_options, storage_options)

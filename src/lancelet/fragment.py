@@ -107,7 +107,7 @@ class LanceFragment:
 
     def delete(self, predicate: str | pc.Expression) -> FragmentMetadata | None:
         """This fragment without the rows that match, to be committed later; None when no row is left."""
-        from lancelet.deleting import delete_from_fragment
+        from lancelet.editing.delete import delete_from_fragment
 
         left = delete_from_fragment(self._ds.table, self._fragment, predicate)
         return None if left is None else fragment_metadata(left)

@@ -1,0 +1,1 @@
+"""Branches, clones and base paths: versions and files in other places."""

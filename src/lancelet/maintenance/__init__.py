@@ -1,0 +1,1 @@
+"""Keeping a table in shape: compaction, cleanup, checks and repair."""
