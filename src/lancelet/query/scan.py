@@ -34,13 +34,24 @@ from lancelet.query.threads import core_count, ordered_map
 if TYPE_CHECKING:
     from lancelet.query.filtering import Stage
 
-_UNIT_DECODED_BYTES = 16 << 20
-_UNIT_STORED_BYTES = 48 << 20
 _MIN_UNIT_ROWS = 1024
-_MAX_UNIT_ROWS = 1 << 17
 _SPARSE = 0.1
 _SPARSE_WIDE = 0.75
 _WIDE_BYTES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _UnitSize:
+    """How large a unit may get."""
+
+    decoded: int
+    stored: int
+    rows: int
+
+
+_LOCAL_UNIT = _UnitSize(16 << 20, 48 << 20, 1 << 17)
+# Every column of a unit is at least one request.
+_REMOTE_UNIT = _UnitSize(64 << 20, 64 << 20, 1 << 20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,10 +237,11 @@ class Scan:
             return self.plan.batch_size
         fields = {field.id: field for field in (*self._filter_fields, *self._fields)}
         stored, decoded = reader.row_bytes(list(fields.values()))
-        rows = min(_UNIT_DECODED_BYTES / max(decoded, 1), _UNIT_STORED_BYTES / max(stored, 1))
-        rows = int(min(max(rows, _MIN_UNIT_ROWS), _MAX_UNIT_ROWS))
+        most = _LOCAL_UNIT if self.table.snapshot.store.is_local else _REMOTE_UNIT
+        rows = min(most.decoded / max(decoded, 1), most.stored / max(stored, 1))
+        rows = int(min(max(rows, _MIN_UNIT_ROWS), most.rows))
         step = self.plan.batch_size
-        return max(rows // step, 1) * step if step <= _MAX_UNIT_ROWS else step
+        return max(rows // step, 1) * step if step <= most.rows else step
 
     def _read(self, unit: Unit) -> pa.Table | None:
         """The rows of a unit that belong to the result."""
