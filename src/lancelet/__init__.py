@@ -19,13 +19,25 @@ from lancelet.stats import DataStatistics, FieldStatistics
 from lancelet.table.manifest import BasePath as DatasetBasePath
 
 if TYPE_CHECKING:
+    from lancelet.maintenance.cleanup_report import (
+        CleanupCandidateFile,
+        CleanupExplanation,
+        CleanupReferencedBranch,
+        CleanupStats,
+    )
+    from lancelet.merge_insert import MergeInsertBuilder
     from lancelet.transaction import Index, IndexFile, LanceOperation, Transaction
+    from lancelet.udf import batch_udf
     from lancelet.write import write_dataset
 
     __version__: str
 
 __all__ = [
     "BlobFile",
+    "CleanupCandidateFile",
+    "CleanupExplanation",
+    "CleanupReferencedBranch",
+    "CleanupStats",
     "ColumnOrdering",
     "DataFile",
     "DataStatistics",
@@ -40,10 +52,12 @@ __all__ = [
     "LanceOperation",
     "LanceScanner",
     "LanceSchema",
+    "MergeInsertBuilder",
     "ScanStatistics",
     "Session",
     "Transaction",
     "__version__",
+    "batch_udf",
     "dataset",
     "errors",
     "json_to_schema",
@@ -53,7 +67,13 @@ __all__ = [
 
 _LATER = {
     **dict.fromkeys(("Index", "IndexFile", "LanceOperation", "Transaction"), "lancelet.transaction"),
+    "MergeInsertBuilder": "lancelet.merge_insert",
+    "batch_udf": "lancelet.udf",
     "write_dataset": "lancelet.write",
+    **dict.fromkeys(
+        ("CleanupCandidateFile", "CleanupExplanation", "CleanupReferencedBranch", "CleanupStats"),
+        "lancelet.maintenance.cleanup_report",
+    ),
 }
 
 

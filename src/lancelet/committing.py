@@ -39,6 +39,7 @@ def commit_change(
     read_version: int | None = None,
     *,
     storage_options: Mapping[str, str] | None = None,
+    base_params: Mapping[str, Mapping[str, str]] | None = None,
     commit_message: str | None = None,
     retries: int = RETRIES,
     timeout: timedelta | None = None,
@@ -59,7 +60,7 @@ def commit_change(
     elif read_version is None and not isinstance(change, (LanceOperation.Overwrite, LanceOperation.Restore)):
         raise InvalidInput("read_version is missing: only Overwrite and Restore are based on no version")
     operation = stored_operation(change)
-    target = Target.of(place, storage_options)
+    target = Target.of(place, storage_options, base_params)
     return commit(
         target.snapshot or target.store,
         operation,

@@ -8,25 +8,38 @@ from datetime import timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypedDict
 
-import pyarrow.compute as pc
-
 from lancelet.blob import BlobFile
-from lancelet.errors import InvalidInput, RowNotFound
-from lancelet.fragment import LanceFragment, reported
+from lancelet.editable import EditableTable
+from lancelet.errors import InvalidInput
+from lancelet.fragment import LanceFragment
 from lancelet.query.threads import ordered_map
 from lancelet.scanner import ColumnOrdering, LanceScanner, ScannerBuilder, ScanStatistics
 from lancelet.schema import LanceSchema
 from lancelet.session import Session
 from lancelet.stats import DataStatistics, FieldStatistics, IOStats, LanceStats, version_entry
+from lancelet.store import open_store
 from lancelet.table.manifest import BasePath as DatasetBasePath
 from lancelet.table.manifest import read_manifest
+from lancelet.table.refs import Reference, check_reference
+from lancelet.table.snapshot import Snapshot
 from lancelet.table.versions import list_versions, migrate_to_v2
 from lancelet.tags import Branches, Tags
-from lancelet.view import TableView
 
 if TYPE_CHECKING:
     from lancelet.delta import DatasetDelta
     from lancelet.editing.delete import DeleteResult
+    from lancelet.editing.update import UpdateResult
+    from lancelet.maintenance.cleanup_report import (
+        CleanupCandidateFile,
+        CleanupExplanation,
+        CleanupReferencedBranch,
+        CleanupStats,
+    )
+    from lancelet.maintenance.repair import RepairReport
+    from lancelet.maintenance.validate_report import VerifyReport
+    from lancelet.merge_insert import MergeInsertBuilder
+    from lancelet.optimize import DatasetOptimizer
+    from lancelet.store import Store
     from lancelet.table.names import ManifestName
     from lancelet.transaction import LanceOperation, Transaction
 
@@ -34,10 +47,15 @@ __all__ = [
     "BlobFile",
     "Branches",
     "BulkCommitResult",
+    "CleanupCandidateFile",
+    "CleanupExplanation",
+    "CleanupReferencedBranch",
+    "CleanupStats",
     "ColumnOrdering",
     "DataStatistics",
     "DatasetBasePath",
     "DatasetDelta",
+    "DatasetOptimizer",
     "DeleteResult",
     "FieldStatistics",
     "IOStats",
@@ -47,18 +65,27 @@ __all__ = [
     "LanceScanner",
     "LanceSchema",
     "LanceStats",
+    "MergeInsertBuilder",
     "ScanStatistics",
     "ScannerBuilder",
     "Session",
     "Tags",
     "Transaction",
+    "UpdateResult",
 ]
 
 _MANIFESTS_AT_ONCE = 16
 # Looked up when first asked for: a program that only reads rows does not wait for them.
 _LATER = {
+    "CleanupCandidateFile": "maintenance.cleanup_report",
+    "CleanupExplanation": "maintenance.cleanup_report",
+    "CleanupReferencedBranch": "maintenance.cleanup_report",
+    "CleanupStats": "maintenance.cleanup_report",
     "DatasetDelta": "delta",
+    "DatasetOptimizer": "optimize",
     "DeleteResult": "editing.delete",
+    "MergeInsertBuilder": "merge_insert",
+    "UpdateResult": "editing.update",
     "LanceOperation": "transaction",
     "Transaction": "transaction",
 }
@@ -77,7 +104,7 @@ class BulkCommitResult(TypedDict):
     merged: Transaction
 
 
-class LanceDataset(TableView):
+class LanceDataset(EditableTable):
     """A table at one version."""
 
     # Versions
@@ -108,12 +135,11 @@ class LanceDataset(TableView):
         return [{"version": name.version} for name in list_versions(self._snapshot.store)]
 
     def checkout_version(self, version: int | str | tuple[str | None, int | None]) -> LanceDataset:
-        """Another version: a number on the same branch, a tag, or a pair of branch and version."""
-        if isinstance(version, bool) or not isinstance(version, (int, str, tuple)):
-            raise InvalidInput(f"a version is a number, a tag or a pair of branch and version, not {version!r}")
-        if isinstance(version, int) and version < 0:
-            raise RowNotFound(f"versions are not negative, got {version}")
-        return self._at(self._snapshot.at(version))
+        """Another version: a number on the same branch, a tag, or a pair of branch and version.
+
+        Of a pair, None is the main branch (as ``"main"`` is), or the newest version.
+        """
+        return self._at(self._snapshot.at(check_reference(version)))
 
     def checkout_latest(self) -> None:
         """Move this dataset to the newest version."""
@@ -147,58 +173,310 @@ class LanceDataset(TableView):
         from lancelet.delta import DatasetDelta
 
         if compared_against is not None:
-            first, last = sorted((compared_against, self.version))
-            return DatasetDelta(self._table, first, last)
+            return DatasetDelta.between(self._table, compared_against, self.version)
         if begin_version is None and end_version is None:
             raise InvalidInput("delta needs compared_against, or begin_version and end_version")
         if begin_version is None or end_version is None:
             raise InvalidInput("delta needs begin_version and end_version together")
         return DatasetDelta(self._table, begin_version, end_version)
 
-    # Rows
+    # Files: compaction, cleanup, checks
 
-    def insert(self, data: Any, *, mode: str = "append", **kwargs: Any) -> None:
-        """Write rows and move to the new version.
+    @property
+    def optimize(self) -> DatasetOptimizer:
+        """Compaction: ``dataset.optimize.compact_files()``."""
+        from lancelet.optimize import DatasetOptimizer
 
-        The options are those of :func:`lancelet.write_dataset`, but for ``storage_options`` and ``session``: the
-        dataset has its own.
-        """
-        from lancelet.writing.options import write_options
-        from lancelet.writing.table import Target, write_table
+        return DatasetOptimizer(self)
 
-        schema, progress = kwargs.pop("schema", None), reported(kwargs.pop("progress", None))
-        self._move(write_table(data, schema, Target.of(self), write_options(mode, **kwargs), progress))
-
-    def delete(
+    def cleanup_old_versions(
         self,
-        predicate: str | pc.Expression,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
         *,
-        conflict_retries: int = 10,
-        retry_timeout: timedelta = timedelta(seconds=30),
-    ) -> DeleteResult:
-        """Delete the rows for which a predicate is true, and move to the new version.
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        versions: Sequence[int] | None = None,
+        delete_concurrency: int | None = None,
+    ) -> CleanupStats:
+        """Remove old versions, and the files that only they needed.
+
+        This version and later ones stay, and so do tagged and detached ones, and those that branches depend on. A
+        version goes only when all arguments that are given let it go. Shallow clones in other places are not known to
+        the table: do not remove versions that they depend on.
 
         Parameters
         ----------
-        predicate
-            SQL text or a pyarrow expression.
-        conflict_retries, retry_timeout
-            How often and how long to find the rows again when somebody else changed them in between.
+        older_than
+            Only versions older than this go; two weeks when neither ``retain_versions`` nor ``versions`` is given.
+        retain_versions
+            This many of the newest versions stay.
+        delete_unverified
+            Also remove young files that no version names. They may belong to a write in progress, so they otherwise
+            stay for seven days.
+        error_if_tagged_old_versions
+            Whether tagged versions that would go are an error, or just stay.
+        delete_rate_limit
+            At most so many files in a second.
+        versions
+            Only these go. A detached version goes only when it is named here.
+        delete_concurrency
+            At most so many requests at the same time.
         """
-        from lancelet.editing.delete import delete_where
+        from lancelet.maintenance.cleanup_report import clean, cleanup_policy
 
-        seconds = retry_timeout.total_seconds()
-        snapshot, count = delete_where(self._table, predicate, retries=conflict_retries, timeout=seconds)
-        self._move(snapshot)
-        return {"num_deleted_rows": count}
+        policy = cleanup_policy(
+            older_than,
+            retain_versions,
+            delete_unverified=delete_unverified,
+            error_if_tagged_old_versions=error_if_tagged_old_versions,
+            versions=versions,
+        )
+        return clean(self._snapshot, policy, delete_rate_limit, delete_concurrency)
 
-    # Columns
+    def explain_cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        versions: Sequence[int] | None = None,
+        include_files: bool = False,
+        max_files: int = 1000,
+    ) -> CleanupExplanation:
+        """What :meth:`cleanup_old_versions` would remove; nothing is removed.
 
-    # Metadata
+        Parameters
+        ----------
+        older_than, retain_versions, delete_unverified, error_if_tagged_old_versions, versions
+            See :meth:`cleanup_old_versions`.
+        delete_rate_limit
+            Means nothing here.
+        include_files, max_files
+            Whether to name the files, and how many of them at most.
+        """
+        from lancelet.maintenance.cleanup_report import cleanup_policy, explain
 
-    # Files: compaction, cleanup, checks
+        policy = cleanup_policy(
+            older_than,
+            retain_versions,
+            delete_unverified=delete_unverified,
+            error_if_tagged_old_versions=error_if_tagged_old_versions,
+            versions=versions,
+        )
+        return explain(self._snapshot, policy, include_files=include_files, max_files=max_files)
+
+    def verify(self, *, deep: bool = False) -> VerifyReport:
+        """Check this version in full, and what the whole table relies on: other versions, tags, branches, the hint.
+
+        The report is a list of findings, and prints as a table; ``.ok`` is whether nothing is wrong.
+
+        Parameters
+        ----------
+        deep
+            Also decode every page of this version, and look for nulls in columns that have none.
+        """
+        from lancelet.maintenance.validate_table import verify
+
+        return verify(self._snapshot, deep=deep)
+
+    def repair(self, *, dry_run: bool = True) -> RepairReport:
+        """Repair what can be repaired without guessing, on the newest version.
+
+        That is the hint file, files that no version has named for a week, and sizes and counts that the manifest lacks.
+        By default nothing is done: the report says what would be.
+        """
+        from lancelet.maintenance.repair import repair
+
+        report, snapshot = repair(self._snapshot, dry_run=dry_run)
+        if not dry_run and snapshot.version != self.version:
+            self._move(snapshot)
+        return report
 
     # Branches, clones, base paths
+
+    def create_branch(
+        self,
+        branch: str,
+        reference: Reference | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> LanceDataset:
+        """Begin a branch: a line of versions of its own, which shares the files of the version that it begins at.
+
+        Parameters
+        ----------
+        branch
+            Letters, digits, ``.``, ``-`` and ``_``, in parts with ``/`` between them; not ``main``.
+        reference
+            A version number on this branch, a tag, or a pair of branch and version; this version by default.
+        storage_options
+            Options of the dataset that is returned; those of this dataset by default.
+
+        Returns
+        -------
+        LanceDataset
+            The branch at its first version, whose number is that of the version it begins at.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> dataset = lancelet.write_dataset({"x": [1]}, "memory://docs/branched")
+        >>> branch = dataset.create_branch("try")
+        >>> lancelet.write_dataset({"x": [2]}, branch, mode="append").count_rows(), dataset.count_rows()
+        (2, 1)
+        """
+        from lancelet.table.refs_write import create_branch
+
+        source = self._with_options(storage_options)
+        made = create_branch(source, branch, None if reference is None else check_reference(reference))
+        return LanceDataset._of(made.uri, made, self._session, storage_options or self._storage_options)
+
+    def shallow_clone(
+        self,
+        target_path: str | os.PathLike[str],
+        reference: Reference | None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> LanceDataset:
+        """Make a table that shares the files of a version, and goes its own way from there.
+
+        The clone reads the files where they are: it needs them as long as it refers to them, and a cleanup of this
+        table does not know of it. A tag keeps the version.
+
+        Parameters
+        ----------
+        target_path
+            Where the clone is to be; no table may be there.
+        reference
+            A version number on this branch, a tag, or a pair of branch and version; None is this version.
+        storage_options
+            Options of the clone; those of this dataset by default.
+        """
+        from lancelet.cloning.clone import shallow_clone
+
+        target = self._target(target_path, storage_options)
+        made = shallow_clone(self._referred(reference), target)
+        return LanceDataset._of(os.fspath(target_path), made, None, storage_options or self._storage_options)
+
+    def deep_clone(
+        self,
+        target_path: str | os.PathLike[str],
+        reference: Reference | None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> LanceDataset:
+        """Make a table with copies of all files of a version: data, deletions, indices, blobs.
+
+        Blobs that are references stay references. The parameters are those of :meth:`shallow_clone`.
+        """
+        from lancelet.cloning.clone import deep_clone
+
+        target = self._target(target_path, storage_options)
+        made = deep_clone(self._referred(reference), target)
+        return LanceDataset._of(os.fspath(target_path), made, None, storage_options or self._storage_options)
+
+    def add_bases(
+        self, new_bases: Sequence[DatasetBasePath], transaction_properties: Mapping[str, str] | None = None
+    ) -> LanceDataset:
+        """Add places that files of the table may be in, and move to the new version.
+
+        Parameters
+        ----------
+        new_bases
+            Their names and paths are no other base path's. Local paths become absolute.
+        transaction_properties
+            Texts kept with the transaction.
+
+        Returns
+        -------
+        LanceDataset
+            This dataset.
+        """
+        from lancelet.cloning.bases import add_bases
+
+        self._move(add_bases(self._snapshot, new_bases, transaction_properties))
+        return self
+
+    def move_base(
+        self,
+        base: str | int,
+        path: str,
+        *,
+        check: bool = True,
+        transaction_properties: Mapping[str, str] | None = None,
+    ) -> LanceDataset:
+        """Tell the table that the files of a base path are at another place now, and move to the new version.
+
+        Copy the files first, and remove the old ones when no version before this one is needed any more. No file of
+        the table is written but a manifest. Nobody may write to the base path meanwhile.
+
+        Parameters
+        ----------
+        base
+            Name, path or id of the base path.
+        path
+            Its new place.
+        check
+            Look whether all files of this version are there.
+        transaction_properties
+            Texts kept with the transaction.
+
+        Returns
+        -------
+        LanceDataset
+            This dataset.
+        """
+        from lancelet.cloning.bases import move_base
+
+        self._move(move_base(self._snapshot, base, path, check=check, properties=transaction_properties))
+        return self
+
+    def truncate_table(self) -> None:
+        """Delete all rows, and move to the new version; the columns stay."""
+        from lancelet.editing.truncate import truncate
+
+        self._move(truncate(self._table))
+
+    @staticmethod
+    def drop(
+        base_uri: str | os.PathLike[str],
+        storage_options: Mapping[str, str] | None = None,
+        ignore_not_found: bool | None = None,
+    ) -> None:
+        """Remove a table with everything in its folder; what is in other base paths stays.
+
+        Parameters
+        ----------
+        base_uri
+            The table. A folder without a manifest that can be read is refused.
+        storage_options
+            Options of the object store.
+        ignore_not_found
+            No error when there is nothing at all.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> dataset = lancelet.write_dataset({"x": [1]}, "memory://docs/dropped")
+        >>> lancelet.LanceDataset.drop("memory://docs/dropped")
+        """
+        from lancelet.cloning.drop import drop_table
+
+        drop_table(open_store(base_uri, storage_options), ignore_not_found=bool(ignore_not_found))
+
+    def _with_options(self, storage_options: Mapping[str, str] | None) -> Snapshot:
+        """This version, read with other options."""
+        if storage_options is None:
+            return self._snapshot
+        return Snapshot.of(open_store(self._snapshot.uri, storage_options), self._snapshot.manifest)
+
+    def _referred(self, reference: Reference | None) -> Snapshot:
+        return self._snapshot if reference is None else self._snapshot.at(check_reference(reference))
+
+    def _target(self, path: str | os.PathLike[str], storage_options: Mapping[str, str] | None) -> Store:
+        """The folder of a new table."""
+        return open_store(path, self._snapshot.store.options if storage_options is None else storage_options)
 
     # Commits
 
@@ -251,18 +529,21 @@ class LanceDataset(TableView):
             How often and how long to try when others are faster.
         commit_message
             Kept with the transaction; not together with a transaction, which has properties of its own.
-        commit_lock, namespace_client, table_id, namespace_client_managed_versioning, base_store_params
+        base_store_params
+            Storage options of base paths, by their URIs.
+        commit_lock, namespace_client, table_id, namespace_client_managed_versioning
             Not supported.
         """
         from lancelet.committing import commit_change
         from lancelet.writing.options import refuse_services
 
-        refuse_services(commit_lock, namespace_client, table_id, base_store_params)
+        refuse_services(commit_lock, namespace_client, table_id)
         snapshot = commit_change(
             base_uri,
             operation,
             read_version,
             storage_options=storage_options,
+            base_params=base_store_params,
             commit_message=commit_message,
             retries=max_retries,
             timeout=commit_timeout,

@@ -49,6 +49,9 @@ def dataset(
         Bounds of the caches; ignored when ``session`` is given.
     session
         Caches to share with other datasets.
+    base_store_params
+        For URIs of base paths, the storage options that hold there instead of ``storage_options``, in which
+        ``base_<id>.<key>`` is an option for one base path too.
 
     Examples
     --------
@@ -59,8 +62,6 @@ def dataset(
     """
     if namespace_client is not None or table_id is not None:
         raise NotSupported("namespaces are not supported yet; open the table by its uri")
-    if base_store_params:
-        raise NotSupported("base_store_params is not supported yet; base paths share the storage_options")
     return LanceDataset(
         uri,
         version,
@@ -68,4 +69,5 @@ def dataset(
         storage_options=storage_options,
         default_scan_options=default_scan_options,
         session=session or Session(index_cache_size_bytes, metadata_cache_size_bytes),
+        base_store_params=base_store_params,
     )

@@ -6,7 +6,14 @@ that a caller of pylance would expect, so ``except ValueError`` keeps working::
     LanceletError
     ├── InvalidInput (ValueError)            an argument makes no sense
     │   ├── InvalidType (TypeError)          an argument of a type that is not accepted
+    │   ├── InvalidOption (OverflowError, OSError)   an option out of its range, or of no use for this table
     │   ├── RowNotFound (IndexError, OverflowError, OSError)   a row that this version does not have
+    │   ├── UnfitData (OSError)              rows that this table, or any table, cannot take
+    │   ├── MergeRefused (OSError)           a merge that is ambiguous, or meets a row that it must not meet
+    │   ├── InvalidChange (OSError)          a change of columns or metadata that this table cannot take
+    │   ├── InvalidCleanup (OverflowError, OSError)   a cleanup that would remove what it must not
+    │   ├── InvalidRef (OSError)             a name that no tag or branch can have
+    │   ├── InvalidBase (OSError)            a base path that the table does not or cannot have
     │   ├── UnknownColumn (KeyError)         a column that the schema does not have
     │   └── FilterSyntaxError                a filter or expression that does not parse
     ├── NotFound (ValueError, OSError)       the thing asked for is not there
@@ -21,6 +28,7 @@ that a caller of pylance would expect, so ``except ValueError`` keeps working::
     ├── StorageError (OSError)               the store refused or failed
     │   └── UncertainPut                     the store did not say whether it wrote
     ├── TableExists (ValueError, FileExistsError)     a table is there already
+    ├── RefConflict (ValueError, OSError)    a tag or branch is there already, or others depend on it
     ├── CommitConflict (OSError)             a commit of somebody else rules this one out
     │   └── RetryableCommitConflict          the same change can be made again, on the newest version
     └── CommitOutcomeUnknown (OSError)       nobody can say whether the commit took place
@@ -40,12 +48,19 @@ __all__ = [
     "CorruptFile",
     "FilterSyntaxError",
     "IndexNotFound",
+    "InvalidBase",
+    "InvalidChange",
+    "InvalidCleanup",
     "InvalidInput",
+    "InvalidOption",
+    "InvalidRef",
     "InvalidType",
     "LanceletError",
+    "MergeRefused",
     "MissingFile",
     "NotFound",
     "NotSupported",
+    "RefConflict",
     "RefNotFound",
     "RetryableCommitConflict",
     "RowNotFound",
@@ -53,6 +68,7 @@ __all__ = [
     "TableExists",
     "TableNotFound",
     "UncertainPut",
+    "UnfitData",
     "UnknownColumn",
     "UnsafePath",
     "VersionNotFound",
@@ -71,8 +87,36 @@ class InvalidType(InvalidInput, TypeError):
     """An argument of a type that is not accepted."""
 
 
+class InvalidOption(InvalidInput, OverflowError, OSError):
+    """An option out of its range, or of no use for this table."""
+
+
 class RowNotFound(InvalidInput, IndexError, OverflowError, OSError):
     """A row that this version of the table does not have; pylance raises different built-ins for it in different calls."""
+
+
+class UnfitData(InvalidInput, OSError):
+    """Rows that cannot be written: their columns are not those of the table, or no table can have such columns or values."""
+
+
+class InvalidChange(InvalidInput, OSError):
+    """A change of columns or metadata that this table cannot take."""
+
+
+class InvalidCleanup(InvalidInput, OverflowError, OSError):
+    """A cleanup that would remove what it must not, or that is asked for with numbers that make no sense."""
+
+
+class MergeRefused(InvalidInput, OSError):
+    """A merge that cannot be carried out: two rows for one, a match where none may be, clauses that do not go together."""
+
+
+class InvalidRef(InvalidInput, OSError):
+    """A name that no tag or branch can have."""
+
+
+class InvalidBase(InvalidInput, OSError):
+    """A base path that the table does not have, or cannot have."""
 
 
 class UnknownColumn(InvalidInput, KeyError):
@@ -225,8 +269,18 @@ class TableExists(LanceletError, ValueError, FileExistsError):
         return type(self), (self.uri,)
 
 
+class RefConflict(LanceletError, ValueError, OSError):
+    """A tag or branch of this name is there already, or cannot go away since others depend on it."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
 class CommitConflict(LanceletError, OSError):
     """Another commit, made since the version that this one was based on, rules this one out."""
+
+    retryable = False
+    """Whether the same change can be made again, on the newest version."""
 
     def __init__(self, uri: str, version: int, reason: str) -> None:
         self.uri = uri
@@ -244,6 +298,8 @@ class CommitConflict(LanceletError, OSError):
 
 class RetryableCommitConflict(CommitConflict):
     """A conflict that goes away when the change is made again on the newest version."""
+
+    retryable = True
 
 
 class CommitOutcomeUnknown(LanceletError, OSError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 import numpy as np
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from lancelet.query.fragment_reader import FragmentReader
+    from lancelet.schema import LanceSchema
     from lancelet.table.fragment import Fragment
     from lancelet.transaction import Transaction
     from lancelet.writing.fragments import Progress
@@ -111,6 +112,91 @@ class LanceFragment:
 
         left = delete_from_fragment(self._ds.table, self._fragment, predicate)
         return None if left is None else fragment_metadata(left)
+
+    def delete_rows(self, offsets: Iterable[int]) -> FragmentMetadata | None:
+        """This fragment without some rows, given by their physical offsets, to be committed later.
+
+        None when no row is left.
+        """
+        from lancelet.editing.delete import delete_offsets
+
+        left = delete_offsets(self._ds.table, self._fragment, offsets)
+        return None if left is None else fragment_metadata(left)
+
+    def merge_columns(
+        self,
+        value_func: Any,
+        columns: list[str] | None = None,
+        batch_size: int | None = None,
+        reader_schema: pa.Schema | None = None,
+    ) -> tuple[FragmentMetadata, LanceSchema]:
+        """This fragment with new columns, and the schema of the table with them.
+
+        Both are for a ``LanceOperation.Merge`` of all fragments. The arguments are those of
+        :meth:`lancelet.LanceDataset.add_columns`; functions cannot have a checkpoint here.
+        """
+        from lancelet.editing.columns.add import add_to_fragment
+        from lancelet.editing.columns.sources import column_source
+        from lancelet.schema import LanceSchema
+
+        source = column_source(value_func, columns, reader_schema, batch_size)
+        if getattr(source, "checkpoint", None) is not None:
+            raise InvalidInput("a function with a checkpoint file is for add_columns; fragments are checkpoints enough")
+        fragment, schema = add_to_fragment(self._ds.table, self._position, source)
+        return fragment_metadata(fragment), LanceSchema(schema)
+
+    def merge(
+        self, data_obj: Any, left_on: str, right_on: str | None = None, schema: pa.Schema | None = None
+    ) -> tuple[FragmentMetadata, LanceSchema]:
+        """This fragment with the columns of other rows, found by a key, and the schema of the table with them.
+
+        Both are for a ``LanceOperation.Merge`` of all fragments; see :meth:`lancelet.LanceDataset.merge`.
+        """
+        from lancelet.editing.columns.join import merge_into_fragment
+        from lancelet.schema import LanceSchema
+
+        fragment, joined = merge_into_fragment(self._ds.table, self._position, data_obj, left_on, right_on, schema)
+        return fragment_metadata(fragment), LanceSchema(joined)
+
+    def update_columns(
+        self,
+        data_obj: Any,
+        left_on: str = "_rowid",
+        right_on: str | None = None,
+        schema: pa.Schema | None = None,
+        *,
+        with_offsets: bool = False,
+    ) -> tuple[FragmentMetadata, list[int]] | tuple[FragmentMetadata, list[int], bytes]:
+        """This fragment with new values in some columns, and the ids of their fields, to be committed later.
+
+        They are for a ``LanceOperation.Update``. Rows without a match keep their values; of other rows with the
+        same key, the last counts.
+
+        Parameters
+        ----------
+        data_obj
+            Other rows: a key, and the columns to replace.
+        left_on, right_on
+            The key here and there; ``right_on`` is the same name by default.
+        schema
+            The columns of a stream that does not tell them.
+        with_offsets
+            Return also which rows have new values, as a Roaring bitmap for ``updated_fragment_offsets``.
+        """
+        from lancelet.editing.columns.join import update_fragment_columns
+
+        fragment, fields, rows = update_fragment_columns(
+            self._ds.table, self._position, data_obj, left_on, right_on, schema
+        )
+        updated = fragment_metadata(fragment), list(fields)
+        return (*updated, rows) if with_offsets else updated
+
+    @staticmethod
+    def create_from_file(filename: str, dataset: Scanned, fragment_id: int) -> FragmentMetadata:
+        """The fragment that a data file of the table makes, for a file that no version refers to."""
+        from lancelet.editing.adopt import adopted_fragment
+
+        return fragment_metadata(adopted_fragment(dataset.table.snapshot, filename, fragment_id))
 
     @property
     def _reader(self) -> FragmentReader:
@@ -370,7 +456,7 @@ def write_fragments(
     from lancelet.writing.options import write_options
     from lancelet.writing.table import Target, write_operation
 
-    target = Target.of(dataset_uri, storage_options)
+    target = Target.of(dataset_uri, storage_options, options.pop("base_store_params", None))
     operation = write_operation(data, schema, target, write_options(mode, **options), reported(progress))
     fragments = [fragment_metadata(fragment) for fragment in operation.fragments]
     if not return_transaction:

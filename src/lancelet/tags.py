@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from lancelet.errors import InvalidInput, NotSupported
-from lancelet.table.refs import Branch, Tag, list_branches, list_tags, read_tag
+from lancelet.errors import InvalidInput
+from lancelet.table.refs import Branch, Reference, Tag, check_reference, list_branches, list_tags, read_tag
 
 if TYPE_CHECKING:
     from lancelet.table.snapshot import Snapshot
@@ -34,17 +34,46 @@ class Tags:
         """The version that a tag names."""
         return read_tag(self._snapshot.root, tag).version
 
-    def create(self, *_: Any, **__: Any) -> NoReturn:
-        raise _not_written("tags")
+    def create(self, tag: str, reference: Reference | None = None) -> None:
+        """Give a version a name that no other tag has.
 
-    def update(self, *_: Any, **__: Any) -> NoReturn:
-        raise _not_written("tags")
+        Parameters
+        ----------
+        tag
+            Letters, digits, ``.``, ``-`` and ``_``.
+        reference
+            A version number on the dataset's branch, another tag, or a pair of branch and version; the dataset's own
+            version by default.
 
-    def delete(self, *_: Any, **__: Any) -> NoReturn:
-        raise _not_written("tags")
+        Examples
+        --------
+        >>> import lancelet
+        >>> dataset = lancelet.write_dataset({"x": [1]}, "memory://docs/tagged")
+        >>> dataset.tags.create("first")
+        >>> dataset.tags.get_version("first")
+        1
+        """
+        from lancelet.table.refs_write import create_tag
 
-    def replace_metadata(self, *_: Any, **__: Any) -> NoReturn:
-        raise _not_written("tags")
+        create_tag(self._snapshot, tag, _checked(reference))
+
+    def update(self, tag: str, reference: Reference | None = None) -> None:
+        """Let a tag name another version; see :meth:`create` for ``reference``."""
+        from lancelet.table.refs_write import update_tag
+
+        update_tag(self._snapshot, tag, _checked(reference))
+
+    def delete(self, tag: str) -> None:
+        """Remove a tag; its version stays."""
+        from lancelet.table.refs_write import delete_tag
+
+        delete_tag(self._snapshot.root, tag)
+
+    def replace_metadata(self, tag: str, metadata: Mapping[str, str]) -> None:
+        """Exchange all metadata of a tag; the time of its update stays as it is."""
+        from lancelet.table.refs_write import replace_tag_metadata
+
+        replace_tag_metadata(self._snapshot.root, tag, metadata)
 
 
 class Branches:
@@ -62,11 +91,21 @@ class Branches:
         found = {b.name: (b.parent_version, _branch(b)) for b in list_branches(self._snapshot.root)}
         return _ordered(found, order)
 
-    def delete(self, *_: Any, **__: Any) -> NoReturn:
-        raise _not_written("branches")
+    def delete(self, branch: str) -> None:
+        """Remove a branch with all versions of its own; refused while other branches or tags depend on it."""
+        from lancelet.table.refs_write import delete_branch
 
-    def replace_metadata(self, *_: Any, **__: Any) -> NoReturn:
-        raise _not_written("branches")
+        delete_branch(self._snapshot.root, branch)
+
+    def replace_metadata(self, branch: str, metadata: Mapping[str, str]) -> None:
+        """Exchange all metadata of a branch."""
+        from lancelet.table.refs_write import replace_branch_metadata
+
+        replace_branch_metadata(self._snapshot.root, branch, metadata)
+
+
+def _checked(reference: Any) -> Reference | None:
+    return None if reference is None else check_reference(reference)
 
 
 def _tag(tag: Tag) -> Entry:
@@ -97,7 +136,3 @@ def _ordered(entries: Mapping[str, tuple[int, T]], order: str | None) -> list[tu
     sign = 1 if order == "asc" else -1
     names = sorted(entries, key=lambda name: (sign * entries[name][0], name))
     return [(name, entries[name][1]) for name in names]
-
-
-def _not_written(what: str) -> NotSupported:
-    return NotSupported(f"lancelet does not write {what} yet; use another writer of the format")

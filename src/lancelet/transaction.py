@@ -19,11 +19,13 @@ from lancelet.schema import LanceSchema
 from lancelet.table.fragment import data_file_from_proto, fragment_from_proto
 from lancelet.table.manifest import BasePath
 from lancelet.table.roaring import decode_roaring
+from lancelet.table.transactions import transaction_message
 
 if TYPE_CHECKING:
     from lancelet.format.proto import file_pb2, table_pb2
     from lancelet.format.proto import transaction_pb2 as pb
     from lancelet.table.manifest import Manifest
+    from lancelet.table.operations import Transaction as StoredTransaction
 
 
 @dataclass
@@ -217,12 +219,19 @@ class Transaction:
 def read_transaction(manifest: Manifest) -> Transaction | None:
     """How a version came about; None when that is not recorded."""
     message = manifest.transaction
-    if message is None:
-        return None
+    return None if message is None else _transaction(message, manifest.path)
+
+
+def shown_transaction(transaction: StoredTransaction) -> Transaction:
+    """A transaction that is ready to be committed, as users see it."""
+    return _transaction(transaction_message(transaction), transaction.file_name)
+
+
+def _transaction(message: pb.Transaction, path: str) -> Transaction:
     kind = message.WhichOneof("operation")
     # Operations without a class of their own carry nothing for users: ids reserved, base paths added.
     show = _OPERATIONS.get(kind or "")
-    operation = LanceOperation.BaseOperation() if show is None else show(getattr(message, kind or ""), manifest.path)
+    operation = LanceOperation.BaseOperation() if show is None else show(getattr(message, kind or ""), path)
     return Transaction(message.read_version, operation, message.uuid, dict(message.transaction_properties))
 
 
@@ -236,7 +245,7 @@ def _schema(messages: Iterable[file_pb2.Field], metadata: Mapping[str, bytes], p
 
 def _bases(messages: Iterable[table_pb2.BasePath]) -> list[BasePath] | None:
     bases = [
-        BasePath(base.id, base.name if base.HasField("name") else None, base.is_dataset_root, base.path)
+        BasePath(base.path, base.name if base.HasField("name") else None, base.is_dataset_root, base.id)
         for base in messages
     ]
     return bases or None

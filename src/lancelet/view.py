@@ -33,6 +33,7 @@ from lancelet.scanner import SCAN_OPTIONS, ColumnOrdering, Columns, LanceScanner
 from lancelet.schema import LanceSchema
 from lancelet.session import Session
 from lancelet.stats import IOStats, IOWatch, LanceStats
+from lancelet.store.options import with_base_params
 from lancelet.table.manifest import BasePath as DatasetBasePath
 from lancelet.table.versions import latest_version
 
@@ -62,11 +63,13 @@ class TableView:
         storage_options: Mapping[str, str] | None = None,
         default_scan_options: Mapping[str, Any] | None = None,
         session: Session | None = None,
+        base_store_params: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         if uri is None:
             raise InvalidInput("the uri of the table is missing")
         moment = parse_time(asof) if version is None and asof is not None else None
-        snapshot = open_table(uri, version, moment, storage_options)
+        options = with_base_params(storage_options, base_store_params)
+        snapshot = open_table(uri, version, moment, options)
         self._set(os.fspath(uri), snapshot, session or Session(), default_scan_options, storage_options)
 
     def _set(
@@ -213,9 +216,13 @@ class TableView:
         return self._io.since(reset=True)
 
     def validate(self) -> None:
-        """Check that the files of all fragments are there and fit together; raises what is wrong."""
-        for fragment in self.get_fragments():
-            fragment.validate()
+        """Check that the files of all fragments are there and fit together; raises what is wrong.
+
+        :meth:`LanceDataset.verify` checks more, and tells everything that it finds.
+        """
+        from lancelet.maintenance.validate_table import validate
+
+        validate(self._snapshot)
 
     # Fragments, indices, files
 

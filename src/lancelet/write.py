@@ -58,7 +58,8 @@ def write_dataset(
     uri
         Where the table is or will be, or a dataset.
     schema
-        The columns of an iterable of batches; for other data, what to convert it to.
+        The columns of an iterable of batches, and how to read Python values and pandas data frames. Arrow data has
+        types of its own, and keeps them.
     mode
         ``create`` a new table, ``append`` rows to one or ``overwrite`` it. The last two make a new table where there
         is none. Appended columns are found by name; nullable ones may be left out and are null then.
@@ -77,15 +78,26 @@ def write_dataset(
         writers that clean up, other places that files may be in.
     commit_message, transaction_properties
         Texts kept with the transaction.
+    target_bases
+        Names or paths of base paths of the table: data files go to them in turn. Those of a new table are its
+        ``initial_bases``.
+    target_all_bases
+        Data files go to all base paths in turn; if True, to the table's own folder first.
+    base_store_params
+        For URIs of base paths, the storage options that hold there instead of ``storage_options``, in which
+        ``base_<id>.<key>`` is an option for one base path too. They are not kept with the table.
+    external_blob_mode
+        What becomes of blobs that are given by URI: ``reference`` stores the URI, ``ingest`` the bytes behind it.
     allow_external_blob_outside_bases
-        Let blobs be references to anywhere.
+        Let references lead anywhere; without it they have to lead into base paths of the table that are no table's
+        root, and are stored relative to those.
     session
         Caches for the dataset that is returned.
     use_legacy_format
         Deprecated: ``data_storage_version`` says it.
     blob_pack_file_size_threshold
         Accepted for pylance's sake, without effect: blobs are kept in the data files.
-    commit_lock, target_bases, target_all_bases, base_store_params, external_blob_mode, namespace_client, table_id
+    commit_lock, namespace_client, table_id
         Not supported yet.
 
     Returns
@@ -118,14 +130,14 @@ def write_dataset(
         initial_bases=initial_bases,
         target_bases=target_bases,
         target_all_bases=target_all_bases,
-        base_store_params=base_store_params,
         external_blob_mode=external_blob_mode,
         allow_external_blob_outside_bases=allow_external_blob_outside_bases,
         blob_pack_file_size_threshold=blob_pack_file_size_threshold,
         namespace_client=namespace_client,
         table_id=table_id,
     )
-    snapshot = write_table(data_obj, schema, Target.of(uri, storage_options), options, reported(progress))
+    target = Target.of(uri, storage_options, base_store_params)
+    snapshot = write_table(data_obj, schema, target, options, reported(progress))
     if isinstance(uri, LanceDataset):
         return uri._at(snapshot, session)
     return LanceDataset._of(os.fspath(uri), snapshot, session, storage_options)

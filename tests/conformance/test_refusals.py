@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import lance
+import pyarrow as pa
 import pytest
 
 import lancelet
 from conformance.states import create
-from lancelet.errors import FilterSyntaxError, LanceletError, TableNotFound, UnknownColumn
+from lancelet.errors import FilterSyntaxError, LanceletError, TableNotFound, UnfitData, UnknownColumn
 
 
 @pytest.fixture(scope="module")
@@ -116,3 +118,82 @@ def test_a_missing_data_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(LanceletError, match=re.escape(gone.name)) as caught:
         lancelet.dataset(tmp_path / "t").to_table()
     assert isinstance(caught.value, OSError)
+
+
+ROWS = pa.table({"a": pa.array([1, 2], pa.int64()), "b": ["x", "y"]})
+STRICT = ROWS.cast(ROWS.schema.set(0, pa.field("a", pa.int64(), nullable=False)))
+UNWRITABLE: dict[str, tuple[Any, dict[str, Any]]] = {
+    "other type": (pa.table({"a": ["x"]}), {"mode": "append"}),
+    "unknown column": (pa.table({"c": [1]}), {"mode": "append"}),
+    "missing column": (pa.table({"b": ["x"]}), {"mode": "append"}),
+    "nulls": (pa.table({"a": pa.array([None], pa.int64())}), {"mode": "append"}),
+    "table there": (ROWS, {"mode": "create"}),
+    "duplicate names": (pa.table([[1], [2]], names=["a", "a"]), {"mode": "overwrite"}),
+    "dot in a name": (pa.table({"a.b": [1]}), {"mode": "overwrite"}),
+    "union": (
+        pa.table({"a": pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])}),
+        {"mode": "overwrite"},
+    ),
+    "interval": (pa.table({"a": pa.array([None], pa.month_day_nano_interval())}), {"mode": "overwrite"}),
+    "run ends": (pa.table({"a": pa.RunEndEncodedArray.from_arrays([1], [1])}), {"mode": "overwrite"}),
+    "unknown mode": (ROWS, {"mode": "upsert"}),
+    "unknown file version": (ROWS, {"mode": "overwrite", "data_storage_version": "9.9"}),
+    "batches without a schema": (ROWS.to_batches(), {"mode": "append"}),
+    "batches of another schema": (
+        [pa.record_batch({"a": ["x"], "b": ["y"]})],
+        {"mode": "append", "schema": ROWS.schema},
+    ),
+    "no data at all": (3, {"mode": "append"}),
+}
+
+
+@pytest.mark.parametrize("what", UNWRITABLE)
+def test_writes_refused_alike(tmp_path: Path, what: str) -> None:
+    """The same built-in kind, no new version, no files left."""
+    data, options = UNWRITABLE[what]
+    kinds = []
+    for engine in (lance, lancelet):
+        at = tmp_path / engine.__name__
+        engine.write_dataset(STRICT, at)
+        before = sorted(path.name for path in at.rglob("*"))
+        with pytest.raises(Exception) as caught:
+            engine.write_dataset(data, at, **options)
+        kinds.append(caught.type)
+        assert engine.dataset(at).version == 1
+    assert sorted(path.name for path in at.rglob("*")) == before
+    assert issubclass(kinds[1], LanceletError)
+    assert issubclass(kinds[1], kinds[0])
+
+
+def test_both_schemas_are_shown_side_by_side(tmp_path: Path) -> None:
+    lancelet.write_dataset(STRICT, tmp_path / "t")
+    with pytest.raises(UnfitData) as caught:
+        lancelet.write_dataset({"a": ["x"], "b": ["y"], "c": [1]}, tmp_path / "t", mode="append")
+    text = str(caught.value)
+    assert "`a` is int64 in the table, string in the data" in text
+    assert "`c` is not in the table" in text
+    table = [line.split("  ") for line in text.splitlines() if line.startswith(("! ", "  table", "  b"))]
+    assert [[part.strip() for part in line if part.strip()] for line in table] == [
+        ["table", "data"],
+        ["! a: int64 not null", "a: string"],
+        ["b: string", "b: string"],
+        ["! -", "c: int64"],
+    ]
+
+
+@pytest.mark.parametrize(("change", "retryable"), [("overwrite", False), ("append", True)])
+def test_conflicts_under_their_own_name(tmp_path: Path, change: str, retryable: bool) -> None:
+    """``CommitConflictError`` of the module ``commit`` says whether it is worth trying again."""
+    found = []
+    for engine in (lance, lancelet):
+        at = tmp_path / engine.__name__
+        engine.write_dataset(ROWS, at)
+        conflict = import_module(f"{engine.__name__}.commit").CommitConflictError
+        fields = engine.dataset(at).lance_schema
+        fragments = [fragment.metadata for fragment in engine.dataset(at).get_fragments()]
+        engine.write_dataset(ROWS, at, mode=change)
+        with pytest.raises(conflict) as caught:
+            engine.LanceDataset.commit(at, engine.LanceOperation.Merge(fragments, fields), read_version=1)
+        assert isinstance(caught.value, OSError)
+        found.append(caught.value.retryable)
+    assert found == [retryable, retryable]

@@ -201,3 +201,24 @@ def test_a_client_that_repeats_requests(tmp_path: Path) -> None:
 def test_errors_are_ours() -> None:
     assert issubclass(CommitOutcomeUnknown, LanceletError)
     assert not issubclass(CommitOutcomeUnknown, CommitConflict)
+
+
+def test_a_writer_that_reads_many_versions_looks_again(tmp_path: Path) -> None:
+    """While it reads what others committed, somebody commits: it would come too late for the version that it saw."""
+    uri, new = prepared(tmp_path / "t", "append")
+    for _ in range(3):
+        commit(open_snapshot(uri), ops.Append((new,)))
+
+    class Overtaken(FaultyStore):
+        def read_tail(self, path: str, nbytes: int) -> tuple[bytes, int]:
+            if not self.dead:
+                self.dead = True
+                commit(open_snapshot(uri), ops.Append((new,)))
+            return self.inner.read_tail(path, nbytes)
+
+        def _do(self, what: str, path: str, act: Callable[[], object]) -> object:
+            return act()
+
+    done = commit(Overtaken(open_store(uri)), ops.Append((new,)), read_version=2, pace=QUICK, retries=0)
+    assert done.version == 7
+    assert content(uri) == [*OLD, *[100, 101] * 5]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 
 import lancelet
 from faults.stores import Fault, FaultyStore, Killed
-from lancelet.deleting import delete_where
+from lancelet.editing.delete import delete_where
 from lancelet.errors import CommitOutcomeUnknown, InvalidInput, LanceletError, NotSupported
 from lancelet.query.table_reader import TableReader
 from lancelet.store import open_store
@@ -150,6 +151,58 @@ def test_a_full_disk(tmp_path: Path, mode: str) -> None:
     assert files_below(tmp_path) == before
 
 
+FILLED = """
+import os, shutil, sys
+from pathlib import Path
+import pyarrow as pa, lancelet
+disk, act = Path(sys.argv[1]), sys.argv[2]
+table, ballast = disk / "t", disk / "ballast"
+rows = pa.table({"k": range(2000), "t": [f"row {k}" for k in range(2000)]})
+
+def files():
+    return sorted(str(path) for path in table.rglob("*") if path.is_file())
+
+def attempt():
+    if act == "delete":
+        lancelet.dataset(table).delete("k % 3 = 0")
+    else:
+        lancelet.write_dataset(rows, table, mode=act, max_rows_per_file=700)
+
+refused = 0
+while True:
+    shutil.rmtree(table, ignore_errors=True)
+    lancelet.write_dataset(rows, table, max_rows_per_file=1500)
+    before, content = files(), lancelet.dataset(table).to_table()
+    free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_bsize
+    ballast.write_bytes(bytes(free - 4096 * refused))
+    try:
+        attempt()
+    except lancelet.errors.StorageError as error:
+        assert "No space left" in str(error), error
+        assert files() == before, refused
+        assert lancelet.dataset(table).version == 1
+        assert lancelet.dataset(table).to_table().equals(content)
+        refused += 1
+        ballast.unlink()
+    else:
+        break
+assert lancelet.dataset(table).version == 2
+print("refused", refused)
+"""
+
+
+@pytest.mark.parametrize("act", ["append", "overwrite", "delete"])
+def test_a_disk_that_fills_up_anywhere(tmp_path: Path, act: str) -> None:
+    """A disk of 1 MB with room for one page more each time, until the write fits."""
+    mount = f'mount -t tmpfs -o size=1m none {tmp_path} && exec "$@"'
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", mount, "sh"]
+    if shutil.which("unshare") is None or subprocess.run([*command, "true"], capture_output=True).returncode:
+        pytest.skip("a file system of its own size cannot be mounted here")
+    done = subprocess.run([*command, sys.executable, "-c", FILLED, tmp_path, act], capture_output=True, text=True)
+    assert done.stderr == ""
+    assert int(done.stdout.split()[1]) >= 2
+
+
 class FaultySink:
     """A sink whose operations count as those of its store."""
 
@@ -169,8 +222,9 @@ class FaultySink:
 
     def _close(self) -> None:
         """What the end of a process does."""
-        if self._sink is not None:
-            self._sink._file.close()
+        if self._sink is not None and not self._sink._done:
+            self._sink._done = True
+            os.close(self._sink._file)
 
     def write(self, data: Any) -> None:
         self._store._do("write", self._name, lambda: self._sink.write(data))
@@ -191,10 +245,10 @@ class FaultySink:
 Act = Callable[[FaultyStore], Any]
 
 
-def writes(mode: str) -> Act:
+def writes(mode: str, stable: bool) -> Act:
     def act(store: FaultyStore) -> None:
-        target = Target.at(store)
-        write_table(rows(100, 6), None, target, write_options(mode, max_rows_per_file=4))
+        options = write_options(mode, max_rows_per_file=4, enable_stable_row_ids=stable)
+        write_table(rows(100, 6), None, Target.at(store), options)
 
     return act
 
@@ -204,22 +258,27 @@ def deletes(store: FaultyStore) -> None:
     delete_where(table, "k % 2 = 0 or k >= 5", retries=0, timeout=0)
 
 
-OLD, NEW = list(range(8)), list(range(100, 106))
-ACTS: dict[str, tuple[Act, list[int] | None, list[int]]] = {
-    "create": (writes("create"), None, NEW),
-    "append": (writes("append"), OLD, OLD + NEW),
-    "overwrite": (writes("overwrite"), OLD, NEW),
-    "delete": (deletes, OLD, [1, 3]),
+Rows = dict[int, int]
+"""Row ids by key."""
+OLD, NEW = range(8), range(100, 106)
+ACTS = {
+    "create": (None, NEW),
+    "append": (OLD, (*OLD, *NEW)),
+    "overwrite": (OLD, NEW),
+    "delete": (OLD, (1, 3)),
 }
 
 
-def content(where: Path) -> list[int] | None:
+def content(where: Path) -> Rows | None:
+    """What both read."""
     try:
-        found: list[int] = lance.dataset(where).to_table()["k"].to_pylist()
+        found = lance.dataset(where).to_table(with_row_id=True)
     except ValueError:
         return None
-    assert lancelet.dataset(where).to_table()["k"].to_pylist() == found
-    return found
+    assert lancelet.dataset(where).to_table(with_row_id=True).equals(found)
+    keys, ids = found["k"].to_pylist(), found["_rowid"].to_pylist()
+    assert len(set(ids)) == len(set(keys)) == len(keys)
+    return dict(zip(keys, ids, strict=True))
 
 
 def referenced(where: Path) -> set[str]:
@@ -232,41 +291,66 @@ def referenced(where: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("fault", Fault)
+def without_hint(files: list[str]) -> list[str]:
+    return [file for file in files if not file.endswith("hint.json")]
+
+
+@pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.name.lower())
 @pytest.mark.parametrize("name", ACTS)
-def test_a_fault_at_every_operation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, fault: Fault) -> None:
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
+def test_a_fault_at_every_operation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, fault: Fault, stable: bool
+) -> None:
+    """The table is the old version or the new one, an error means the old one and no files, and work goes on."""
     monkeypatch.setattr(
         fragments,
         "open_sink",
         lambda store, path: FaultySink(store, path) if isinstance(store, FaultyStore) else open_sink(store, path),
     )
-    act, old, new = ACTS[name]
-    total = 0
-    at = 0
-    while at <= total:
+    act = deletes if name == "delete" else writes(name, stable)
+    before_keys, after_keys = ACTS[name]
+
+    def attempt(at: int) -> tuple[Path, list[str], FaultyStore, BaseException | None]:
         where = tmp_path / str(at)
-        before = prepare(where, "append" if old else "create")
-        store = FaultyStore(open_store(where), at or -1, fault)
-        # The first round counts, without a fault; operation 0 is the same listing in every act.
+        if before_keys is not None:
+            lancelet.write_dataset(rows(0, 8), where, max_rows_per_file=5, enable_stable_row_ids=stable)
+        existing = files_below(where)
+        store = FaultyStore(open_store(where), at, fault)
         try:
             act(store)
-        except CommitOutcomeUnknown:
-            assert content(where) in (old, new)
-        except Killed:
-            assert content(where) in (old, new)
-        except LanceletError:
-            assert content(where) == old
-            assert [file for file in files_below(where) if not file.endswith("hint.json")] == [
-                file for file in before if not file.endswith("hint.json")
-            ]
-        else:
-            assert content(where) == new
+        except (Killed, LanceletError) as error:
+            return where, existing, store, error
+        return where, existing, store, None
+
+    where, _, counting, error = attempt(-1)
+    assert error is None
+    new = content(where)
+    assert new is not None
+    assert sorted(new) == list(after_keys)
+    old = None if before_keys is None else content_of(where, 1)
+    for at, call in enumerate(counting.calls):
+        where, existing, _, error = attempt(at)
+        label = f"{fault.name} at {at}: {call}: {error!r}"
+        found = content(where)
+        if error is None:
+            assert found == new, label
             kept = {file for file in files_below(where) if file.startswith(("data/", "_deletions/"))}
-            assert kept == referenced(where)
-        if at == 0:
-            total = len(store.calls) - 1
-        at += 1
-    assert total >= 4
+            assert kept == referenced(where), label
+        elif isinstance(error, (Killed, CommitOutcomeUnknown)):
+            assert found in (old, new), label
+        else:
+            assert found == old, label
+            assert without_hint(files_below(where)) == without_hint(existing), label
+        # Whatever was left behind is in nobody's way.
+        if isinstance(error, Killed):
+            lancelet.write_dataset(rows(500, 2), where, mode="append", enable_stable_row_ids=stable)
+            assert sorted(content(where) or ()) == sorted([*(found or ()), 500, 501]), label
+    assert len(counting.calls) > 4
+
+
+def content_of(where: Path, version: int) -> Rows:
+    table = lance.dataset(where, version=version).to_table(with_row_id=True)
+    return dict(zip(table["k"].to_pylist(), table["_rowid"].to_pylist(), strict=True))
 
 
 APPENDING = """

@@ -149,13 +149,6 @@ def test_wide_values_are_views_of_the_file(where: Path) -> None:
     assert pa.total_allocated_bytes() - before < 100_000
 
 
-def test_writing_is_refused_by_name(where: Path) -> None:
-    dataset = lancelet.dataset(where)
-    for call in (dataset.tags.create, dataset.tags.delete, dataset.branches.delete):
-        with pytest.raises(NotSupported, match="does not write"):
-            call("x", 1)
-
-
 @pytest.mark.parametrize(
     "options",
     [{"batch_size": -1}, {"limit": True, "offset": -1}, {"columns": {"a": 5}}, {"order_by": 5}],

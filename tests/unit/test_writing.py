@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lancelet
-from lancelet.errors import InvalidInput, InvalidType, NotSupported, TableExists
+from lancelet.errors import InvalidBase, InvalidInput, InvalidOption, InvalidType, NotSupported, TableExists
 from lancelet.writing.fit import fitted_schema, new_schema, side_by_side
 from lancelet.writing.fragments import data_file_name
 from lancelet.writing.options import writable_version, write_options
@@ -114,11 +114,13 @@ def test_blobs_and_json_in_the_schema() -> None:
         ({"data_storage_version": "9.9"}, InvalidInput, "no file version 9.9"),
         ({"commit_lock": 5}, InvalidType, "commit_lock is called"),
         ({"commit_lock": lambda version: None}, NotSupported, "commit_lock"),
-        ({"target_bases": ["a"]}, NotSupported, "base paths"),
-        ({"external_blob_mode": "ingest"}, NotSupported, "ingest"),
+        ({"target_bases": ["a"]}, InvalidBase, "available bases"),
+        ({"target_bases": "a"}, InvalidType, "target_bases"),
+        ({"target_all_bases": False}, InvalidBase, "nowhere"),
+        ({"external_blob_mode": "ingest", "allow_external_blob_outside_bases": True}, InvalidOption, "references"),
         ({"external_blob_mode": "x"}, InvalidInput, "external_blob_mode"),
         ({"table_id": ["x"]}, NotSupported, "namespaces"),
-        ({"mode": "append", "initial_bases": [1]}, InvalidInput, "initial_bases"),
+        ({"initial_bases": [1]}, InvalidType, "DatasetBasePath"),
         ({"auto_cleanup_options": {"interval": 1}}, InvalidInput, "older_than_seconds"),
     ],
 )
@@ -164,9 +166,9 @@ def test_a_batch_that_does_not_fit_the_schema_given() -> None:
         list(source.batches)
 
 
-def test_a_schema_converts_tables() -> None:
+def test_arrow_data_keeps_its_own_schema() -> None:
     source = open_source(pa.table({"a": [1], "b": [2]}), pa.schema([("b", pa.int8())]))
-    assert pa.Table.from_batches(source.batches).equals(pa.table({"b": pa.array([2], pa.int8())}))
+    assert pa.Table.from_batches(source.batches).equals(pa.table({"a": [1], "b": [2]}))
 
 
 def test_tables_in_memory() -> None:

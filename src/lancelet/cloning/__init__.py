@@ -1,1 +1,1 @@
-"""Branches, clones and base paths: versions and files in other places."""
+"""Tables made from tables: clones, base paths, and how a table goes away."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 import numpy as np
@@ -11,12 +10,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancelet.errors import FilterSyntaxError, InvalidInput, InvalidType, RetryableCommitConflict
+from lancelet.editing.retry import retried
+from lancelet.errors import FilterSyntaxError, InvalidType, RowNotFound
 from lancelet.query.expr import Column, Expr
 from lancelet.query.fragment_reader import ROW_ADDRESS
 from lancelet.query.plan import ScanPlan, plan_filter
 from lancelet.query.scan import Scan
 from lancelet.query.table_reader import TableReader
+from lancelet.rows import row_numbers
 from lancelet.table.addresses import split_addresses
 from lancelet.table.commit import commit
 from lancelet.table.deletion_write import delete_rows
@@ -43,17 +44,7 @@ def delete_where(table: TableReader, predicate: Predicate, *, retries: int, time
     When another commit touched the same rows, the rows are found again on the newest version, at most ``retries``
     times and for about ``timeout`` seconds.
     """
-    if retries < 0:
-        raise InvalidInput(f"conflict_retries is a number of attempts, not {retries}")
-    began = time.monotonic()
-    while True:
-        try:
-            return _delete(table, predicate)
-        except RetryableCommitConflict:
-            if retries == 0 or time.monotonic() - began > timeout:
-                raise
-        retries -= 1
-        table = TableReader(table.snapshot.latest(), table.cache)
+    return retried(table, lambda newest: _delete(newest, predicate), retries, timeout)
 
 
 def delete_from_fragment(table: TableReader, fragment: Fragment, predicate: Predicate) -> Fragment | None:
@@ -62,6 +53,20 @@ def delete_from_fragment(table: TableReader, fragment: Fragment, predicate: Pred
     with WrittenFiles(table.snapshot.store) as files:
         rows = _matching(table, condition, (fragment.id,))
         deletion = delete_rows(table.snapshot, rows, predicate=text, files=files)
+    if deletion.operation.deleted_fragment_ids:
+        return None
+    return next(iter(deletion.operation.updated_fragments), fragment)
+
+
+def delete_offsets(table: TableReader, fragment: Fragment, offsets: Iterable[int]) -> Fragment | None:
+    """The fragment without some physical rows; None when none is left. Nothing is committed."""
+    rows = row_numbers(offsets if isinstance(offsets, np.ndarray) else list(offsets))
+    if len(rows) and int(rows.max()) >= (fragment.physical_rows or 0):
+        raise RowNotFound(
+            f"row {int(rows.max())} is out of range: fragment {fragment.id} has {fragment.physical_rows} rows"
+        )
+    with WrittenFiles(table.snapshot.store) as files:
+        deletion = delete_rows(table.snapshot, {fragment.id: rows}, files=files)
     if deletion.operation.deleted_fragment_ids:
         return None
     return next(iter(deletion.operation.updated_fragments), fragment)

@@ -9,7 +9,7 @@ from lancelet.encoding.assemble import pack_validity, variable_array
 from lancelet.encoding.kernels import jsonb
 from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, Indices
-from lancelet.errors import InvalidInput
+from lancelet.errors import UnfitData
 
 _REASONS = {
     jsonb.TOO_SHORT: "a length exceeds the value",
@@ -56,7 +56,7 @@ def encode_jsonb(array: pa.Array) -> pa.Array:
             values.append(jsonb.from_text(data, start, stop) if valid[row] else None)
     except jsonb.JsonError as error:
         reason, at = error.args
-        raise InvalidInput(
+        raise UnfitData(
             f"value {row} is not JSON: {reason} at byte {at}; mend the text or store it as a string"
         ) from None
     return pa.array(values, pa.large_binary())

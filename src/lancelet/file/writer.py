@@ -28,7 +28,7 @@ from lancelet.encoding.v2_1.encode.messages import EncodedPage
 from lancelet.encoding.v2_1.encode.options import EncodeOptions
 from lancelet.encoding.v2_1.encode.page import encode_column
 from lancelet.encoding.v2_1.encode.shred import leaves_of
-from lancelet.errors import InvalidInput, LanceletError, NotSupported
+from lancelet.errors import LanceletError, NotSupported, UnfitData
 from lancelet.file.container import MAGIC
 from lancelet.format.proto import column_pb2, file_pb2
 from lancelet.format.schema import Field, Schema
@@ -199,15 +199,15 @@ class FileWriter:
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Take in a batch whose columns are those of the schema, in any order."""
         names = batch.schema.names
-        missing = [queue.field.name for queue in self._queues if queue.field.name not in names]
-        if missing or len(names) != len(self._queues):
-            raise InvalidInput(f"a batch with the columns {names} does not fit a file of {self._schema.names}")
+        places = {name: place for place, name in enumerate(names)}
+        if len(names) != len(self._queues) or any(queue.field.name not in places for queue in self._queues):
+            raise UnfitData(f"a batch with the columns {names} does not fit a file of {self._schema.names}")
         if batch.num_rows == 0:
             return
         for queue in self._queues:
-            array = batch.column(names.index(queue.field.name))
+            array = batch.column(places[queue.field.name])
             if not queue.field.nullable and array.null_count:
-                raise InvalidInput(
+                raise UnfitData(
                     f"Column '{queue.field.name}' is declared as non-nullable but contains null values; "
                     "declare the field nullable or fill the nulls"
                 )
@@ -297,18 +297,14 @@ class FileWriter:
         queue.arrays, queue.nbytes, queue.owned = [], 0, 0
         each = nbytes // len(queue.groups)
         for group in queue.groups:
-            self._tasks.append(_Task(group, self._start(arrays, group, nbytes), each))
-            self._pending += each
-            self._collect(self._most_pending())
-
-    def _start(self, arrays: list[pa.Array], group: _Group, nbytes: int) -> Future[list[EncodedPage]]:
-        if self._threads > 1 and nbytes > _SMALL:
+            if not self._tasks and (self._threads == 1 or nbytes <= _SMALL):
+                self._write_pages(group, group.encode(arrays))
+                continue
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="lancelet-encode")
-            return self._pool.submit(group.encode, arrays)
-        done: Future[list[EncodedPage]] = Future()
-        done.set_result(group.encode(arrays))
-        return done
+            self._tasks.append(_Task(group, self._pool.submit(group.encode, arrays), each))
+            self._pending += each
+            self._collect(self._most_pending())
 
     def _most_pending(self) -> int:
         return (self._threads + 1) * self._page_bytes
@@ -318,8 +314,11 @@ class FileWriter:
         while self._tasks and (self._pending > limit or limit == 0 or self._tasks[0].pages.done()):
             task = self._tasks.popleft()
             self._pending -= task.nbytes
-            for page in task.pages.result():
-                self._write_page(task.group.columns[page.column], page)
+            self._write_pages(task.group, task.pages.result())
+
+    def _write_pages(self, group: _Group, pages: list[EncodedPage]) -> None:
+        for page in pages:
+            self._write_page(group.columns[page.column], page)
 
     def _write_page(self, column: _Column, page: EncodedPage) -> None:
         if self._version == "2.0" and page.layout.WhichOneof("array_encoding") == "struct" and column.metadata.pages:
@@ -376,17 +375,18 @@ def check_schema(schema: Schema, version: str) -> None:
     if version not in VERSIONS:
         raise NotSupported(f"files of version {version} cannot be written; choose one of {', '.join(VERSIONS)}")
     names = schema.names
+    unique = len(set(names)) == len(names)
     for name in names:
         if "." in name:
-            raise InvalidInput(f"Top level field {name} cannot contain `.`. Maybe you meant to create a struct field?")
-        if names.count(name) > 1:
-            raise InvalidInput(f'Duplicate field name "{name}" in schema; give every column its own name')
+            raise UnfitData(f"Top level field {name} cannot contain `.`. Maybe you meant to create a struct field?")
+        if not unique and names.count(name) > 1:
+            raise UnfitData(f'Duplicate field name "{name}" in schema; give every column its own name')
     if version == "2.0":
         for top in schema.fields:
             check_field(top)
     for node in schema.walk():
         if len({child.name for child in node.children}) != len(node.children):
-            raise InvalidInput(f"field '{node.name}' has two children of one name; give each its own")
+            raise UnfitData(f"field '{node.name}' has two children of one name; give each its own")
         if version == "2.1" and node.logical_type == "map":
             raise NotSupported(f"field '{node.name}': files of version 2.1 hold no maps; use version 2.2")
         if version == "2.1" and node.logical_type.startswith("fixed_size_list:struct:"):

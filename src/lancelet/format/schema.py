@@ -14,7 +14,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from lancelet.errors import CorruptFile, InvalidInput, NotSupported, UnknownColumn
+from lancelet.errors import CorruptFile, NotSupported, UnfitData, UnknownColumn
 from lancelet.format.extensions import storage_field
 from lancelet.format.logical_types import EXTENSION_NAME, format_logical_type, list_size, parse_logical_type
 from lancelet.format.proto import file_pb2
@@ -266,7 +266,7 @@ def schema_from_arrow(schema: pa.Schema, first_id: int = 0) -> Schema:
 
     if len(set(schema.names)) != len(schema.names):
         double = next(name for name in schema.names if schema.names.count(name) > 1)
-        raise InvalidInput(f'Duplicate field name "{double}" in schema; give every column its own name')
+        raise UnfitData(f'Duplicate field name "{double}" in schema; give every column its own name')
     metadata = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
     return Schema(tuple(build(field) for field in schema), metadata)
 

@@ -50,7 +50,8 @@ def field_message(field: Field, parent: int) -> file_pb2.Field:
     if field.dictionary is not None:
         offset, length = field.dictionary
         message.dictionary.CopyFrom(file_pb2.Dictionary(offset=offset, length=length))
-    refresh_keys(message)
+    if field.metadata:
+        refresh_keys(message)
     return message
 
 

@@ -30,7 +30,7 @@ from lancelet.query.present import BlobForm, scan_field
 from lancelet.store import ByteSource, open_store
 from lancelet.table.paths import FilePlace, check_inside
 
-_INLINE, _PACKED, _DEDICATED, _EXTERNAL, _MANAGED = range(5)
+_INLINE, _PACKED, _DEDICATED, EXTERNAL, _MANAGED = range(5)
 _NOTHING: Bytes = np.empty(0, np.uint8)
 
 
@@ -115,7 +115,7 @@ def as_binary(reader: FragmentReader, field: Field, column: Column) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks)
     if field.is_blob or field.is_blob_v2:
-        return _binary(read_blobs(find_blobs(reader, field, array)))
+        return binary_of(read_blobs(find_blobs(reader, field, array)))
     if not has_blobs(field):
         return array
     children = [as_binary(reader, child, array.field(i)) for i, child in enumerate(field.children)]
@@ -123,7 +123,8 @@ def as_binary(reader: FragmentReader, field: Field, column: Column) -> pa.Array:
     return pa.StructArray.from_arrays(children, fields=list(dtype), mask=array.is_null() if array.null_count else None)
 
 
-def _binary(values: Sequence[Bytes | None]) -> pa.Array:
+def binary_of(values: Sequence[Bytes | None]) -> pa.Array:
+    """Payloads as one array."""
     lengths = np.fromiter((0 if v is None else len(v) for v in values), np.int64, len(values))
     offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
     parts = [v for v in values if v is not None and len(v)]
@@ -153,7 +154,7 @@ class _Places:
             return Blob(self.data_file, position, size)
         if kind in (_PACKED, _DEDICATED):
             return Blob(partial(self._open, self._sidecar(number)), position, size)
-        if kind == _EXTERNAL:
+        if kind == EXTERNAL:
             return Blob(partial(self._open, self._external(number, uri)), position, size or None)
         if kind == _MANAGED:
             return Blob(partial(self._open, self._below(number or None, uri)), position, size)

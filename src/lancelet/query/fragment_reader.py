@@ -6,8 +6,8 @@ leaves too, when a nested column was added later. What no file has is null.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
@@ -23,6 +23,7 @@ from lancelet.file import FileCache, OpenFile
 from lancelet.format.schema import Field
 from lancelet.query.overlays import apply_overlays
 from lancelet.query.present import stored_type
+from lancelet.query.split_fields import merged, pruned
 from lancelet.store import FAULT_AROUND
 from lancelet.table.addresses import row_addresses
 from lancelet.table.deletion import NO_DELETIONS, DeletionVector, read_deletions
@@ -207,14 +208,16 @@ class FragmentReader:
         return [_read_mapped(file, field, rows) for field in fields]
 
     def _read_split(self, field: Field, holders: Sequence[int], rows: Rows) -> Column:
-        """A struct whose leaves lie in several files."""
+        """A field whose leaves lie in several files."""
         parts = []
         for index in holders:
-            own = _pruned(field, self._columns[index])
+            own = pruned(field, self._columns[index])
             if own is not None:
                 (column,) = self._read_file(index, [own], rows)
                 parts.append(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
-        return _merged(field, parts, len(rows))
+        live = self.live(rows)
+        path = self.snapshot.places.data_file(self.fragment.files[holders[0]]).full_path
+        return merged(field, parts, len(rows), None if live is None else ~live, path)
 
     def _overlaid(self, field: Field, column: Column, rows: Rows) -> Column:
         return apply_overlays(self.snapshot, self.fragment, self.cache, field, column, rows)
@@ -255,33 +258,3 @@ def _joined(parts: Sequence[Column]) -> Column:
         if pa.types.is_dictionary(chunks[0].type)
         else pa.concat_arrays(chunks)
     )
-
-
-def _pruned(field: Field, columns: Mapping[int, int]) -> Field | None:
-    """The part of a field that a file has."""
-    if field.owns_column or not field.children:
-        return field if field.id in columns else None
-    children = tuple(child for c in field.children if (child := _pruned(c, columns)) is not None)
-    return replace(field, children=children) if children else None
-
-
-def _merged(field: Field, parts: Sequence[pa.Array], count: int) -> pa.Array:
-    """Put the children of structs from several files together; the first file says which structs are null."""
-    if not parts:
-        return pa.nulls(count, stored_type(field))
-    if len(parts) == 1 and parts[0].type == field.arrow_type:
-        return parts[0]
-    if field.logical_type != "struct":
-        return parts[0]
-    children = []
-    for child in field.children:
-        own = [part.field(child.name) for part in parts if part.type.get_field_index(child.name) >= 0]
-        children.append(_merged(child, own, count))
-    first = parts[0]
-    dtype = pa.struct(
-        [
-            pa.field(c.name, a.type, c.nullable, c.arrow_field.metadata)
-            for c, a in zip(field.children, children, strict=True)
-        ]
-    )
-    return pa.StructArray.from_arrays(children, fields=list(dtype), mask=first.is_null() if first.null_count else None)

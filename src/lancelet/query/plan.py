@@ -46,6 +46,8 @@ class ScanPlan:
     """Read the filter's columns first, and the others for the rows that pass."""
     blobs_as_binary: frozenset[str] = field(default_factory=frozenset)
     """Outputs whose blobs are read whole instead of as descriptors."""
+    row_ranges: tuple[tuple[int, int], ...] | None = None
+    """For each of ``fragment_ids``, the physical rows to read: the first, and the one after the last. None means all."""
 
     @cached_property
     def output_schema(self) -> pa.Schema:

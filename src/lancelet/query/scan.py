@@ -148,7 +148,7 @@ class Scan:
     def count(self) -> int:
         """How many rows the result has, without making it."""
         plan = replace(self.plan, outputs=(), order_by=())
-        if plan.filter is None and not plan.include_deleted:
+        if plan.filter is None and not plan.include_deleted and plan.row_ranges is None:
             everything = plan.fragment_ids is None
             total = self.table.num_rows if everything else sum(reader.num_rows for reader in self.readers())
             total = max(total - plan.offset, 0)
@@ -163,7 +163,7 @@ class Scan:
             return
         plan = self.plan
         skip, left = plan.offset, plan.limit
-        if plan.filter is None:
+        if plan.filter is None and plan.row_ranges is None:
             units: Iterable[Unit] = self._limited_units(skip, left)
             skip, left = 0, None
         else:
@@ -202,14 +202,21 @@ class Scan:
         """All rows, cut into units."""
         before = 0
         rows_a_unit = None
-        for reader in self.readers():
+        for reader, (first, last) in self._pieces():
             if rows_a_unit is None:
                 rows_a_unit = self._unit_rows(reader)
-            rows = reader.physical_rows
-            for start in range(0, rows, rows_a_unit):
-                yield Unit(reader, RowRange(start, min(start + rows_a_unit, rows)), before)
+            for start in range(first, last, rows_a_unit):
+                yield Unit(reader, RowRange(start, min(start + rows_a_unit, last)), before)
             if ROW_OFFSET in self._system or ROW_OFFSET in self._filter_system:
                 before += reader.num_rows
+
+    def _pieces(self) -> Iterator[tuple[FragmentReader, tuple[int, int]]]:
+        """Readers with the physical rows that are wanted of each."""
+        ranges = self.plan.row_ranges
+        if ranges is None:
+            return ((reader, (0, reader.physical_rows)) for reader in self.readers())
+        bounded = zip(self.readers(), ranges, strict=True)
+        return ((reader, (first, min(last, reader.physical_rows))) for reader, (first, last) in bounded)
 
     def _limited_units(self, skip: int, limit: int | None) -> Iterator[Unit]:
         """Units of the rows after ``skip`` and up to ``limit``; without a filter they can be counted beforehand."""

@@ -9,7 +9,7 @@ import uuid
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lancelet.errors import LanceletError, MissingFile, StorageError, UncertainPut
 from lancelet.store.base import ObjectInfo
@@ -17,13 +17,20 @@ from lancelet.store.mapped import MappedFile
 from lancelet.store.source import ByteSource, Counters, MappedSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+
+class _Staged(NamedTuple):
+    """A file under a temporary name, still open."""
+
+    path: str
+    file: int
 
 
 class LocalStore:
     """A folder of the local file system. It may be forked, and copied to other processes."""
 
-    __slots__ = ("_root", "counters", "options")
+    __slots__ = ("_grown", "_root", "counters", "options")
 
     is_local = True
     lists_in_order = False
@@ -33,6 +40,8 @@ class LocalStore:
         self._root = os.path.abspath(Path(root).expanduser())  # noqa: PTH100
         self.options: Mapping[str, str] = dict(options or {})
         self.counters = Counters()
+        # Folders in which we made others, until they are synced.
+        self._grown: set[str] = set()
 
     def __getstate__(self) -> tuple[str, Mapping[str, str]]:
         return self._root, self.options
@@ -40,6 +49,7 @@ class LocalStore:
     def __setstate__(self, state: tuple[str, Mapping[str, str]]) -> None:
         self._root, self.options = state
         self.counters = Counters()
+        self._grown = set()
 
     def __repr__(self) -> str:
         return f"LocalStore({self._root!r})"
@@ -54,6 +64,7 @@ class LocalStore:
     def child(self, path: str) -> LocalStore:
         store = LocalStore(self.join(path), self.options)
         store.counters = self.counters
+        store._grown = self._grown
         return store
 
     def open(self, path: str, size: int | None = None) -> ByteSource:
@@ -124,14 +135,23 @@ class LocalStore:
     def put(self, path: str, data: bytes) -> None:
         full = self.join(path)
         with _failures(full), self._staged(full, data) as temporary:
-            Path(temporary).replace(full)
+            os.fsync(temporary.file)
+            Path(temporary.path).replace(full)
+            self._sync_folders({full.rpartition("/")[0]})
+
+    def put_hint(self, path: str, data: bytes) -> None:
+        """Write a file that nothing depends on, replacing an existing one; a crash of the machine may lose it."""
+        full = self.join(path)
+        with _failures(full), self._staged(full, data) as temporary:
+            Path(temporary.path).replace(full)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a file only if there is none. It survives a crash of the machine once this returns True."""
         full = self.join(path)
         with _failures(full), self._staged(full, data) as temporary:
+            os.fsync(temporary.file)
             try:
-                os.link(temporary, full)
+                os.link(temporary.path, full)
             except FileExistsError:
                 return False
             except OSError as error:
@@ -145,7 +165,7 @@ class LocalStore:
                     raise UncertainPut(full, error.strerror or str(error)) from None
                 raise
             try:
-                sync_folder(full.rpartition("/")[0])
+                self._sync_folders({full.rpartition("/")[0]})
             except OSError as error:
                 raise UncertainPut(full, f"cannot sync its folder: {error.strerror or error}") from None
         return True
@@ -153,28 +173,79 @@ class LocalStore:
     def copy(self, source: str, target: str) -> None:
         full, origin = self.join(target), self.join(source)
         with _failures(origin), self._staged(full, b"") as temporary:
-            shutil.copyfile(origin, temporary)
-            Path(temporary).replace(full)
+            shutil.copyfile(origin, temporary.path)
+            os.fsync(temporary.file)
+            Path(temporary.path).replace(full)
+            self._sync_folders({full.rpartition("/")[0]})
 
     def delete(self, path: str) -> None:
         full = self.join(path)
         with _failures(full):
             Path(full).unlink(missing_ok=True)
 
+    def begin(self, path: str) -> int:
+        """A descriptor for a new file, to write to. Nothing of it lasts before :meth:`settle`."""
+        full = self.join(path)
+        with _failures(full):
+            return self._open_new(full)
+
+    def put_new(self, path: str, data: bytes) -> None:
+        """Write a small file unless it is there. An error may leave half of it, and nothing lasts before :meth:`settle`."""
+        full = self.join(path)
+        with _failures(full):
+            try:
+                file = self._open_new(full)
+            except FileExistsError:
+                return
+            try:
+                write_all(file, memoryview(data))
+            finally:
+                os.close(file)
+
+    def settle(self, paths: Iterable[str]) -> None:
+        """Have new files survive a crash of the machine; several together take little longer than one."""
+        files = [self.join(path) for path in paths]
+        for full in files:
+            with _failures(full):
+                _sync(full)
+        with _failures(self._root):
+            self._sync_folders({full.rpartition("/")[0] for full in files})
+
+    def _sync_folders(self, folders: set[str]) -> None:
+        """Have the file system remember what is new in some folders, and the folders that we made."""
+        grown = set(self._grown)
+        for folder in sorted(folders | grown):
+            sync_folder(folder)
+        self._grown -= grown
+
     @contextmanager
-    def _staged(self, full: str, data: bytes) -> Iterator[str]:
-        """Write and sync ``data`` under a name that no reader looks at, next to its final place."""
+    def _staged(self, full: str, data: bytes) -> Iterator[_Staged]:
+        """Write ``data`` under a name that no reader looks at, next to its final place."""
         folder, _, name = full.rpartition("/")
-        make_folder(folder)
         temporary = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
+        file = self._open_new(temporary)
         try:
-            with Path(temporary).open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            yield temporary
+            write_all(file, memoryview(data))
+            yield _Staged(temporary, file)
         finally:
+            os.close(file)
             Path(temporary).unlink(missing_ok=True)
+
+    def _open_new(self, full: str) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            return os.open(full, flags, 0o666)
+        except FileNotFoundError:
+            self._make_folder(full.rpartition("/")[0])
+            return os.open(full, flags, 0o666)
+
+    def _make_folder(self, folder: str) -> None:
+        """Make a folder and those above it; the next sync has the file system remember them."""
+        above = folder
+        while above and not Path(above).is_dir():
+            above = above.rpartition("/")[0]
+            self._grown.add(above or "/")
+        Path(folder).mkdir(parents=True, exist_ok=True)
 
     def _counted(self, data: bytes) -> bytes:
         self.counters.requests += 1
@@ -182,27 +253,26 @@ class LocalStore:
         return data
 
 
-def make_folder(folder: str) -> None:
-    """Make a folder and those above it, and have the file system remember them."""
-    made = []
-    while folder and not Path(folder).is_dir():
-        made.append(folder)
-        folder = folder.rpartition("/")[0]
-    if made:
-        Path(made[0]).mkdir(parents=True, exist_ok=True)
-        for path in made:
-            sync_folder(path.rpartition("/")[0] or "/")
+def write_all(file: int, data: memoryview) -> None:
+    """Write all bytes to a descriptor, however many turns the system takes for it."""
+    while data.nbytes:
+        data = data[os.write(file, data) :]
 
 
 def sync_folder(folder: str) -> None:
     """Have the file system remember which files a folder has."""
-    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        _sync(folder)
     except OSError as error:
         # Some network file systems cannot sync a folder; they keep names by their own means.
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

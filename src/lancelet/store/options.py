@@ -4,11 +4,18 @@ One dictionary serves every store a table touches, so keys of the other kinds
 are ignored; a key that no store knows is refused, since it is most likely a
 misspelt one. ``aws_``, ``google_`` and ``azure_`` may be written before or left
 off the keys of that store.
+
+Base paths of a table, which may be on other stores, share its options, but for::
+
+    base_<id>.<key>       <key> for the base path with this id alone
+    base_store_params     JSON: for a base path's URI, the options that it has instead of all others
 """
 
 from __future__ import annotations
 
 import difflib
+import json
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -127,7 +134,9 @@ CLIENT = frozenset(
     ]
 )
 # Read by the table layer.
-TABLE = frozenset(["manifest_store"])
+BASE_PARAMS = "base_store_params"
+_OF_BASE = re.compile(r"base_([0-9]+)\.(.+)\Z")
+TABLE = frozenset(["manifest_store", BASE_PARAMS])
 # Read by pylance itself rather than by its object stores; they tune that implementation, or only matter there.
 PYLANCE = frozenset(
     [
@@ -171,6 +180,41 @@ class Settings:
     retry: dict[str, Any]
 
 
+def with_base_params(
+    options: Mapping[str, str] | None, params: Mapping[str, Mapping[str, str]] | None
+) -> dict[str, str]:
+    """Options of a table that also know those of its base paths, given by their URIs."""
+    merged = dict(options or {})
+    if params:
+        known = json.loads(merged.get(BASE_PARAMS, "{}"))
+        given = {_plain(uri): {k: str(v) for k, v in entries.items()} for uri, entries in params.items()}
+        merged[BASE_PARAMS] = json.dumps({**known, **given}, sort_keys=True)
+    return merged
+
+
+def base_options(options: Mapping[str, str], base_id: int, path: str) -> dict[str, str]:
+    """Options of the store of a base path.
+
+    Examples
+    --------
+    >>> base_options({"region": "a", "base_1.region": "b", "base_2.region": "c"}, 1, "s3://other/place")
+    {'region': 'b'}
+    """
+    params: dict[str, dict[str, str]] = json.loads(options.get(BASE_PARAMS, "{}"))
+    if _plain(path) in params:
+        return params[_plain(path)]
+    shared = {key: value for key, value in options.items() if key not in TABLE and not _OF_BASE.match(key)}
+    for key, value in options.items():
+        scoped = _OF_BASE.match(key)
+        if scoped and int(scoped[1]) == base_id:
+            shared[scoped[2]] = value
+    return shared
+
+
+def _plain(uri: str) -> str:
+    return uri.removeprefix("file://").rstrip("/")
+
+
 def sort_options(kind: str, options: Mapping[str, str]) -> Settings:
     """Pick out what concerns a store of this kind (``s3``, ``gs`` or ``az``)."""
     config: dict[str, str] = {}
@@ -201,6 +245,8 @@ def _without_prefix(key: str, kind: str) -> str:
 
 def _known(key: str) -> bool:
     if key in CLIENT or key in PYLANCE or key in TABLE or key.startswith(("headers.", "ddb_", "dynamodb_")):
+        return True
+    if _OF_BASE.match(key):
         return True
     return any(_without_prefix(key, kind) in keys for kind, (_, keys) in KINDS.items())
 

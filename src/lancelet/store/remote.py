@@ -102,7 +102,7 @@ class RemoteStore:
         return f"{self.uri}/{path}" if path else self.uri
 
     def child(self, path: str) -> RemoteStore:
-        store = RemoteStore(self._address, self._key(path), self.options)
+        store = RemoteStore(self._address, self.key(path), self.options)
         store.counters, store._client, store._lock = self.counters, self._client, self._lock
         return store
 
@@ -113,7 +113,7 @@ class RemoteStore:
 
     def read_all(self, path: str) -> bytes:
         with self.failures(path) as client:
-            data = bytes(obstore.get(client, self._key(path)).bytes())
+            data = bytes(obstore.get(client, self.key(path)).bytes())
         self.count(1, len(data))
         return data
 
@@ -121,11 +121,11 @@ class RemoteStore:
         with self.failures(path) as client:
             if self._address.kind == "az":
                 # Azure has no ranges counted from the end.
-                size = int(obstore.head(client, self._key(path))["size"])
-                data = bytes(obstore.get_range(client, self._key(path), start=max(size - nbytes, 0), end=size))
+                size = int(obstore.head(client, self.key(path))["size"])
+                data = bytes(obstore.get_range(client, self.key(path), start=max(size - nbytes, 0), end=size))
                 self.count(1, 0)
             else:
-                result = obstore.get(client, self._key(path), options={"range": {"suffix": nbytes}})
+                result = obstore.get(client, self.key(path), options={"range": {"suffix": nbytes}})
                 size = int(result.meta["size"])
                 data = bytes(result.bytes())
         self.count(1, len(data))
@@ -133,7 +133,7 @@ class RemoteStore:
 
     def size_of(self, path: str) -> int:
         with self.failures(path) as client:
-            size = int(obstore.head(client, self._key(path))["size"])
+            size = int(obstore.head(client, self.key(path))["size"])
         self.count(1, 0)
         return size
 
@@ -152,7 +152,7 @@ class RemoteStore:
         cut = len(self._prefix) + 1 if self._prefix else 0
         with self.failures(prefix) as client:
             self.count(0, 0, 1)
-            for chunk in obstore.list(client, self._key(prefix), chunk_size=LIST_CHUNK):
+            for chunk in obstore.list(client, self.key(prefix), chunk_size=LIST_CHUNK):
                 for entry in chunk:
                     yield ObjectInfo(entry["path"][cut:], entry["size"], entry["last_modified"])
 
@@ -167,18 +167,18 @@ class RemoteStore:
     def list_folders(self, prefix: str = "") -> list[str]:
         with self.failures(prefix) as client:
             self.count(0, 0, 1)
-            found = obstore.list_with_delimiter(client, self._key(prefix))["common_prefixes"]
+            found = obstore.list_with_delimiter(client, self.key(prefix))["common_prefixes"]
         return sorted(path.rstrip("/").rpartition("/")[2] for path in found)
 
     def put(self, path: str, data: bytes) -> None:
         with self.failures(path) as client:
-            obstore.put(client, self._key(path), data)
+            obstore.put(client, self.key(path), data)
         self.count(1, 0)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         with self.failures(path) as client:
             try:
-                obstore.put(client, self._key(path), data, mode="create", use_multipart=False)
+                obstore.put(client, self.key(path), data, mode="create", use_multipart=False)
             except (AlreadyExistsError, PreconditionError):
                 return False
             except _REFUSALS:
@@ -192,13 +192,22 @@ class RemoteStore:
 
     def copy(self, source: str, target: str) -> None:
         with self.failures(source) as client:
-            obstore.copy(client, self._key(source), self._key(target))
+            obstore.copy(client, self.key(source), self.key(target))
         self.count(1, 0)
+
+    def copy_from(self, source: RemoteStore, path: str, target: str) -> bool:
+        """Have the store copy an object of another folder; False when its bytes must be carried over instead."""
+        if (source._address, dict(source.options)) != (self._address, dict(self.options)):
+            return False
+        with source.failures(path) as client:
+            obstore.copy(client, source.key(path), self.key(target))
+        self.count(1, 0)
+        return True
 
     def delete(self, path: str) -> None:
         try:
             with self.failures(path) as client:
-                obstore.delete(client, self._key(path))
+                obstore.delete(client, self.key(path))
         except MissingFile:
             return
         finally:
@@ -206,7 +215,7 @@ class RemoteStore:
 
     def fetch(self, path: str, parts: list[tuple[int, int]]) -> list[Any]:
         """The bytes of each (start, stop), with requests side by side. No two parts overlap."""
-        key = self._key(path)
+        key = self.key(path)
 
         def get(chosen: list[tuple[int, int]]) -> list[Any]:
             with self.failures(path) as client:
@@ -247,7 +256,8 @@ class RemoteStore:
             self._client = _client(self._address, self.options)
         return self._client
 
-    def _key(self, path: str) -> str:
+    def key(self, path: str) -> str:
+        """An object's name within its bucket."""
         return "/".join(part for part in (self._prefix, path) if part)
 
 

@@ -1,4 +1,4 @@
-"""Writing an object piece by piece: local files, and streams to object stores and memory."""
+"""Writing an object piece by piece; local files are here, streams to object stores in ``remote_sink``."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import obstore
-
-from lancelet.errors import NotSupported, StorageError
-from lancelet.store.local import LocalStore, make_folder, sync_folder
-from lancelet.store.remote import RemoteStore
+from lancelet.errors import NotSupported, StorageError, UncertainPut
+from lancelet.store.local import LocalStore, write_all
+from lancelet.store.writeback import start_writing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lancelet.store.base import Store
 
-_BUFFER = 1 << 20
-_PART = 8 << 20
+_STEP = 1 << 20
+_WORTHWHILE = 256 << 10
+"""A sync takes care of fewer bytes than this as fast."""
 
 
 class Sink(Protocol):
@@ -34,7 +35,7 @@ class Sink(Protocol):
         """Bytes written so far."""
 
     def finish(self) -> None:
-        """Make the object complete and lasting."""
+        """Make the object complete; :func:`settle` makes it lasting."""
 
     def abort(self) -> None:
         """Give up: what was written goes away. Does nothing after :meth:`finish`."""
@@ -43,87 +44,96 @@ class Sink(Protocol):
 def open_sink(store: Store, path: str) -> Sink:
     """Begin an object that must not exist yet."""
     if isinstance(store, LocalStore):
-        return LocalSink(store.join(path))
+        return LocalSink(store, path)
+    # Programs that only touch local files have no need of obstore.
+    from lancelet.store.remote import RemoteStore
+    from lancelet.store.remote_sink import RemoteSink
+
     if isinstance(store, RemoteStore):
         return RemoteSink(store, path)
     raise NotSupported(f"{store.uri}: this kind of store cannot be written piece by piece")
 
 
+def settle(store: Store, paths: Sequence[str]) -> None:
+    """Have finished objects survive a crash of the machine. Object stores see to that by themselves."""
+    if isinstance(store, LocalStore) and paths:
+        store.settle(paths)
+
+
+def put_new(store: Store, path: str, data: bytes) -> None:
+    """Write a small object whose name is ours alone; like a sink's, it lasts after :func:`settle`."""
+    if isinstance(store, LocalStore):
+        store.put_new(path, data)
+        return
+    try:
+        store.put_if_absent(path, data)
+    except UncertainPut:
+        # Nobody says whether it was written: a second try settles it.
+        store.put_if_absent(path, data)
+
+
+def put_hint(store: Store, path: str, data: bytes) -> None:
+    """Write an object that nothing depends on, replacing an existing one."""
+    if isinstance(store, LocalStore):
+        store.put_hint(path, data)
+    else:
+        store.put(path, data)
+
+
 class LocalSink:
-    """A local file, synced when it is finished."""
+    """A local file. Small pieces are gathered; whatever is written begins its way to the disk at once."""
 
-    __slots__ = ("_done", "_file", "_size", "path")
+    __slots__ = ("_begun", "_done", "_file", "_size", "_small", "path")
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, store: LocalStore, path: str) -> None:
+        self.path = store.join(path)
         self._size = 0
+        self._begun = 0
         self._done = False
-        try:
-            make_folder(path.rpartition("/")[0])
-            self._file = Path(path).open("xb", buffering=_BUFFER)  # noqa: SIM115
-        except OSError as error:
-            raise StorageError(path, error.strerror or str(error)) from None
+        self._small = bytearray()
+        self._file = store.begin(path)
 
     def write(self, data: Any) -> None:
-        view = memoryview(data)
-        try:
-            self._file.write(view)
-        except OSError as error:
-            raise StorageError(self.path, error.strerror or str(error)) from None
+        view = memoryview(data).cast("B")
         self._size += view.nbytes
+        if len(self._small) + view.nbytes < _STEP:
+            self._small += view
+            return
+        self._flush()
+        for start in range(0, view.nbytes, _STEP):
+            self._put(view[start : start + _STEP])
 
     def tell(self) -> int:
         return self._size
 
     def finish(self) -> None:
-        try:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
-            sync_folder(self.path.rpartition("/")[0] or "/")
-        except OSError as error:
-            raise StorageError(self.path, error.strerror or str(error)) from None
+        self._flush()
         self._done = True
+        try:
+            os.close(self._file)
+        except OSError as error:
+            Path(self.path).unlink(missing_ok=True)
+            raise StorageError(self.path, error.strerror or str(error)) from None
 
     def abort(self) -> None:
         if self._done:
             return
         self._done = True
-        # A full disk also fails to take what was buffered; the file goes away all the same.
+        # A full disk may fail to take what was written; the file goes away all the same.
         with contextlib.suppress(OSError):
-            self._file.close()
+            os.close(self._file)
         Path(self.path).unlink(missing_ok=True)
 
+    def _flush(self) -> None:
+        small, self._small = self._small, bytearray()
+        if small:
+            self._put(memoryview(small))
 
-class RemoteSink:
-    """A stream to an object store or to memory: parts go up while more are written."""
-
-    __slots__ = ("_done", "_name", "_size", "_store", "_writer", "path")
-
-    def __init__(self, store: RemoteStore, name: str) -> None:
-        self.path = store.join(name)
-        self._store = store
-        self._name = name
-        self._size = 0
-        self._done = False
-        with store.failures(name) as client:
-            self._writer = obstore.open_writer(client, store._key(name), buffer_size=_PART)
-
-    def write(self, data: Any) -> None:
-        view = memoryview(data).cast("B")
-        with self._store.failures(self._name):
-            self._writer.write(view)
-        self._size += view.nbytes
-
-    def tell(self) -> int:
-        return self._size
-
-    def finish(self) -> None:
-        with self._store.failures(self._name):
-            self._writer.close()
-        self._store.count(1, 0)
-        self._done = True
-
-    def abort(self) -> None:
-        # Without a close no object comes to be; the store drops parts of unfinished uploads by its own rules.
-        self._done = True
+    def _put(self, view: memoryview) -> None:
+        try:
+            write_all(self._file, view)
+        except OSError as error:
+            raise StorageError(self.path, error.strerror or str(error)) from None
+        if view.nbytes >= _WORTHWHILE:
+            start_writing(self._file, self._begun, view.nbytes)
+        self._begun += view.nbytes

@@ -32,13 +32,16 @@ from lancelet.errors import (
     InvalidInput,
     LanceletError,
     MissingFile,
+    RetryableCommitConflict,
     StorageError,
     TableExists,
     TableNotFound,
     UncertainPut,
 )
+from lancelet.store.writing import put_hint
 from lancelet.table import operations as ops
 from lancelet.table.conflicts import Committed, Rebase, Rows, check_conflict, unknown_transaction
+from lancelet.table.fragment_reuse import read_rewrites
 from lancelet.table.manifest import TAIL, Manifest, ManifestFile
 from lancelet.table.manifest_bytes import manifest_bytes
 from lancelet.table.names import DETACHED_BIT, TRANSACTIONS_DIR, VERSIONS_DIR, ManifestName, NamingScheme, is_detached
@@ -48,7 +51,7 @@ from lancelet.table.snapshot import Snapshot
 from lancelet.table.transactions import transaction_from_proto, transaction_message
 from lancelet.table.versions import latest_version, publish_version, read_named
 from lancelet.table.versions import read_version as read_one
-from lancelet.table.written import WrittenFiles, put_own
+from lancelet.table.written import WrittenFiles
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -56,6 +59,8 @@ if TYPE_CHECKING:
     from lancelet.store import Store
     from lancelet.table.draft import Draft
 
+AUTO_CLEANUP = "lance.auto_cleanup.interval"
+"""Config of a table that is cleaned up after some of its commits."""
 HINT = f"{VERSIONS_DIR}/latest_version_hint.json"
 RETRIES = 20
 TIMEOUT = 1800.0
@@ -148,6 +153,7 @@ def commit(
     storage_version: str | None = None,
     files: WrittenFiles | None = None,
     uuid: str | None = None,
+    config: Mapping[str, str] | None = None,
     pace: Pace | None = None,
 ) -> Snapshot:
     """Commit an operation as a new version.
@@ -179,6 +185,9 @@ def commit(
     uuid
         Identifies the transaction; a new one by default. After ``CommitOutcomeUnknown``, the same call with the same
         ``uuid`` and ``read_version`` finds its version if it was committed, and commits it otherwise.
+    config
+        Entries for the table's config, which all later versions have too: marks that outlast the cleanup of old
+        versions. Only for a table that is there.
     pace
         Clock and chance for waiting between attempts.
 
@@ -205,6 +214,7 @@ def commit(
         )
     transaction = ops.Transaction(read_version or 0, operation, uuid or str(uuids.uuid4()), dict(properties or {}))
     with _Writer(store, transaction, files, pace or Pace()) as writer:
+        writer.config = dict(config or {})
         try:
             newest = latest_version(store)
         except TableNotFound:
@@ -231,13 +241,18 @@ def commit(
         else:
             base = read_one(store, newest.version, newest.scheme)
         rebase = Rebase(operation, affected_rows)
-        return writer.append(base, newest.scheme, rebase, storage_version, retries, timeout)
+        done = writer.append(base, newest.scheme, rebase, storage_version, retries, timeout)
+    if AUTO_CLEANUP in done.manifest.message.config:
+        from lancelet.table.auto_cleanup import clean_after_commit
+
+        clean_after_commit(done)
+    return done
 
 
 class _Writer:
     """One commit under way. Leaving it with an error removes the files that it made."""
 
-    __slots__ = ("_files", "_pace", "_pending", "_store", "based_on", "transaction")
+    __slots__ = ("_files", "_pace", "_pending", "_store", "based_on", "config", "transaction")
 
     def __init__(self, store: Store, transaction: ops.Transaction, files: WrittenFiles | None, pace: Pace) -> None:
         self._store = store
@@ -248,6 +263,7 @@ class _Writer:
         self._pending: int | None = None
         self.transaction = transaction
         self.based_on = transaction.read_version
+        self.config: dict[str, str] = {}
 
     def __enter__(self) -> _Writer:
         return self
@@ -302,9 +318,15 @@ class _Writer:
             own = self._pass(rebase, checked, base, scheme)
             if own is not None:
                 return self._finish(own)
-            checked = base.version
+            passed, checked = base.version - checked, base.version
+            if passed > 1:
+                # Several versions took a while to read; building on the last of them would come too late again.
+                newer = self._newest(base, scheme)
+                if newer.version > checked:
+                    base = newer
+                    continue
             if carry_out(rebase, Snapshot.of(self._store, base), self._files[0]):
-                self.transaction = replace(self.transaction, read_version=base.version)
+                self._move_to(base.version)
             self.transaction = replace(self.transaction, operation=rebase.operation)
             name = ManifestName(base.version + 1, scheme)
             done = self._publish(self._draft(base, name.version, storage_version), name)
@@ -318,6 +340,14 @@ class _Writer:
             unit = unit or (self._pace.clock() - start) * 1.1
             self._pace.back_off(attempts, unit)
             base = self._newest(base, scheme)
+
+    def _move_to(self, version: int) -> None:
+        """Base the transaction on a later version; its file has another name from then on."""
+        if version == self.transaction.read_version:
+            return
+        if self._pending is None:
+            self._files[0].discard(f"{TRANSACTIONS_DIR}/{self.transaction.file_name}")
+        self.transaction = replace(self.transaction, read_version=version)
 
     def _newest(self, known: Manifest, scheme: NamingScheme) -> Manifest:
         """The newest version; a listing may lag behind what we know."""
@@ -349,7 +379,7 @@ class _Writer:
             return read_named(self._store, ManifestName(version, scheme))
         except MissingFile:
             self._occupied(version)
-            raise CommitConflict(
+            raise RetryableCommitConflict(
                 self._store.uri,
                 version,
                 f"version {version} was committed and removed since version {self.transaction.read_version}, on which "
@@ -366,6 +396,8 @@ class _Writer:
             based_on=self.based_on,
             storage_version=storage_version,
             restored=restored,
+            rewrites=read_rewrites(Snapshot.of(self._store, base)),
+            config=self.config,
         )
 
     def _publish(self, draft: Draft, name: ManifestName) -> Manifest | None:
@@ -374,6 +406,8 @@ class _Writer:
         self._write_transaction(body)
         draft.message.transaction_file = self.transaction.file_name
         data = manifest_bytes(draft.message, draft.indices, body, draft.pages)
+        for files in self._files:
+            files.settle()
         # Until the version is known to be somebody else's, it may be ours: an answer can get lost, and a client that
         # repeats a request by itself reports the success of the first as the failure of the second.
         earlier, self._pending = self._pending, name.version
@@ -392,9 +426,7 @@ class _Writer:
         return None
 
     def _write_transaction(self, body: bytes) -> None:
-        path = f"{TRANSACTIONS_DIR}/{self.transaction.file_name}"
-        self._files[0].add(path)
-        put_own(self._store, path, body)
+        self._files[0].put(f"{TRANSACTIONS_DIR}/{self.transaction.file_name}", body)
 
     def _find_own(self, name: ManifestName) -> Manifest | None:
         """The version, if it is ours: for puts whose answer was lost, or that a client repeated by itself."""
@@ -451,4 +483,4 @@ def write_hint(store: Store, version: int) -> None:
     if store.lists_in_order or os.environ.get("LANCE_USE_VERSION_HINT", "").lower() in ("0", "false", "off"):
         return
     with suppress(StorageError, MissingFile):
-        store.put(HINT, f'{{"version":{version}}}'.encode())
+        put_hint(store, HINT, f'{{"version":{version}}}'.encode())

@@ -76,7 +76,7 @@ def check_conflict(uri: str, rebase: Rebase, committed: Committed) -> None:
     """Raise if the commit cannot follow the committed one."""
     ours, theirs = _kind(rebase.operation), _kind(committed.operation)
     verdict = PASS
-    for name in _MATRIX[ours][theirs].split("+"):
+    for name in (*_MATRIX[ours][theirs].split("+"), "moved"):
         rule = _RULES.get(name)
         outcome = Verdict(name) if rule is None else rule(rebase, committed)
         if outcome is not PASS and verdict is not REFUSE:
@@ -251,7 +251,17 @@ def _covers(operation: ops.CreateIndex, fragments: set[int]) -> bool:
 
 
 def _index_of_rewritten(rebase: Rebase, committed: Committed) -> Verdict:
-    return RETRY if _covers(committed.operation, _removed(rebase.operation)) else PASS
+    """A new index has the rows' old addresses: of use only if the rewrite is remembered, and covers whole groups."""
+    ours = rebase.operation
+    if ours.moves is None:
+        return RETRY if _covers(committed.operation, _removed(ours)) else PASS
+    for index in committed.operation.new_indices:
+        for group in ours.groups:
+            old = _ids(group.old_fragments)
+            inside = old if index.fragment_ids is None else old & index.fragment_ids
+            if index.fields and inside and inside != old:
+                return RETRY
+    return PASS
 
 
 def _rewrite_of_indexed(rebase: Rebase, committed: Committed) -> Verdict:
@@ -401,6 +411,31 @@ def _mem_wal_index(rebase: Rebase, committed: Committed) -> Verdict:
     return RETRY if any(index.name == MEM_WAL_INDEX for index in indices) else PASS
 
 
+def _base_moved(rebase: Rebase, committed: Committed) -> Verdict:
+    """Files that were written into a base path while it moved elsewhere are not where it is now."""
+    ours, theirs = rebase.operation, committed.operation
+    moved: set[int] = set()
+    if isinstance(ours, ops.UpdateBases) and ours.moves:
+        moved = {base.id for base in ours.new_bases} & _bases_of_new_files(theirs)
+    elif isinstance(theirs, ops.UpdateBases):
+        moved = {base.id for base in theirs.new_bases} & _bases_of_new_files(ours)
+    return RETRY if moved else PASS
+
+
+def _bases_of_new_files(operation: Any) -> set[int]:
+    fragments: tuple[Fragment, ...] = ()
+    match operation:
+        case ops.Append() | ops.Overwrite():
+            fragments = operation.fragments
+        case ops.Update():
+            fragments = operation.new_fragments
+        case ops.Rewrite():
+            fragments = tuple(fragment for group in operation.groups for fragment in group.new_fragments)
+        case ops.DataReplacement():
+            return {file.base_id for _, file in operation.replacements if file.base_id is not None}
+    return {file.base_id for fragment in fragments for file in fragment.files if file.base_id is not None}
+
+
 Rule: TypeAlias = Callable[[Rebase, Committed], Verdict]
 
 _RULES: dict[str, Rule] = {
@@ -430,6 +465,7 @@ _RULES: dict[str, Rule] = {
     "cf-ow": _config_overwrite,
     "cf-cf": _config_config,
     "bases": _bases_bases,
+    "moved": _base_moved,
     "shard": _by_shard,
     "wal?": _other_than_mem_wal,
     "wal!": _mem_wal_index,
@@ -445,8 +481,8 @@ _ROWS = {
     #                        App   Del      UpRows  UpCols  Rewrite Overw CreIndex Merge Project Rest Conf  SchemaMeta DataRep DataOv Res Bases MemWal Clone
     "Append":               ".     .        .       .       .       I     .        null  null    I    .     .          .       .      .   .     I      I",
     "Delete":               ".     row      row     frag    frag    I     .        R     .       I    .     .          frag    .      .   .     I      I",
-    "UpdateRows":           "key?  row      row+key frag    frag    I     .        R     null    I    .     .          frag    cell   .   .     shard  I",
-    "UpdateColumns":        ".     frag     frag    frag    frag    I     .        R     null    I    .     .          frag    cell?  .   .     shard  I",
+    "UpdateRows":           "key?  row      row+key frag+key frag   I     .        R     null    I    .     .          frag    cell   .   .     shard  I",
+    "UpdateColumns":        "key?  frag     frag+key frag+key frag  I     .        R     null    I    .     .          frag    cell?  .   .     shard  I",
     "Rewrite":              ".     frag     frag    frag    frag    I     index    R     .       I    .     .          frag    frag   .   .     .      I",
     "Overwrite":            ".     .        .       .       .       ow-ow .        .     .       .    ow-cf ow-cf      .       .      .   .     I      I",
     "CreateIndex":          ".     .        .       ix-up   index!  I     ix-ix    ix-drop ix-drop I  .     .          ix-rep  .      .   .     wal?   I",

@@ -42,15 +42,21 @@ class DeletionVector:
 
     def keep(self, start: int, stop: int) -> npt.NDArray[np.bool_]:
         """For the physical rows ``[start, stop)``: is the row live."""
-        low, high = np.searchsorted(self.offsets, (start, stop))
+        low, high = self._span(start, stop)
         mask = np.ones(stop - start, np.bool_)
         mask[self.offsets[low:high].astype(np.int64) - start] = False
         return mask
 
     def count(self, start: int, stop: int) -> int:
         """How many of the physical rows ``[start, stop)`` are deleted."""
-        low, high = np.searchsorted(self.offsets, (start, stop))
-        return int(high - low)
+        low, high = self._span(start, stop)
+        return high - low
+
+    def _span(self, start: int, stop: int) -> tuple[int, int]:
+        # Keys of another type would have numpy convert all offsets for every call.
+        keys = np.array((start, stop), np.uint32 if stop < 1 << 32 else np.int64)
+        low, high = self.offsets.searchsorted(keys).tolist()
+        return low, high
 
     def contains(self, offsets: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
         """For each physical offset: is the row deleted."""
@@ -67,6 +73,9 @@ class DeletionVector:
         positions = np.asarray(live, np.int64)
         return positions + np.searchsorted(before, positions, side="right")
 
+
+# One small column: waking threads for it takes longer than reading it.
+_ALONE = pa.ipc.IpcReadOptions(use_threads=False)
 
 NO_DELETIONS = DeletionVector(np.empty(0, np.uint32))
 
@@ -99,7 +108,7 @@ def parse_bitmap(data: bytes, path: str, physical_rows: int | None) -> npt.NDArr
 def parse_arrow(data: bytes, path: str, physical_rows: int | None) -> npt.NDArray[np.uint32]:
     """Row offsets of an ``.arrow`` file."""
     try:
-        with pa.ipc.open_file(pa.py_buffer(data)) as reader:
+        with pa.ipc.open_file(pa.py_buffer(data), options=_ALONE) as reader:
             if not reader.schema.equals(ARROW_SCHEMA, check_metadata=False):
                 found = str(reader.schema).replace("\n", ", ")
                 raise CorruptFile(path, f"its columns are ({found}), not (row_id: uint32 not null)")

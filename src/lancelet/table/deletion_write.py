@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lancelet.table.snapshot import Snapshot
 
 BITMAP_ABOVE = 5000
-_ZSTD = pa.ipc.IpcWriteOptions(compression="zstd")
+_ZSTD = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 _NAMES = random.SystemRandom()
 
 
@@ -72,7 +72,7 @@ def delete_rows(
         if fragment is None or fragment.physical_rows is None:
             what = "no fragment" if fragment is None else "no row count for fragment"
             raise InvalidInput(f"version {snapshot.version} of {snapshot.uri} has {what} {number}")
-        chosen = np.unique(np.asarray(rows[number], np.int64))
+        chosen = _ascending(np.asarray(rows[number], np.int64))
         if len(chosen) and not 0 <= int(chosen[0]) <= int(chosen[-1]) < fragment.physical_rows:
             raise InvalidInput(
                 f"fragment {number} has {fragment.physical_rows} rows; {int(chosen[0])} to {int(chosen[-1])} cannot go"
@@ -82,13 +82,18 @@ def delete_rows(
         if not len(fresh):
             continue
         affected[number] = fresh
-        all_gone = np.union1d(before.offsets, fresh)
+        all_gone = np.union1d(before.offsets, fresh) if len(before) else fresh
         if len(all_gone) == fragment.physical_rows:
             removed.append(number)
             continue
         file = write_deletions(snapshot.store, number, snapshot.version, all_gone, files=files)
         updated.append(changed(fragment, deletion_file=file))
     return Deletion(Delete(tuple(updated), tuple(removed), predicate), affected)
+
+
+def _ascending(offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Sorted, each once; rows that were found by a scan are already, and sorting many takes its time."""
+    return offsets if np.all(offsets[1:] > offsets[:-1]) else np.unique(offsets)
 
 
 def write_deletions(
@@ -104,9 +109,11 @@ def write_deletions(
     is_bitmap = len(offsets) > BITMAP_ABOVE if bitmap is None else bitmap
     file = DeletionFile(is_bitmap, read_version, _NAMES.getrandbits(64), len(offsets))
     path = file.path(fragment_id)
-    if files is not None:
-        files.add(path)
-    put_own(store, path, bitmap_bytes(offsets) if is_bitmap else arrow_bytes(offsets))
+    data = bitmap_bytes(offsets) if is_bitmap else arrow_bytes(offsets)
+    if files is None:
+        put_own(store, path, data)
+    else:
+        files.put(path, data)
     return file
 
 

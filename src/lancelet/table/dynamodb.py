@@ -88,6 +88,11 @@ class DynamoManifestStore:
     def put_if_present(self, base: str, entry: Entry) -> None:
         self._put(base, entry, _PRESENT)
 
+    def delete(self, base: str, version: int) -> None:
+        key = {"base_uri": {"S": base}, "version": {"N": str(version)}}
+        with self._failures(writing=True):
+            self._client.delete_item(TableName=self.name, Key=key)
+
     def _put(self, base: str, entry: Entry, condition: str) -> bool:
         item = {
             "base_uri": {"S": base},

@@ -69,6 +69,9 @@ class ManifestStore(Protocol):
     def put_if_present(self, base: str, entry: Entry) -> None:
         """Replace the entry of a version that has one."""
 
+    def delete(self, base: str, version: int) -> None:
+        """Remove the entry of a version; no error when it has none."""
+
 
 def external_for(store: Store) -> ManifestStore | None:
     """The database that a table's storage options name."""
@@ -115,6 +118,23 @@ def register(store: Store, external: ManifestStore, name: ManifestName, size: in
     """Tell the database of a version that was there before it."""
     with suppress(StorageError):
         external.put_if_absent(base_of(store), Entry(name.version, f"{base_of(store)}/{name.path}", size))
+
+
+def rename(store: Store, external: ManifestStore, name: ManifestName, size: int) -> None:
+    """Let the database lead to the new name of a version that it knows."""
+    base = base_of(store)
+    if external.get(base, name.version) is not None:
+        external.put_if_present(base, Entry(name.version, f"{base}/{name.path}", size))
+
+
+def forget_versions(store: Store) -> None:
+    """Drop what the database knows of a table that goes away, if the table has one."""
+    external = external_for(store)
+    if external is None:
+        return
+    base = base_of(store)
+    while (entry := external.latest(base)) is not None:
+        external.delete(base, entry.version)
 
 
 def publish(store: Store, external: ManifestStore, name: ManifestName, data: bytes) -> bool:

@@ -25,6 +25,17 @@ Indices = list[table_pb2.IndexMetadata]
 
 REUSE_INDEX = "__lance_frag_reuse"
 MEM_WAL_INDEX = "__lance_mem_wal"
+ANY_VERSION = -1
+_VERSIONS_WITH_IDS = {
+    "BitmapIndexDetails": 0,
+    "LabelListIndexDetails": 1,
+    "NGramIndexDetails": 0,
+    "InvertedIndexDetails": ANY_VERSION,
+    "VectorIndexDetails": ANY_VERSION,
+}
+"""Kinds that name rows by their ids, and the last ``index_version`` to do so; all others name them by address."""
+SYSTEM_INDICES = (REUSE_INDEX, MEM_WAL_INDEX)
+"""Entries that hold no values of the table."""
 
 
 def create_indices(indices: Indices, operation: CreateIndex) -> Indices:
@@ -62,7 +73,7 @@ def uncover(indices: Indices, fragments: Collection[int], fields: Collection[int
         if not index.HasField("fragment_bitmap") or not any(field in fields for field in index.fields):
             return index
         covered = _covered(index)
-        return _with_bitmap(index, covered.difference(fragments)) if covered.intersection(fragments) else index
+        return with_coverage(index, covered.difference(fragments)) if covered.intersection(fragments) else index
 
     return [uncovered(index) for index in indices]
 
@@ -107,7 +118,40 @@ def move_coverage(
             )
         if inside:
             covered = (covered - old) | new
-    return _with_bitmap(index, covered)
+    return with_coverage(index, covered)
+
+
+def follow_rows(index: table_pb2.IndexMetadata, groups: Iterable[tuple[set[int], set[int]]]) -> table_pb2.IndexMetadata:
+    """An entry that was not rebuilt, after a rewrite of a table with stable row ids.
+
+    One that names rows by their ids finds them in the new fragments; one that names them by address, or may do so,
+    gives up the old fragments.
+    """
+    if not index.HasField("fragment_bitmap") or index.name in SYSTEM_INDICES:
+        return index
+    last = _VERSIONS_WITH_IDS.get(kind_of(index))
+    if last is not None and (last == ANY_VERSION or index.index_version <= last):
+        return move_coverage(index, groups)
+    return leave_fragments(index, groups)
+
+
+def leave_fragments(
+    index: table_pb2.IndexMetadata, groups: Iterable[tuple[set[int], set[int]]]
+) -> table_pb2.IndexMetadata:
+    """The entry without the old fragments of each group."""
+    gone = {number for old, _ in groups for number in old}
+    covered = _covered(index)
+    return with_coverage(index, covered - gone) if covered & gone else index
+
+
+def follows(index: table_pb2.IndexMetadata, followers: Collection[str] | None) -> bool:
+    """Whether an entry is of one of these kinds, or of any when there are none."""
+    return followers is None or index.name in SYSTEM_INDICES or kind_of(index) in followers
+
+
+def kind_of(index: table_pb2.IndexMetadata) -> str:
+    """The name of its details, for example ``BTreeIndexDetails``; empty for the oldest indices."""
+    return index.index_details.type_url.rpartition("/")[2].rpartition(".")[2]
 
 
 def covered_fragments(index: table_pb2.IndexMetadata) -> frozenset[int] | None:
@@ -121,7 +165,8 @@ def _covered(index: table_pb2.IndexMetadata) -> frozenset[int]:
     return frozenset(decode_roaring(index.fragment_bitmap, f"index {index.name}", "covered fragments").tolist())
 
 
-def _with_bitmap(index: table_pb2.IndexMetadata, covered: Iterable[int]) -> table_pb2.IndexMetadata:
+def with_coverage(index: table_pb2.IndexMetadata, covered: Iterable[int]) -> table_pb2.IndexMetadata:
+    """The entry with another set of covered fragments."""
     changed = table_pb2.IndexMetadata()
     changed.CopyFrom(index)
     changed.fragment_bitmap = BitMap(sorted(covered), optimize=False).serialize()

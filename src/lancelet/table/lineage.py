@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,13 @@ from lancelet.table.rowids import (
     read_last_updated_at,
     read_row_ids,
 )
+
+if TYPE_CHECKING:
+    from lancelet.table.manifest import Manifest
+
+_SPILL = "lance.row_lineage.spill"
+_INLINE_BYTES = "lance.row_lineage.inline_max_bytes"
+_DEFAULT_INLINE_BYTES = 200 << 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,6 +116,17 @@ def changed_rows(
     message.inline_last_updated_at_versions = stamp_versions(
         read_last_updated_at(fragment, count, path), rows.astype(np.int64), version
     )
+
+
+def inline_bytes(manifest: Manifest) -> float:
+    """How long the ids and versions of a fragment may be before they become hidden columns."""
+    config = manifest.config
+    if config.get(_SPILL, "").lower() != "true":
+        return float("inf")
+    text = config.get(_INLINE_BYTES, str(_DEFAULT_INLINE_BYTES))
+    if not text.isdecimal():
+        raise InvalidInput(f"{_INLINE_BYTES} in the config of {manifest.path} is a number of bytes, not {text!r}")
+    return int(text)
 
 
 def _rows(fragment: Fragment) -> int:

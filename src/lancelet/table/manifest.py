@@ -47,10 +47,13 @@ M = TypeVar("M", bound=Message)
 class BasePath:
     """A place outside the table's folder where some of its files are."""
 
-    id: int
-    name: str | None
-    is_dataset_root: bool
     path: str
+    """Absolute path or URI."""
+    name: str | None = None
+    is_dataset_root: bool = False
+    """Whether files are in the sub-folders of a table (``data/``, ``_deletions/``, ``_indices/``), or directly in it."""
+    id: int = 0
+    """What files name it by; 0 asks for a free id when a base is added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +213,7 @@ class Manifest:
             if base.id in found:
                 raise CorruptFile(self.path, f"has two base paths with the id {base.id}", "base paths")
             name = base.name if base.HasField("name") else None
-            found[base.id] = BasePath(base.id, name, base.is_dataset_root, base.path)
+            found[base.id] = BasePath(base.path, name, base.is_dataset_root, base.id)
         return found
 
     @cached_property
@@ -287,6 +290,13 @@ def read_manifest(store: Store, path: str) -> Manifest:
 
 def parse_manifest(file: ManifestFile) -> Manifest:
     """Check and parse a manifest file."""
+    message = file.parse(manifest_body(file), table_pb2.Manifest, "manifest")
+    check_manifest(file.full_path, message)
+    return Manifest(file, message)
+
+
+def manifest_body(file: ManifestFile) -> bytes:
+    """The bytes of the Manifest message in a manifest file, whose frame is checked."""
     path = file.full_path
     if file.size < FOOTER.size + LENGTH.size:
         raise CorruptFile(path, f"has {file.size} bytes, too few for a manifest")
@@ -302,7 +312,11 @@ def parse_manifest(file: ManifestFile) -> Manifest:
     (length,) = LENGTH.unpack_from(body)
     if position + LENGTH.size + length != end:
         raise CorruptFile(path, f"manifest of {length} bytes at {position} does not end at the footer", "footer")
-    message = file.parse(body[LENGTH.size :], table_pb2.Manifest, "manifest")
+    return body[LENGTH.size :]
+
+
+def check_manifest(path: str, message: table_pb2.Manifest) -> None:
+    """Refuse a version that needs what this release does not know."""
     if message.HasField("fragment_tree"):
         raise NotSupported(f"{path} keeps its fragments in a tree, which this version of lancelet does not know")
     check_readable(
@@ -311,7 +325,6 @@ def parse_manifest(file: ManifestFile) -> Manifest:
         message.writer_feature_flags,
         has_field_id_mark=message.HasField("max_allocated_field_id"),
     )
-    return Manifest(file, message)
 
 
 def parse_message(data: bytes, kind: type[M], path: str, what: str) -> M:

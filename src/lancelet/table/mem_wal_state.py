@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid as uuids
 from typing import TYPE_CHECKING
 
-from lancelet.errors import CorruptFile, InvalidInput
+from lancelet.errors import CommitConflict, CorruptFile, InvalidInput
 from lancelet.format.proto import table_pb2, transaction_pb2
 from lancelet.table.index_upkeep import MEM_WAL_INDEX, Indices
 from lancelet.table.manifest import parse_message
@@ -41,7 +41,15 @@ def record_compacted(indices: Indices, tables: tuple[CompactedSsTable, ...], ver
         known = parse_message(content, transaction_pb2.Transaction.CompactedSsTable, path, "MemWAL index")
         reached[known.shard_id.uuid] = known.generation
     for table in tables:
-        reached[table.shard.bytes] = max(table.generation, reached.get(table.shard.bytes, 0))
+        done = reached.get(table.shard.bytes, 0)
+        if table.generation <= done:
+            raise CommitConflict(
+                path,
+                version - 1,
+                f"run {table.generation} of shard {table.shard} is not newer than run {done}, which is in the table "
+                "already; merge only what comes after it",
+            )
+        reached[table.shard.bytes] = table.generation
     before = [whole for whole in kept if _number(whole) < COMPACTED]
     after = [whole for whole in kept if _number(whole) > COMPACTED]
     entry.index_details.value = b"".join([*before, *(_shard(*pair) for pair in reached.items()), *after])

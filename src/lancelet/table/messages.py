@@ -80,4 +80,4 @@ def base_path_message(base: BasePath) -> table_pb2.BasePath:
 
 def base_path_from_proto(message: table_pb2.BasePath) -> BasePath:
     name = message.name if message.HasField("name") else None
-    return BasePath(message.id, name, message.is_dataset_root, message.path)
+    return BasePath(message.path, name, message.is_dataset_root, message.id)

@@ -18,13 +18,14 @@ import enum
 import re
 from dataclasses import dataclass
 
-from lancelet.errors import InvalidInput
+from lancelet.errors import InvalidRef, InvalidType
 
 VERSIONS_DIR = "_versions"
 TRANSACTIONS_DIR = "_transactions"
 DELETIONS_DIR = "_deletions"
 INDICES_DIR = "_indices"
 DATA_DIR = "data"
+BLOBS_DIR = "_blobs"
 TAGS_DIR = "_refs/tags"
 BRANCHES_DIR = "_refs/branches"
 TREE_DIR = "tree"
@@ -101,14 +102,16 @@ def branch_folder(branch: str) -> str:
 
 def check_tag_name(name: str) -> str:
     """Refuse a name that no tag can have."""
+    _check_text(name, "tag")
     reason = _flaw(name)
     if reason:
-        raise InvalidInput(f"'{name}' cannot be the name of a tag: {reason}")
+        raise InvalidRef(f"Ref is invalid: '{name}' cannot be the name of a tag: {reason}")
     return name
 
 
 def check_branch_name(name: str) -> str:
     """Refuse a name that no branch can have."""
+    _check_text(name, "branch")
     reason = None
     if name == MAIN_BRANCH:
         reason = "it is taken by the main line"
@@ -116,18 +119,32 @@ def check_branch_name(name: str) -> str:
         reason = "it starts or ends with a slash"
     elif name.endswith(".lock"):
         reason = "it ends with '.lock'"
+    elif ".." in name or "." in name.split("/"):
+        reason = "dots may not be next to each other, nor a part of their own"
     else:
-        reason = next((flaw for flaw in map(_flaw, name.split("/")) if flaw), None)
+        reason = next((flaw for flaw in map(_characters, name.split("/")) if flaw), None)
     if reason:
-        raise InvalidInput(f"'{name}' cannot be the name of a branch: {reason}")
+        raise InvalidRef(f"Ref is invalid: '{name}' cannot be the name of a branch: {reason}")
     return name
 
 
-def _flaw(name: str) -> str | None:
+def _check_text(name: object, what: str) -> None:
+    if not isinstance(name, str):
+        raise InvalidType(f"the name of a {what} is a text, not {name!r}")
+
+
+def _characters(name: str) -> str | None:
     if not name:
         return "it is empty, or has an empty part"
     if not _SEGMENT.match(name):
         return "only letters, digits, '.', '-' and '_' are allowed"
+    return None
+
+
+def _flaw(name: str) -> str | None:
+    wrong = _characters(name)
+    if wrong:
+        return wrong
     if name.startswith(".") or name.endswith(".") or ".." in name:
         return "dots may not be at its start or end, or next to each other"
     if name.endswith(".lock"):

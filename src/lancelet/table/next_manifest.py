@@ -8,13 +8,14 @@ computed from the content.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from lancelet.errors import InvalidInput
+from lancelet.errors import InvalidBase, InvalidChange, InvalidInput
 from lancelet.file.container import FILE_VERSIONS
 from lancelet.format.proto import table_pb2
-from lancelet.format.schema_messages import metadata_bytes, refresh_keys
+from lancelet.format.proto.fragment_reuse_pb2 import FragmentReuseIndexDetails
+from lancelet.format.schema_messages import TOP_LEVEL, metadata_bytes, refresh_keys
 from lancelet.table import operations as ops
 from lancelet.table.draft import (
     LEGACY,
@@ -36,15 +37,20 @@ from lancelet.table.fragment import (
     MAX_ROWS,
     TOMBSTONE,
 )
+from lancelet.table.fragment_reuse import advance_coverage
 from lancelet.table.index_upkeep import (
+    REUSE_INDEX,
     create_indices,
-    move_coverage,
+    follow_rows,
+    follows,
+    leave_fragments,
     rewrite_indices,
     uncover,
 )
 from lancelet.table.lineage import Origins, changed_rows
 from lancelet.table.manifest import BasePath, Manifest
 from lancelet.table.mem_wal_state import record_compacted
+from lancelet.table.merge_check import check_fragments, check_ids
 from lancelet.table.messages import base_path_message, data_file_message, fragment_message, overlay_message
 from lancelet.table.roaring import decode_roaring
 from lancelet.table.stamp import carry, stamp
@@ -79,6 +85,8 @@ def next_manifest(
     based_on: int | None = None,
     storage_version: str | None = None,
     restored: Manifest | None = None,
+    rewrites: Sequence[FragmentReuseIndexDetails.Version] = (),
+    config: Mapping[str, str] | None = None,
 ) -> Draft:
     """The manifest that ``transaction`` makes of ``previous``.
 
@@ -94,6 +102,10 @@ def next_manifest(
         File version of the table from now on; only an overwrite may change it.
     restored
         The version that a Restore names.
+    rewrites
+        What the fragment-reuse index of ``previous`` remembers.
+    config
+        Entries for the config besides.
     """
     check_writable(previous.path, previous.message.writer_feature_flags)
     operation = transaction.operation
@@ -110,6 +122,8 @@ def next_manifest(
     message.CopyFrom(source.message)
     message.DiscardUnknownFields()
     draft = Draft(message, list(source.indices), dictionary_pages(source), source.path, source.has_stable_row_ids)
+    if source is previous:
+        draft.indices = advance_coverage(draft.indices, rewrites)
     storage = source.data_storage_version
     message.version = version
     message.data_format.file_format = "lance"
@@ -117,6 +131,7 @@ def next_manifest(
     seen = transaction.read_version if based_on is None else based_on
     _apply(draft, previous, operation, seen, storage_version)
     carry(message, previous.message)
+    message.config.update(config or {})
     stamp(draft)
     return draft
 
@@ -138,10 +153,15 @@ def cloned_manifest(source: Manifest, operation: ops.Clone) -> Draft:
     if operation.is_shallow:
         used = {known.id for known in message.base_paths}
         base = next(number for number in range(len(used) + 1) if number not in used)
-        entry = BasePath(base, operation.ref_name, True, operation.ref_path)
+        entry = BasePath(operation.ref_path, operation.ref_name, True, base)
         message.base_paths.add().CopyFrom(base_path_message(entry))
     else:
-        del message.base_paths[:]
+        # Blobs name the base paths that they are in by id, inside of data files.
+        kept = [known for known in message.base_paths if not known.is_dataset_root]
+        holds_blobs = any(field.is_blob_v2 for field in source.schema.walk())
+        bases = table_pb2.Manifest(base_paths=kept if holds_blobs else [])
+        message.ClearField("base_paths")
+        message.base_paths.extend(bases.base_paths)
     placed: list[table_pb2.DataFile | table_pb2.DeletionFile | table_pb2.IndexMetadata] = [*indices]
     for record in message.fragments:
         placed += record.files
@@ -194,6 +214,7 @@ def _apply(draft: Draft, previous: Manifest, operation: ops.Operation, seen: int
         case ops.Merge():
             _merge(draft, operation)
         case ops.Project():
+            check_ids(message, operation.schema, "Project")
             set_schema(draft, operation.schema, with_metadata=False)
             drop_dead_files(draft)
             retain(draft)
@@ -204,9 +225,10 @@ def _apply(draft: Draft, previous: Manifest, operation: ops.Operation, seen: int
         case ops.DataReplacement():
             _replace_files(draft, operation)
         case ops.ReserveFragments():
-            message.max_fragment_id = message.max_fragment_id + operation.num_fragments
+            taken = max((record.id for record in message.fragments), default=0)
+            message.max_fragment_id = max(message.max_fragment_id, taken) + operation.num_fragments
         case ops.UpdateBases():
-            _add_bases(draft, operation)
+            _update_bases(draft, operation)
         case ops.DataOverlay():
             _add_overlays(draft, operation)
         case ops.Restore():
@@ -239,19 +261,22 @@ def _rewrite(draft: Draft, operation: ops.Rewrite) -> None:
         drop_fragments(draft, old)
         groups.append((old, add_fragments(draft, group.new_fragments, keep_lineage=True)))
     draft.indices = rewrite_indices(draft.indices, operation, groups)
-    if draft.stable_row_ids:
-        # Rows kept their ids, so an index that was not rebuilt still finds them.
-        rebuilt = {index.new_uuid.bytes for index in operation.rewritten_indices}
+    if operation.reuse_index is not None:
         draft.indices = [
-            index
-            if index.uuid.uuid in rebuilt or not index.HasField("fragment_bitmap")
-            else move_coverage(index, groups)
+            index if follows(index, operation.followers) else leave_fragments(index, groups)
             for index in draft.indices
+            if index.name != REUSE_INDEX
         ]
+        draft.indices.append(operation.reuse_index.message)
+    if draft.stable_row_ids:
+        rebuilt = {index.new_uuid.bytes for index in operation.rewritten_indices}
+        draft.indices = [index if index.uuid.uuid in rebuilt else follow_rows(index, groups) for index in draft.indices]
 
 
 def _merge(draft: Draft, operation: ops.Merge) -> None:
     message = draft.message
+    check_fragments(message, operation.fragments)
+    check_ids(message, operation.schema, "Merge")
     before = {fragment.id: file_of_field(fragment) for fragment in message.fragments}
     live = {field.id for field in message.fields}
     set_schema(draft, operation.schema, with_metadata=True)
@@ -272,7 +297,9 @@ def _update(draft: Draft, operation: ops.Update, previous: Manifest, seen: int) 
     touched = {*operation.removed_fragment_ids, *(fragment.id for fragment in operation.updated_fragments)}
     origins = None
     if draft.stable_row_ids and operation.new_fragments:
-        known = (previous.fragments.by_id(number) for number in sorted(touched))
+        # Fragments that say when their rows were created need not be asked where those came from.
+        untold = any(new.row_ids is not None and new.created_at is None for new in operation.new_fragments)
+        known = (previous.fragments.by_id(number) for number in sorted(touched) if untold)
         origins = Origins.of((fragment for fragment in known if fragment is not None), draft.path)
     drop_fragments(draft, operation.removed_fragment_ids)
     update_fragments(draft, operation.updated_fragments, seen)
@@ -313,6 +340,7 @@ def _update_config(draft: Draft, operation: ops.UpdateConfig) -> None:
         schema = metadata_bytes(edited(texts(message.schema_metadata.items()), operation.schema_metadata))
         message.schema_metadata.clear()
         message.schema_metadata.update(schema)
+    key = _primary_key(message)
     fields = {field.id: field for field in message.fields}
     for number, edits in operation.field_metadata.items():
         field = fields.get(number)
@@ -322,6 +350,31 @@ def _update_config(draft: Draft, operation: ops.UpdateConfig) -> None:
         field.metadata.clear()
         field.metadata.update(entries)
         refresh_keys(field)
+    _check_primary_key(draft, key)
+
+
+def _primary_key(message: table_pb2.Manifest) -> dict[int, int]:
+    """Positions of the fields of the primary key, by field id."""
+    return {f.id: f.unenforced_primary_key_position for f in message.fields if f.unenforced_primary_key}
+
+
+def _check_primary_key(draft: Draft, before: dict[int, int]) -> None:
+    """A primary key is chosen once, among fields that are always there."""
+    after = _primary_key(draft.message)
+    if after == before:
+        return
+    if before:
+        raise InvalidChange("the unenforced primary key is a reserved key and cannot be changed once set")
+    fields = {field.id: field for field in draft.message.fields}
+    for number in after:
+        while number != TOP_LEVEL:
+            field = fields[number]
+            if field.nullable or field.logical_type.startswith(("list", "large_list", "map", "fixed_size_list")):
+                raise InvalidChange(
+                    f"field '{field.name}' cannot be in a primary key: the column and all its ancestors must not be "
+                    "nullable, nor lists or maps"
+                )
+            number = field.parent_id
 
 
 def _replace_files(draft: Draft, operation: ops.DataReplacement) -> None:
@@ -356,14 +409,21 @@ def _replace_files(draft: Draft, operation: ops.DataReplacement) -> None:
     draft.indices = uncover(draft.indices, replaced, next(iter(sets), ()))
 
 
-def _add_bases(draft: Draft, operation: ops.UpdateBases) -> None:
+def _update_bases(draft: Draft, operation: ops.UpdateBases) -> None:
     bases = list(draft.message.base_paths)
+    if operation.moves:
+        by_id = {known.id: known for known in bases}
+        for base in operation.new_bases:
+            if base.id not in by_id:
+                raise InvalidBase(f"{draft.path} has no base path {base.id} any more, which is to be moved")
+            by_id[base.id].path = base.path
+        return
     for base in operation.new_bases:
         number = base.id or next(n for n in range(1, 2**32) if all(known.id != n for known in bases))
         for known in bases:
             same_name = base.name is not None and known.HasField("name") and known.name == base.name
             if known.id == number or same_name or known.path == base.path:
-                raise InvalidInput(f"{draft.path} has a base path {known.id} '{known.name}' at {known.path} already")
+                raise InvalidBase(f"{draft.path} has a base path {known.id} '{known.name}' at {known.path} already")
         entry = base_path_message(replace(base, id=number))
         bases.append(entry)
         draft.message.base_paths.add().CopyFrom(entry)

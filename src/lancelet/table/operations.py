@@ -126,6 +126,14 @@ class Rewrite:
 
     groups: tuple[RewriteGroup, ...]
     rewritten_indices: tuple[RewrittenIndex, ...] = ()
+    moves: bytes | None = None
+    """For the fragment-reuse index: what became of the rows' addresses. Like the next one it goes into the list of
+    indices, not into the transaction."""
+    followers: frozenset[str] | None = None
+    """Kinds of indices that follow ``moves``, by the names of their details; the others give up the old fragments.
+    None are all."""
+    reuse_index: IndexSegment | None = None
+    """The entry of the fragment-reuse index that holds ``moves``; made anew whenever the newest version changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +257,8 @@ class UpdateBases:
     """Base paths added; the id 0 asks for a free one."""
 
     new_bases: tuple[BasePath, ...]
+    moves: bool = False
+    """The base paths are there, and are at other places now; the wire form is the same."""
 
 
 @dataclass(frozen=True, slots=True)

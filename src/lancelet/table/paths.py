@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from lancelet.errors import CorruptFile, UnsafePath
 from lancelet.store import ByteSource, Store, open_store
+from lancelet.store.options import base_options
 from lancelet.table.names import DATA_DIR, DELETIONS_DIR, INDICES_DIR
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ class Places:
         if store is None:
             if not base.path or "\0" in base.path:
                 raise CorruptFile(self.manifest_path, f"base path {base_id} is {base.path!r}")
-            store = self._opened.setdefault(base_id, open_store(base.path, self.store.options))
+            store = self._opened.setdefault(
+                base_id, open_store(base.path, base_options(self.store.options, base_id, base.path))
+            )
         return store, base.is_dataset_root
 
 

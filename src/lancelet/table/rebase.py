@@ -2,7 +2,8 @@
 
 Two deletions in one fragment are joined by row: the second writer repeats its
 deletion file with the rows of both. A new index gives up the fragments whose
-values have changed since it was built.
+values have changed since it was built. A rewrite is remembered after those that
+others made meanwhile.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from lancelet.errors import RetryableCommitConflict
 from lancelet.format.proto import table_pb2
 from lancelet.table import operations as ops
 from lancelet.table.deletion_write import joined_deletions, write_deletions
+from lancelet.table.fragment_reuse import remember_rewrite
 from lancelet.table.index_upkeep import uncover
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ def carry_out(rebase: Rebase, latest: Snapshot, files: WrittenFiles) -> bool:
     if rebase.marked:
         rebase.operation = _join_deletions(rebase, latest, files)
         rebase.marked.clear()
+    if isinstance(rebase.operation, ops.Rewrite) and rebase.operation.moves is not None:
+        rebase.operation = remember_rewrite(rebase.operation, latest, files)
     return isinstance(rebase.operation, (ops.Delete, ops.Update, ops.DataOverlay))
 
 

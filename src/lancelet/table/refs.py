@@ -2,6 +2,7 @@
 
 Spec table-format.md 1.4 and 1.5. A tag names a version; a branch is a table of
 its own under ``tree/``, whose first version is a shallow clone of its parent.
+``refs_write.py`` writes these files.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote, unquote
 
-from lancelet.errors import CorruptFile, MissingFile, RefNotFound
+from lancelet.errors import CorruptFile, InvalidInput, MissingFile, RefNotFound, RowNotFound
 from lancelet.store import Store, open_store
 from lancelet.table.names import (
     BRANCHES_DIR,
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 JSON = ".json"
+
+Reference: TypeAlias = int | str | tuple[str | None, int | None]
+"""A version: its number on the branch at hand, a tag, or a pair of branch and version, each of which may be None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +63,41 @@ class Branch:
     metadata: Mapping[str, str]
 
 
+def check_reference(reference: Any) -> Reference:
+    """Refuse what names no version."""
+    match reference:
+        case bool():
+            pass
+        case int() | (str() | None, int()) if (reference if isinstance(reference, int) else reference[1]) < 0:
+            raise RowNotFound(f"versions are not negative, got {reference!r}")
+        case int() | str() | (str() | None, int() | None):
+            return reference
+    raise InvalidInput(f"a version is a number, a tag or a pair of branch and version, not {reference!r}")
+
+
+def tag_path(name: str) -> str:
+    """The file of a tag."""
+    return f"{TAGS_DIR}/{quote(check_tag_name(name), safe='')}{JSON}"
+
+
+def branch_path(name: str) -> str:
+    """The file of a branch."""
+    return f"{BRANCHES_DIR}/{quote(check_branch_name(name), safe='')}{JSON}"
+
+
 def read_tag(root: Store, name: str) -> Tag:
     """One tag of the table at ``root``."""
-    check_tag_name(name)
-    path = f"{TAGS_DIR}/{name}{JSON}"
-    try:
-        data = root.read_all(path)
-    except MissingFile:
-        raise RefNotFound(f"Ref not found error: tag {name} does not exist in {root.uri}") from None
-    return _tag(name, _Record(data, root.join(path)))
+    return _tag(name, tag_record(root, name))
+
+
+def tag_record(root: Store, name: str) -> Record:
+    """The content of a tag's file."""
+    return _record(root, tag_path(name), f"tag {name}")
+
+
+def branch_record(root: Store, name: str) -> Record:
+    """The content of a branch's file."""
+    return _record(root, branch_path(name), f"branch {name}")
 
 
 def list_tags(root: Store) -> list[Tag]:
@@ -77,13 +107,7 @@ def list_tags(root: Store) -> list[Tag]:
 
 def read_branch(root: Store, name: str) -> Branch:
     """One branch of the table at ``root``."""
-    check_branch_name(name)
-    path = f"{BRANCHES_DIR}/{quote(name, safe='')}{JSON}"
-    try:
-        data = root.read_all(path)
-    except MissingFile:
-        raise RefNotFound(f"Ref not found error: branch {name} does not exist in {root.uri}") from None
-    return _branch(name, _Record(data, root.join(path)))
+    return _branch(name, branch_record(root, name))
 
 
 def list_branches(root: Store) -> list[Branch]:
@@ -110,7 +134,7 @@ def root_store(store: Store, branch: str | None) -> Store:
     return open_store(uri[: -len(suffix)], store.options) if uri.endswith(suffix) else store
 
 
-class _Record:
+class Record:
     """A JSON object whose entries are checked as they are taken out."""
 
     def __init__(self, data: bytes, path: str) -> None:
@@ -166,7 +190,15 @@ class _Record:
         return CorruptFile(self.path, f"'{key}' is {self.content.get(key)!r}, not {kind}")
 
 
-def _tag(name: str, record: _Record) -> Tag:
+def _record(root: Store, path: str, what: str) -> Record:
+    try:
+        data = root.read_all(path)
+    except MissingFile:
+        raise RefNotFound(f"Ref not found error: {what} does not exist in {root.uri}") from None
+    return Record(data, root.join(path))
+
+
+def _tag(name: str, record: Record) -> Tag:
     return Tag(
         name,
         record.number("version"),
@@ -178,7 +210,7 @@ def _tag(name: str, record: _Record) -> Tag:
     )
 
 
-def _branch(name: str, record: _Record) -> Branch:
+def _branch(name: str, record: Record) -> Branch:
     return Branch(
         name,
         record.text("parentBranch"),
@@ -190,7 +222,7 @@ def _branch(name: str, record: _Record) -> Branch:
     )
 
 
-def _records(root: Store, folder: str) -> Iterator[tuple[str, _Record]]:
+def _records(root: Store, folder: str) -> Iterator[tuple[str, Record]]:
     for file in sorted(root.list_names(folder)):
         if not file.endswith(JSON):
             continue
@@ -200,4 +232,4 @@ def _records(root: Store, folder: str) -> Iterator[tuple[str, _Record]]:
         except MissingFile:
             # Deleted since it was listed.
             continue
-        yield unquote(file.removesuffix(JSON)), _Record(data, root.join(path))
+        yield unquote(file.removesuffix(JSON)), Record(data, root.join(path))

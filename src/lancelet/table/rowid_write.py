@@ -13,6 +13,7 @@ the first::
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,20 @@ def range_of_ids(start: int, count: int) -> bytes:
 def encode_row_ids(ids: Ids) -> bytes:
     """A serialized RowIdSequence of one segment."""
     return rowids_pb2.RowIdSequence(segments=[_segment(np.asarray(ids, np.uint64))]).SerializeToString()
+
+
+def encode_row_id_parts(parts: Iterable[Ids]) -> bytes:
+    """A serialized RowIdSequence with a segment for each part; ranges that go on become one."""
+    segments: list[rowids_pb2.U64Segment] = []
+    for part in parts:
+        segment = _segment(np.asarray(part, np.uint64))
+        before = segments[-1] if segments else None
+        follows = before is not None and before.HasField("range") and segment.HasField("range")
+        if follows and before is not None and before.range.end == segment.range.start:
+            before.range.end = segment.range.end
+        else:
+            segments.append(segment)
+    return rowids_pb2.RowIdSequence(segments=segments).SerializeToString()
 
 
 def complete_row_ids(known: bytes | None, rows: int, next_id: int, path: str, place: str) -> tuple[bytes, int]:
@@ -91,7 +106,9 @@ def _segment(ids: Ids) -> rowids_pb2.U64Segment:
     costs = (24 + 4 * (span - count), 24 + (span + 7) // 8, 24 + 2 * count)
     match costs.index(min(costs)):
         case 0:
-            holes = np.setdiff1d(np.arange(first, last + 1, dtype=np.uint64), ids, assume_unique=True)
+            absent = np.ones(span, np.bool_)
+            absent[(ids - np.uint64(first)).astype(np.int64)] = False
+            holes = np.flatnonzero(absent).astype(np.uint64) + np.uint64(first)
             kind = rowids_pb2.U64Segment.RangeWithHoles(start=first, end=last + 1, holes=_array(holes))
             return rowids_pb2.U64Segment(range_with_holes=kind)
         case 1:

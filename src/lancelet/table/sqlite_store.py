@@ -69,6 +69,10 @@ class SqliteManifestStore:
             row = (entry.path, entry.size, base, entry.version)
             database.execute("update manifests set path = ?, size = ? where base_uri = ? and version = ?", row)
 
+    def delete(self, base: str, version: int) -> None:
+        with self._opened() as database, database:
+            database.execute("delete from manifests where base_uri = ? and version = ?", (base, version))
+
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
         try:

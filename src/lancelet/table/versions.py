@@ -13,10 +13,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lancelet.errors import CorruptFile, MissingFile, NotFound, TableNotFound, VersionNotFound
-from lancelet.table.external import external_for, find_latest, find_version, publish, register
+from lancelet.table.external import external_for, find_latest, find_version, publish, register, rename
 from lancelet.table.manifest import Manifest, read_manifest
 from lancelet.table.names import (
     MAX_VERSION,
+    SUFFIX,
     VERSIONS_DIR,
     ManifestName,
     NamingScheme,
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
-    from lancelet.store import Store
+    from lancelet.store import ObjectInfo, Store
+
+_V2_LENGTH = 20 + len(SUFFIX)
 
 
 def latest_version(store: Store) -> ManifestName:
@@ -38,6 +41,10 @@ def latest_version(store: Store) -> ManifestName:
         known = find_latest(store, external)
         if known is not None:
             return known
+    if not store.lists_in_order:
+        newest = _least_name(list(store.list_names(VERSIONS_DIR)))
+        if newest is not None:
+            return newest
     names = _attached(store)
     if store.lists_in_order:
         first = next(names, None)
@@ -64,6 +71,23 @@ def list_versions(store: Store) -> list[ManifestName]:
     return sorted(found, key=lambda name: name.version)
 
 
+def list_manifests(store: Store) -> tuple[dict[ManifestName, ObjectInfo], list[ObjectInfo]]:
+    """Everything in ``_versions/``: manifests, detached ones included, and the rest."""
+    external = external_for(store)
+    if external is not None:
+        find_latest(store, external)
+    manifests, others = {}, []
+    for entry in store.list_objects(VERSIONS_DIR):
+        name = parse_manifest_name(entry.path.removeprefix(f"{VERSIONS_DIR}/"))
+        if name is None:
+            others.append(entry)
+        else:
+            manifests[name] = entry
+    if not _consistent(store, (name for name in manifests if not name.is_detached)):
+        raise TableNotFound(store.uri)
+    return manifests, others
+
+
 def read_version(store: Store, version: int, scheme: NamingScheme | None = None) -> Manifest:
     """The manifest of one version, detached ones included.
 
@@ -78,12 +102,10 @@ def read_version(store: Store, version: int, scheme: NamingScheme | None = None)
         with suppress(MissingFile):
             return read_named(store, ManifestName(version, choice))
     names = list_versions(store)
-    raise VersionNotFound(
-        store.uri,
-        version,
-        f"the table has {len(names)} version(s), from {names[0].version} to {names[-1].version}; "
-        "it was never written, or has been cleaned up",
-    )
+    held = f"the table has {len(names)} version(s), from {names[0].version} to {names[-1].version}"
+    if 0 < version < names[-1].version:
+        raise VersionNotFound(store.uri, version, f"it has been cleaned up, with its files; {held}")
+    raise VersionNotFound(store.uri, version, f"it was never written; {held}")
 
 
 def read_named(store: Store, name: ManifestName) -> Manifest:
@@ -116,6 +138,10 @@ def migrate_to_v2(store: Store) -> int:
 
     No other writer may be at work meanwhile.
     """
+    external = external_for(store)
+    if external is not None:
+        # The newest one may not have its final name yet.
+        find_latest(store, external)
     old = sorted((n for n in _attached(store) if n.scheme is NamingScheme.V1), key=lambda name: name.version)
     for name in old:
         target = ManifestName(name.version, NamingScheme.V2)
@@ -124,6 +150,8 @@ def migrate_to_v2(store: Store) -> int:
             raise CorruptFile(
                 store.join(target.path), f"is another manifest than {name.path}, which has the same version"
             )
+        if external is not None:
+            rename(store, external, target, len(data))
         store.delete(name.path)
     return len(old)
 
@@ -143,6 +171,14 @@ def _attached(store: Store) -> Iterator[ManifestName]:
     names: Iterable[str] = store.list_names(VERSIONS_DIR)
     parsed = (parse_manifest_name(name) for name in names)
     return (name for name in parsed if name is not None and not name.is_detached)
+
+
+def _least_name(names: list[str]) -> ManifestName | None:
+    """The newest of versions that are all named by scheme V2, with no look at any other; None where some are not."""
+    attached = [name for name in names if name.endswith(SUFFIX) and not name.startswith("d")]
+    if {len(name) for name in attached} != {_V2_LENGTH}:
+        return None
+    return parse_manifest_name(min(attached))
 
 
 def _consistent(store: Store, names: Iterable[ManifestName]) -> list[ManifestName]:

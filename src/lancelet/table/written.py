@@ -1,14 +1,17 @@
 """The files of a write that is not committed yet.
 
-Their names are drawn at random, so that no other writer has them.
+Their names are drawn at random, so that no other writer has them. They are made lasting all together: before
+a version may refer to them, or before others are told their names.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from lancelet.errors import StorageError, UncertainPut
+from lancelet.store.writing import put_new, settle
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -28,7 +31,7 @@ class WrittenFiles:
     """Remembers the files that a write makes, and removes them if the write fails.
 
     Used as a context: leaving it with an error removes the files, unless a commit that refers to them may have
-    taken place.
+    taken place. Leaving it without makes those lasting that no commit has.
 
     Examples
     --------
@@ -44,11 +47,12 @@ class WrittenFiles:
     False
     """
 
-    __slots__ = ("_held", "_paths", "_store")
+    __slots__ = ("_held", "_paths", "_settled", "_store")
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._paths: list[str] = []
+        self._paths: list[tuple[Store, str]] = []
+        self._settled = 0
         self._held = False
 
     def __enter__(self) -> WrittenFiles:
@@ -59,10 +63,31 @@ class WrittenFiles:
     ) -> None:
         if kind is not None:
             self.remove()
+            return
+        try:
+            self.settle()
+        except BaseException:
+            self.remove()
+            raise
 
-    def add(self, path: str) -> None:
-        """Remember a file, before it is written: half a file is to be removed too."""
-        self._paths.append(path)
+    def add(self, path: str, store: Store | None = None) -> None:
+        """Remember a file, before it is written: half a file is to be removed too.
+
+        ``store`` is where it is when that is not the table's folder.
+        """
+        self._paths.append((store or self._store, path))
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a small file and remember it."""
+        self.add(path)
+        put_new(self._store, path, data)
+
+    def settle(self) -> None:
+        """Have the files survive a crash of the machine."""
+        for _, files in groupby(self._paths[self._settled :], lambda file: id(file[0])):
+            stores, paths = zip(*files, strict=True)
+            settle(stores[0], paths)
+        self._settled = len(self._paths)
 
     def hold(self) -> None:
         """From here on the files may belong to a version: keep them, whatever happens."""
@@ -75,12 +100,25 @@ class WrittenFiles:
     def forget(self) -> None:
         """The files belong to a version."""
         self._paths.clear()
+        self._settled = 0
+
+    def discard(self, path: str) -> None:
+        """Remove one file of the table's folder now, if it was written: it is of no use any more."""
+        place = self._store, path
+        if place not in self._paths:
+            return
+        with suppress(StorageError):
+            self._store.delete(path)
+        at = self._paths.index(place)
+        self._settled -= at < self._settled
+        del self._paths[at]
 
     def remove(self) -> None:
         """Remove the files, as far as the store lets us: what stays behind is found by cleanup."""
         if self._held:
             return
-        for path in self._paths:
+        for store, path in self._paths:
             with suppress(StorageError):
-                self._store.delete(path)
+                store.delete(path)
         self._paths.clear()
+        self._settled = 0

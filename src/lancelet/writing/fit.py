@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from lancelet.errors import InvalidInput
+from lancelet.errors import UnfitData
 from lancelet.file.writer import check_schema
 from lancelet.format.extensions import storage_field
 from lancelet.format.logical_types import EXTENSION_METADATA, EXTENSION_NAME
@@ -40,23 +40,30 @@ def new_schema(arrow: pa.Schema, version: str, storage_version: str | None = Non
     try:
         numbered = schema_from_arrow(pa.schema(fields, arrow.metadata))
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"metadata of the schema is not UTF-8: {error}") from None
+        raise UnfitData(f"metadata of the schema is not UTF-8: {error}") from None
     schema = Schema(tuple(_with_json(field) for field in numbered.fields), numbered.metadata)
     check_schema(schema, version)
     return schema
 
 
-def fitted_schema(table: Schema, arrow: pa.Schema, version: str, storage_version: str, uri: str) -> Schema:
+def fitted_schema(
+    table: Schema,
+    arrow: pa.Schema,
+    version: str,
+    storage_version: str,
+    uri: str,
+    advice: str = "rename or cast the columns, or write with mode='overwrite'",
+) -> Schema:
     """The table's fields that the data has, under the table's ids, in the order of the data."""
     given = new_schema(arrow, version, storage_version)
     flaws: list[str] = []
     fields = _matched(table.fields, given.fields, "", flaws, may_miss=True)
     if flaws:
-        raise InvalidInput(
+        raise UnfitData(
             f"the columns of the data do not fit those of {uri}\n"
             + "".join(f"  {flaw}\n" for flaw in flaws)
             + side_by_side("table", table_schema(table), "data", arrow)
-            + "\nrename or cast the columns, or write with mode='overwrite'"
+            + f"\n{advice}"
         )
     return Schema(fields, table.metadata)
 

@@ -8,7 +8,7 @@ table-format.md 1).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from lancelet.file.writer import PAGE_BYTES, FileWriter
 from lancelet.format.schema import Schema
 from lancelet.store.writing import open_sink
 from lancelet.table.fragment import DataFile, Fragment
-from lancelet.table.names import DATA_DIR
+from lancelet.writing.bases import Folder
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lancelet.store import Store
     from lancelet.table.written import WrittenFiles
 
+_NAME_BYTES = 16
 _STEP_BYTES = 64 << 20
 """How much is handed to the encoders at once."""
 
@@ -49,9 +50,9 @@ class Progress:
     complete: Callable[[Fragment], object]
 
 
-def data_file_name() -> str:
-    """A name that no other file has, relative to ``data/``."""
-    drawn = uuid.uuid4().bytes
+def data_file_name(stem: bytes = b"") -> str:
+    """A name that no other file has, relative to ``data/``; names with one ``stem`` of a few bytes begin alike."""
+    drawn = (stem + uuid.uuid4().bytes)[:_NAME_BYTES]
     return f"{int.from_bytes(drawn[:3], 'big'):024b}{drawn[3:].hex()}.lance"
 
 
@@ -64,9 +65,15 @@ def write_fragments(
     limits: Limits,
     files: WrittenFiles,
     progress: Progress | None = None,
+    folders: Sequence[Folder] = (),
+    stem: bytes = b"",
 ) -> tuple[Fragment, ...]:
-    """Write batches into new files; their fragments have no ids yet. No rows, no fragments."""
-    with _Files(store, schema, version, limits, files, progress) as writer:
+    """Write batches into new files; their fragments have no ids yet. No rows, no fragments.
+
+    ``folders`` take one file each in turn; by default all go to the one of the table at ``store``. A ``stem`` of a few
+    random bytes, with which the names of all files begin, lets those who write together find their files again.
+    """
+    with _Files(folders or [Folder(store)], schema, version, limits, files, progress, stem) as writer:
         for batch in batches:
             writer.write(batch)
         return writer.finish()
@@ -77,14 +84,16 @@ class _Files:
 
     def __init__(
         self,
-        store: Store,
+        folders: Sequence[Folder],
         schema: Schema,
         version: str,
         limits: Limits,
         files: WrittenFiles,
         progress: Progress | None,
+        stem: bytes,
     ) -> None:
-        self._store = store
+        self._stem = stem
+        self._folders = folders
         self._schema = schema
         self._version = version
         self._limits = limits
@@ -120,12 +129,13 @@ class _Files:
         return tuple(self._done)
 
     def _begin(self) -> FileWriter:
-        self._name = data_file_name()
-        path = f"{DATA_DIR}/{self._name}"
-        self._files.add(path)
+        self._name = data_file_name(self._stem)
+        folder = self._folder()
+        path = folder.file(self._name)
+        self._files.add(path, folder.store)
         if self._progress is not None:
             self._progress.begin(Fragment(0, (), None, 0))
-        sink = open_sink(self._store, path)
+        sink = open_sink(folder.store, path)
         try:
             self._writer = FileWriter(sink, self._schema, self._version, page_bytes=self._limits.page_bytes)
         except BaseException:
@@ -133,10 +143,22 @@ class _Files:
             raise
         return self._writer
 
+    def _folder(self) -> Folder:
+        """Where the file under construction goes."""
+        return self._folders[len(self._done) % len(self._folders)]
+
     def _end(self, writer: FileWriter) -> None:
         written = writer.finish()
         self._writer = None
-        file = DataFile(self._name, written.fields, written.column_indices, written.major, written.minor, written.size)
+        file = DataFile(
+            self._name,
+            written.fields,
+            written.column_indices,
+            written.major,
+            written.minor,
+            written.size,
+            self._folder().base_id,
+        )
         fragment = Fragment(0, (file,), None, written.num_rows)
         self._done.append(fragment)
         if self._progress is not None:

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lancelet.errors import InvalidInput, InvalidType, NotSupported
+from lancelet.errors import InvalidInput, InvalidOption, InvalidType, NotSupported
 from lancelet.file.writer import DEFAULT_VERSION, PAGE_BYTES, VERSIONS
 from lancelet.table.manifest import BasePath
 from lancelet.table.names import NamingScheme
 from lancelet.table.operations import COMMIT_MESSAGE
+from lancelet.writing.bases import numbered_bases
 from lancelet.writing.fragments import Limits
 
 MODES = ("create", "append", "overwrite")
@@ -43,8 +44,15 @@ class WriteOptions:
     properties: Mapping[str, str] = field(default_factory=dict)
     """Kept with the transaction."""
     initial_bases: tuple[BasePath, ...] = ()
+    """Base paths of a new table, with their ids."""
+    target_bases: tuple[str, ...] = ()
+    """Names or paths of the base paths that data files go to in turn; none: the table's own folder."""
+    all_bases: bool | None = None
+    """Data files go to all base paths in turn; if True, to the table's own folder first."""
     external_blobs: bool = False
     """Whether blobs may be references to anywhere."""
+    ingest_blobs: bool = False
+    """Whether blobs that are given by URI are read and stored as bytes."""
 
     def limits(self, columns: int) -> Limits:
         """For files with so many top-level columns."""
@@ -75,7 +83,6 @@ def write_options(
     initial_bases: Sequence[BasePath] | None = None,
     target_bases: Sequence[str] | None = None,
     target_all_bases: bool | None = None,
-    base_store_params: Mapping[str, Mapping[str, str]] | None = None,
     external_blob_mode: str = "reference",
     allow_external_blob_outside_bases: bool = False,
     blob_pack_file_size_threshold: int | None = None,
@@ -94,15 +101,13 @@ def write_options(
     ):
         if number is not None and not _is_positive(number):
             raise InvalidInput(f"{name} is a positive number, not {number!r}")
-    refuse_services(commit_lock, namespace_client, table_id, base_store_params)
-    if target_bases or target_all_bases is not None:
-        raise NotSupported("data files can only be written below the table's own folder yet, not into base paths")
-    if external_blob_mode != "reference":
-        if external_blob_mode != "ingest":
-            raise InvalidInput(f"external_blob_mode is 'reference' or 'ingest', not {external_blob_mode!r}")
-        raise NotSupported("external_blob_mode='ingest' is not supported yet; read the data and write it as bytes")
-    if initial_bases and mode != "create":
-        raise InvalidInput("initial_bases are given to a new table only, with mode='create'")
+    refuse_services(commit_lock, namespace_client, table_id)
+    if external_blob_mode not in ("reference", "ingest"):
+        raise InvalidInput(f"external_blob_mode is 'reference' or 'ingest', not {external_blob_mode!r}")
+    if external_blob_mode == "ingest" and allow_external_blob_outside_bases:
+        raise InvalidOption(
+            "allow_external_blob_outside_bases is about references; external_blob_mode='ingest' keeps none"
+        )
     if use_legacy_format is not None:
         warnings.warn(
             "use_legacy_format is out of use; data_storage_version names the file version",
@@ -122,9 +127,18 @@ def write_options(
         enable_stable_row_ids,
         _cleanup_config(auto_cleanup_options),
         transaction_texts(commit_message, transaction_properties),
-        tuple(initial_bases or ()),
+        tuple(numbered_bases(initial_bases or ()).values()),
+        _names(target_bases),
+        target_all_bases,
         allow_external_blob_outside_bases,
+        external_blob_mode == "ingest",
     )
+
+
+def _names(bases: Sequence[str] | None) -> tuple[str, ...]:
+    if isinstance(bases, str) or not all(isinstance(base, str) for base in bases or ()):
+        raise InvalidType(f"target_bases is a list of names or paths of base paths, not {bases!r}")
+    return tuple(bases or ())
 
 
 def _is_positive(number: Any) -> bool:
@@ -148,13 +162,10 @@ def refuse_services(
     commit_lock: Any,
     namespace_client: Any,
     table_id: Sequence[str] | None,
-    base_store_params: Mapping[str, Mapping[str, str]] | None,
 ) -> None:
     """Refuse what needs more than a store. Locks were for stores without an atomic create; none of ours is."""
     if namespace_client is not None or table_id is not None:
         raise NotSupported("namespaces are not supported yet; write to the table's uri")
-    if base_store_params:
-        raise NotSupported("base_store_params is not supported yet; base paths share the storage_options")
     if commit_lock is not None and not callable(commit_lock):
         raise InvalidType(f"commit_lock is called to take a lock, which {type(commit_lock)} cannot be")
     if commit_lock is not None:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as pads
 
-from lancelet.errors import InvalidInput, InvalidType
+from lancelet.errors import InvalidInput, InvalidType, UnfitData
 from lancelet.writing.fit import side_by_side
 
 
@@ -24,7 +24,8 @@ class Source:
 def open_source(data: Any, schema: pa.Schema | None = None) -> Source:
     """Rows out of tables, batches, readers, data frames, dicts, other datasets, or an iterable of batches.
 
-    ``schema`` names the columns of an iterable of batches, and says how to convert all others.
+    ``schema`` is for an iterable of batches and for Python values, which do not tell their types; data that has a
+    schema keeps its own.
 
     Examples
     --------
@@ -37,10 +38,9 @@ def open_source(data: Any, schema: pa.Schema | None = None) -> Source:
         made = _made(data, schema)
         if made is not None:
             return Source(made.schema, iter(made.to_batches()))
-        found = _open(data, schema)
+        return _open(data, schema)
     except pa.ArrowException as error:
         raise InvalidInput(f"the data cannot become a table: {error}") from error
-    return found if schema is None else Source(schema, _conform(found.batches, schema))
 
 
 def _made(data: Any, schema: pa.Schema | None) -> pa.Table | None:
@@ -74,7 +74,7 @@ def _open(data: Any, schema: pa.Schema | None) -> Source:
     if isinstance(data, Iterable):
         if schema is None:
             raise InvalidInput("an iterable of batches does not tell its columns in advance; pass schema=")
-        return Source(schema, _batches(data))
+        return Source(schema, _conform(_batches(data), schema))
     raise InvalidType(
         f"rows cannot be taken from {type(data)}; they come from pyarrow, pandas, polars, a list of dicts, a dataset, "
         "an iterable of batches with a schema, or anything with __arrow_c_stream__"
@@ -105,7 +105,7 @@ def _conform(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[p
         try:
             cast = batch.select(schema.names).cast(schema)
         except (pa.ArrowException, KeyError, ValueError) as error:
-            raise InvalidInput(
+            raise UnfitData(
                 f"a batch does not fit the schema that was given: {error}\n"
                 + side_by_side("schema", schema, "batch", batch.schema)
             ) from error

@@ -9,22 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lancelet.errors import InvalidInput, InvalidType, NotSupported, TableExists, TableNotFound
+from lancelet.errors import InvalidBase, InvalidInput, InvalidType, NotSupported, TableExists, TableNotFound
 from lancelet.file.writer import DEFAULT_VERSION
 from lancelet.format.schema import Schema
 from lancelet.store import open_store
+from lancelet.store.options import with_base_params
 from lancelet.table import operations as ops
 from lancelet.table.commit import commit, create
 from lancelet.table.flags import check_writable
+from lancelet.table.paths import Places
 from lancelet.table.snapshot import Snapshot, open_snapshot
 from lancelet.table.written import WrittenFiles
+from lancelet.writing.bases import Folder, target_folders
+from lancelet.writing.blobs import BlobRules, stored_blobs
 from lancelet.writing.fit import fitted_schema, new_schema
 from lancelet.writing.fragments import Progress, write_fragments
 from lancelet.writing.options import WriteOptions, writable_version
 from lancelet.writing.source import Source, open_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from lancelet.store import Store
     from lancelet.table.fragment import Fragment
@@ -41,13 +45,24 @@ class Target:
     snapshot: Snapshot | None
 
     @classmethod
-    def of(cls, place: Any, storage_options: Mapping[str, str] | None = None) -> Target:
-        """A uri, with the newest version of the table there if there is one; or a dataset, with its version."""
+    def of(
+        cls,
+        place: Any,
+        storage_options: Mapping[str, str] | None = None,
+        base_params: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> Target:
+        """A uri, with the newest version of the table there if there is one; or a dataset, with its version.
+
+        ``base_params`` are storage options of base paths, by their URIs.
+        """
         if isinstance(place, (str, os.PathLike)):
-            return cls.at(open_store(place, storage_options))
+            return cls.at(open_store(place, with_base_params(storage_options, base_params)))
         snapshot = getattr(getattr(place, "table", None), "snapshot", None)
         if not isinstance(snapshot, Snapshot):
             raise InvalidType(f"a table is named by a text, a path or a dataset, not by {type(place)}")
+        if base_params:
+            store = open_store(snapshot.uri, with_base_params(snapshot.store.options, base_params))
+            snapshot = Snapshot.of(store, snapshot.manifest)
         return cls(snapshot.store, snapshot)
 
     @classmethod
@@ -60,7 +75,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class _Draft:
+class Draft:
     """A write that has been checked: nothing is on the store yet."""
 
     schema: Schema
@@ -73,26 +88,38 @@ def write_table(
 ) -> Snapshot:
     """Write rows and commit them. An error leaves no new version and no files."""
     source = open_source(data, schema)
-    draft = _prepare(source.schema, target, options)
+    draft = prepare(source.schema, target, options)
     with WrittenFiles(target.store) as files:
         fragments = _write(source, draft, target, options, files, progress)
-        if target.snapshot is None:
-            try:
-                return _create(target, draft, fragments, options, files)
-            except TableExists:
-                # Somebody else made the table meanwhile.
-                target = Target.at(target.store)
-                if options.mode != "append" or not _fits(source.schema, target, options, draft):
-                    raise
-                draft = replace(draft, appends=True)
-        assert target.snapshot is not None
-        return commit(
-            target.snapshot,
-            _operation(draft, fragments, options),
-            properties=options.properties,
-            storage_version=None if draft.appends else options.version,
-            files=files,
-        )
+        return commit_rows(source.schema, draft, fragments, target, options, files)
+
+
+def commit_rows(
+    arrow: pa.Schema,
+    draft: Draft,
+    fragments: tuple[Fragment, ...],
+    target: Target,
+    options: WriteOptions,
+    files: WrittenFiles,
+) -> Snapshot:
+    """Make fragments that were written for a draft, wherever that was, visible as one version."""
+    if target.snapshot is None:
+        try:
+            return _create(target, draft, fragments, options, files)
+        except TableExists:
+            # Somebody else made the table meanwhile.
+            target = Target.at(target.store)
+            if options.mode != "append" or options.initial_bases or not _fits(arrow, target, options, draft):
+                raise
+            draft = replace(draft, appends=True)
+    assert target.snapshot is not None
+    return commit(
+        target.snapshot,
+        _operation(draft, fragments, options),
+        properties=options.properties,
+        storage_version=None if draft.appends else options.version,
+        files=files,
+    )
 
 
 def write_operation(
@@ -100,14 +127,14 @@ def write_operation(
 ) -> ops.Append | ops.Overwrite:
     """Write rows, and return what is left to commit. An error leaves no files."""
     source = open_source(data, schema)
-    draft = _prepare(source.schema, target, options)
+    draft = prepare(source.schema, target, options)
     with WrittenFiles(target.store) as files:
         fragments = _write(source, draft, target, options, files, progress)
         return _operation(draft, fragments, options)
 
 
 def _create(
-    target: Target, draft: _Draft, fragments: tuple[Fragment, ...], options: WriteOptions, files: WrittenFiles
+    target: Target, draft: Draft, fragments: tuple[Fragment, ...], options: WriteOptions, files: WrittenFiles
 ) -> Snapshot:
     return create(
         target.store,
@@ -120,10 +147,10 @@ def _create(
     )
 
 
-def _fits(arrow: pa.Schema, target: Target, options: WriteOptions, draft: _Draft) -> bool:
+def _fits(arrow: pa.Schema, target: Target, options: WriteOptions, draft: Draft) -> bool:
     """Whether files that were written for a new table have the field ids and types of one that is there."""
     try:
-        wanted = _prepare(arrow, target, options)
+        wanted = prepare(arrow, target, options)
     except (InvalidInput, NotSupported):
         return False
     pairs = zip_longest(wanted.schema.walk(), draft.schema.walk())
@@ -135,13 +162,20 @@ def _fits(arrow: pa.Schema, target: Target, options: WriteOptions, draft: _Draft
     )
 
 
-def _prepare(arrow: pa.Schema, target: Target, options: WriteOptions) -> _Draft:
+def prepare(arrow: pa.Schema, target: Target, options: WriteOptions) -> Draft:
+    """Check columns against a table, and give them their field ids. Nothing is written."""
     snapshot = target.snapshot
     if snapshot is None:
+        _folders(_places(target, options), options)
         version = options.version or DEFAULT_VERSION
-        return _Draft(new_schema(arrow, version), version, appends=False)
+        return Draft(new_schema(arrow, version), version, appends=False)
     if options.mode == "create":
         raise TableExists(target.store.uri)
+    if options.initial_bases:
+        raise InvalidBase(
+            f"{snapshot.uri} is there: initial_bases are for a new table; add_bases adds more to this one"
+        )
+    _folders(snapshot.places, options)
     manifest = snapshot.manifest
     check_writable(manifest.path, manifest.message.writer_feature_flags)
     stored = manifest.data_storage_version
@@ -152,48 +186,45 @@ def _prepare(arrow: pa.Schema, target: Target, options: WriteOptions) -> _Draft:
         )
     version = options.version or writable_version(stored)
     if options.mode == "overwrite":
-        return _Draft(new_schema(arrow, version), version, appends=False)
-    return _Draft(fitted_schema(manifest.schema, arrow, version, stored, snapshot.uri), version, appends=True)
+        return Draft(new_schema(arrow, version), version, appends=False)
+    return Draft(fitted_schema(manifest.schema, arrow, version, stored, snapshot.uri), version, appends=True)
+
+
+def _places(target: Target, options: WriteOptions) -> Places:
+    """Where base paths are: those of the table, or those that a new one will have."""
+    if target.snapshot is not None:
+        return target.snapshot.places
+    return Places(target.store, {base.id: base for base in options.initial_bases}, target.store.uri)
+
+
+def _folders(places: Places, options: WriteOptions) -> tuple[Folder, ...]:
+    """Where new files go, in turn."""
+    return target_folders(places, options.target_bases, options.all_bases)
 
 
 def _write(
     source: Source,
-    draft: _Draft,
+    draft: Draft,
     target: Target,
     options: WriteOptions,
     files: WrittenFiles,
     progress: Progress | None,
 ) -> tuple[Fragment, ...]:
-    batches = source.batches if options.external_blobs else _own_blobs(source.batches, draft.schema)
+    places = _places(target, options)
+    rules = BlobRules(places, options.ingest_blobs, options.external_blobs)
     return write_fragments(
         target.store,
         draft.schema,
-        batches,
+        stored_blobs(source.batches, draft.schema, rules),
         version=draft.version,
         limits=options.limits(len(draft.schema.fields)),
         files=files,
         progress=progress,
+        folders=_folders(places, options),
     )
 
 
-def _operation(draft: _Draft, fragments: tuple[Fragment, ...], options: WriteOptions) -> ops.Append | ops.Overwrite:
+def _operation(draft: Draft, fragments: tuple[Fragment, ...], options: WriteOptions) -> ops.Append | ops.Overwrite:
     if draft.appends:
         return ops.Append(fragments)
     return ops.Overwrite(draft.schema, fragments, options.config, options.initial_bases)
-
-
-def _own_blobs(batches: Iterator[pa.RecordBatch], schema: Schema) -> Iterator[pa.RecordBatch]:
-    """Refuse blobs that are references to other places."""
-    names = [field.name for field in schema.fields if field.is_blob_v2]
-    for batch in batches:
-        for name in names:
-            column = batch.column(name)
-            storage = column.storage if isinstance(column, pa.ExtensionArray) else column
-            if not pa.types.is_struct(storage.type) or storage.type.get_field_index("uri") < 0:
-                continue
-            if storage.field("uri").null_count < len(storage):
-                raise InvalidInput(
-                    f"column '{name}' refers to blobs outside the table; give their bytes as 'data', or write with "
-                    "allow_external_blob_outside_bases=True"
-                )
-        yield batch

@@ -194,11 +194,11 @@ def test_feature_flags_follow_the_content() -> None:
     deletion = delete_rows(made, {0: [1]})
     made = commit(made, deletion.operation)
     assert made.manifest.reader_flags == made.manifest.writer_flags == Feature.DELETION_FILES
-    made = commit(made, ops.UpdateBases((BasePath(0, "b", True, "/b"), BasePath(7, None, False, "/c"))))
+    made = commit(made, ops.UpdateBases((BasePath("/b", "b", True), BasePath("/c", id=7))))
     assert made.manifest.reader_flags == Feature.DELETION_FILES | Feature.BASE_PATHS
     assert sorted(made.manifest.base_paths) == [1, 7]
     with pytest.raises(InvalidInput, match="already"):
-        commit(made, ops.UpdateBases((BasePath(0, "b", True, "/other"),)))
+        commit(made, ops.UpdateBases((BasePath("/other", "b", True),)))
     made = commit(made, ops.Append((new(version=(2, 1)),)))
     assert made.manifest.reader_flags & Feature.MIXED_FILE_VERSIONS
     made = commit(made.store, ops.Overwrite(SCHEMA, ()))
@@ -297,7 +297,7 @@ def test_stable_row_ids_need_ids_everywhere() -> None:
         (ops.DataReplacement(((9, new().files[0]),)), "no fragment 9"),
         (ops.DataReplacement(((0, new().files[0]), (1, new(fields=(1,)).files[0]))), "same fields"),
         (ops.UpdateConfig(field_metadata={9: ops.MapEdits({"a": "b"})}), "no field with the id 9"),
-        (ops.Overwrite(SCHEMA, (), {}, (BasePath(1, None, True, "/x"),)), "base paths"),
+        (ops.Overwrite(SCHEMA, (), {}, (BasePath("/x", None, True, 1),)), "base paths"),
         (ops.Clone(True, None, 1, "/x"), "first commit"),
     ],
 )

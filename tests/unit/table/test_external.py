@@ -23,7 +23,7 @@ from lancelet.table.commit import Pace, commit, create
 from lancelet.table.external import Entry, ManifestStore, base_of, external_for
 from lancelet.table.names import ManifestName, NamingScheme
 from lancelet.table.snapshot import open_snapshot
-from lancelet.table.versions import list_versions
+from lancelet.table.versions import list_versions, migrate_to_v2
 
 NUMBERS = itertools.count()
 SCHEMA = schema_from_arrow(pa.schema([("k", pa.int64())]))
@@ -215,6 +215,65 @@ def test_fault_at_every_operation_of_the_object_store(tmp_path: Path, fault: Fau
         commit(healthy, operation, read_version=2, uuid="u", pace=pace)
         assert open_snapshot(healthy).version == 3, label
         assert config(healthy) == "3", label
+
+
+def old_names(store: Store, versions: int = 3) -> None:
+    """A table whose manifests have the names of scheme V1."""
+    create(store, ops.Overwrite(SCHEMA, ()), naming=NamingScheme.V1)
+    for version in range(2, versions + 1):
+        set_config(store, version)
+    assert {name.scheme for name in list_versions(store)} == {NamingScheme.V1}
+
+
+def test_migration_of_names(store: Store) -> None:
+    old_names(store)
+    assert migrate_to_v2(store) == 3
+    base = base_of(store)
+    assert [external(store).get(base, version) for version in (1, 2, 3)] == [
+        Entry(version, f"{base}/{path_of(version)}", store.size_of(path_of(version))) for version in (1, 2, 3)
+    ]
+    assert [name.path for name in list_versions(store)] == [path_of(version) for version in (1, 2, 3)]
+    assert config(store) == "3"
+    set_config(store, 4)
+    assert config(store) == "4"
+    assert migrate_to_v2(store) == 0
+
+
+def test_migration_finishes_a_commit_first(store: Store) -> None:
+    old_names(store)
+    final = ManifestName(3, NamingScheme.V1).path
+    half = f"{final}-00000000-0000-4000-8000-000000000000"
+    store.copy(final, half)
+    external(store).put_if_present(base_of(store), Entry(3, f"{base_of(store)}/{half}", store.size_of(final)))
+    store.delete(final)
+    migrate_to_v2(store)
+    assert config(store) == "3"
+    assert staged(store) == []
+    assert [name.path for name in list_versions(store)] == [path_of(version) for version in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault.REFUSED, Fault.KILLED_BEFORE, Fault.KILLED_AFTER], ids=lambda f: f.name.lower()
+)
+def test_fault_at_every_operation_of_a_migration(tmp_path: Path, fault: Fault) -> None:
+    """Every version stays readable, and another migration ends what this one began."""
+
+    def fresh(name: str) -> Store:
+        store = open_store(str(tmp_path / name), {"manifest_store": f"sqlite://{tmp_path}/manifests.db"})
+        old_names(store)
+        return store
+
+    counting = FaultyStore(fresh("count"))
+    migrate_to_v2(counting)
+    for at, call in enumerate(counting.calls):
+        healthy = fresh(f"at-{at}")
+        with pytest.raises((Killed, StorageError)):
+            migrate_to_v2(FaultyStore(healthy, at, fault))
+        assert open_snapshot(healthy).version == 3, call
+        assert [open_snapshot(healthy, version).version for version in (1, 2, 3)] == [1, 2, 3], call
+        migrate_to_v2(healthy)
+        assert [name.path for name in list_versions(healthy)] == [path_of(version) for version in (1, 2, 3)], call
+        assert config(healthy) == "3", call
 
 
 class Moody:

@@ -45,7 +45,7 @@ SCHEMA = schema_from_arrow(
         metadata={"a": "ü"},
     )
 )
-BASES = (BasePath(0, None, True, "/x"), BasePath(5, "name", False, "s3://y"))
+BASES = (BasePath("/x", None, True, 0), BasePath("s3://y", "name", False, 5))
 SHARDS = (ops.CompactedSsTable(UUID(int=3), 0), ops.CompactedSsTable(UUID(int=4), 9))
 
 

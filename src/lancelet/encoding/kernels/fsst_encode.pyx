@@ -13,7 +13,8 @@ cdef extern from "fsst_table.h" nogil:
     int fsst_train(FsstTable *table, const uint8_t *data, const int64_t *offsets, int64_t strings)
     void fsst_clear(FsstTable *table)
     void fsst_add(FsstTable *table, uint64_t symbol, int length)
-    uint8_t *fsst_encode(const FsstTable *table, const uint8_t *at, const uint8_t *end, const uint8_t *limit, uint8_t *out)
+    int64_t fsst_encode(const FsstTable *table, const void *offsets, int wide, int64_t count, const uint8_t *data,
+                        int64_t size, int64_t *ends, uint8_t *out)
 
 ctypedef fused offset_t:
     int32_t
@@ -59,8 +60,7 @@ cdef class Table:
     def encode(self, const offset_t[::1] offsets, const uint8_t[::1] data, int64_t[::1] out_offsets, uint8_t[::1] out):
         """Codes of all strings; ``out`` has room for twice their bytes and SPARE more. Returns the bytes used."""
         cdef Py_ssize_t i, n = offsets.shape[0] - 1
-        cdef uint8_t *at
-        cdef const uint8_t *base
+        cdef int64_t used
         cdef bint falls = False
         for i in range(n):
             falls |= offsets[i + 1] < offsets[i]
@@ -69,14 +69,11 @@ cdef class Table:
         if out.shape[0] < 2 * (<int64_t>offsets[n] - offsets[0]) + SPARE:
             raise ValueError("output is too small")
         out_offsets[0] = 0
-        if data.shape[0] == 0:
+        if n == 0 or data.shape[0] == 0:
             for i in range(n):
                 out_offsets[i + 1] = 0
             return 0
-        base = &data[0]
-        at = &out[0]
         with nogil:
-            for i in range(n):
-                at = fsst_encode(self.table, base + offsets[i], base + offsets[i + 1], base + data.shape[0], at)
-                out_offsets[i + 1] = at - &out[0]
-        return at - &out[0]
+            used = fsst_encode(self.table, &offsets[0], sizeof(offset_t) == 8, n, &data[0], data.shape[0],
+                               &out_offsets[1], &out[0])
+        return used

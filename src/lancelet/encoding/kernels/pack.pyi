@@ -25,12 +25,14 @@ def encode_runs(
 def split_streams(data: Bytes, item: int, bounds: Indices, out: Bytes) -> None: ...
 def slice_bits(bits: Bytes, first: int, counts: Indices, out: Bytes) -> int: ...
 def blank_nulls(defs: Levels, max_visible: int, item: int, values: Bytes) -> int: ...
+def chunk_bytes(sizes: list[Indices], chunks: int, level_parts: int, large: bool, limit: int) -> int: ...
 def assemble(
     parts: list[Bytes],
-    sizes: Indices,
-    positions: Indices,
-    levels: Indices,
+    sizes: list[Indices],
+    counts: Indices,
+    bounds: Indices,
     level_parts: int,
     large: bool,
+    words: Bytes,
     out: Bytes,
 ) -> None: ...

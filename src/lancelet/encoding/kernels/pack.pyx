@@ -15,6 +15,9 @@ cdef extern from "fastlanes_pack.h" nogil:
 
 BLOCK = 1024
 
+cdef enum:
+    MOST_PARTS = 16
+
 
 cdef int _check(const uint8_t[::1] data, int bits, int64_t count) except -1:
     if bits not in (8, 16, 32, 64) or count < 0 or data.shape[0] < count * (bits // 8):
@@ -339,56 +342,105 @@ def blank_nulls(const uint16_t[::1] defs, uint16_t max_visible, int64_t item, ui
     return slot
 
 
-def assemble(list parts, const int64_t[:, ::1] sizes, const int64_t[:, ::1] positions, const int64_t[::1] levels,
-             int level_parts, bint large, uint8_t[::1] out):
-    """Chunks of a mini-block page (spec 3.3): header, then each part, all padded to 8 bytes.
+cdef int _gather_sizes(list sizes, Py_ssize_t chunks, const int64_t **found) except -1:
+    """Where the sizes of each part are; all are checked."""
+    cdef const int64_t[::1] view
+    cdef Py_ssize_t p, c
+    if len(sizes) > MOST_PARTS:
+        raise ValueError(f"{len(sizes)} parts")
+    for p in range(len(sizes)):
+        view = sizes[p]
+        if view.shape[0] != chunks or chunks == 0:
+            raise ValueError("parts differ in their number of chunks")
+        for c in range(chunks):
+            if view[c] < 0:
+                raise ValueError("a negative size")
+        found[p] = &view[0]
+    return 0
 
-    Part p of chunk c is parts[p][positions[p, c]:][:sizes[p, c]]; the first ``level_parts`` are levels."""
-    cdef int p, count = len(parts), word
-    cdef Py_ssize_t c, n = levels.shape[0]
-    cdef int64_t at = 0, start, size, need = 0
+
+cdef inline int64_t _header(int level_parts, int value_parts, bint large) noexcept nogil:
+    return (2 + 2 * level_parts + (4 if large else 2) * value_parts + 7) // 8 * 8
+
+
+def chunk_bytes(list sizes, Py_ssize_t chunks, int level_parts, bint large, int64_t limit):
+    """Bytes of the chunks that :func:`assemble` makes; -1 when one has more than ``limit``, or a part too large to say."""
+    cdef const int64_t* size_of[MOST_PARTS]
+    cdef int p, count = len(sizes)
+    cdef Py_ssize_t c
+    cdef int64_t total = 0, bytes
+    _gather_sizes(sizes, chunks, size_of)
+    for c in range(chunks):
+        bytes = _header(level_parts, count - level_parts, large)
+        for p in range(count):
+            bytes += (size_of[p][c] + 7) // 8 * 8
+            if size_of[p][c] > 65535 and (p < level_parts or not large):
+                return -1
+        if bytes > limit:
+            return -1
+        total += bytes
+    return total
+
+
+def assemble(list parts, list sizes, const int64_t[::1] counts, const int64_t[::1] bounds, int level_parts, bint large,
+             uint8_t[::1] words, uint8_t[::1] out):
+    """Chunks of a mini-block page (spec 3.3): header, then each part, all padded to 8 bytes; and a word for each chunk.
+
+    The pieces of part p lie back to back in parts[p], sizes[p][c] bytes for chunk c; the first ``level_parts`` parts
+    are levels, from bounds[c] up to bounds[c + 1]; without them there are no bounds."""
+    cdef int p, count = len(parts), word = 4 if large else 2, log
+    cdef Py_ssize_t c, n = counts.shape[0]
+    cdef int64_t at = 0, start, size, need = 0, own
     cdef uint16_t two
     cdef uint32_t four
     cdef const uint8_t[::1] view
-    cdef const uint8_t* source[16]
-    if count > 16 or sizes.shape[0] != count or positions.shape[0] != count:
-        raise ValueError(f"{count} parts")
-    if sizes.shape[1] != n or positions.shape[1] != n:
-        raise ValueError("sizes and positions differ")
+    cdef const uint8_t* source[MOST_PARTS]
+    cdef const int64_t* size_of[MOST_PARTS]
+    if len(sizes) != count or level_parts > count or words.shape[0] != n * word:
+        raise ValueError("parts, sizes and chunks differ in number")
+    if level_parts > 0 and bounds.shape[0] != n + 1:
+        raise ValueError("parts, sizes and chunks differ in number")
+    _gather_sizes(sizes, n, size_of)
     for p in range(count):
         view = parts[p]
         source[p] = &view[0] if view.shape[0] else NULL
+        own = 0
         for c in range(n):
-            if sizes[p, c] < 0 or positions[p, c] < 0 or positions[p, c] + sizes[p, c] > view.shape[0]:
-                raise ValueError("a part outside of its buffer")
-            need += (sizes[p, c] + 7) // 8 * 8
-            if sizes[p, c] > 65535 and (p < level_parts or not large):
+            own += size_of[p][c]
+            need += (size_of[p][c] + 7) // 8 * 8
+            if size_of[p][c] > 65535 and (p < level_parts or not large):
                 raise ValueError("a part of more than 64 KiB")
-    word = 4 if large else 2
-    need += n * ((2 + 2 * level_parts + word * (count - level_parts) + 7) // 8 * 8)
+        if own > view.shape[0]:
+            raise ValueError("a part outside of its buffer")
+    need += n * _header(level_parts, count - level_parts, large)
     if out.shape[0] != need:
         raise ValueError(f"{need} bytes of chunks into {out.shape[0]}")
     with nogil:
         for c in range(n):
             start = at
-            two = <uint16_t>levels[c]
+            two = <uint16_t>(bounds[c + 1] - bounds[c] if level_parts > 0 else 0)
             memcpy(&out[at], &two, 2)
             at += 2
             for p in range(count):
                 if p < level_parts or not large:
-                    two = <uint16_t>sizes[p, c]
+                    two = <uint16_t>size_of[p][c]
                     memcpy(&out[at], &two, 2)
                     at += 2
                 else:
-                    four = <uint32_t>sizes[p, c]
+                    four = <uint32_t>size_of[p][c]
                     memcpy(&out[at], &four, 4)
                     at += 4
             at = _pad(&out[0], start, at)
             for p in range(count):
-                size = sizes[p, c]
+                size = size_of[p][c]
                 if size > 0:
-                    memcpy(&out[at], source[p] + positions[p, c], size)
+                    memcpy(&out[at], source[p], size)
+                    source[p] += size
                 at = _pad(&out[0], start, at + size)
+            # The last chunk has what is left, which its word does not say.
+            log = 0 if c == n - 1 or counts[c] < 1 else lancelet_width(<uint64_t>counts[c]) - 1
+            four = <uint32_t>((((at - start) // 8 - 1) << 4) | log)
+            memcpy(&words[c * word], &four, word)
 
 
 cdef inline int64_t _pad(uint8_t *out, int64_t start, int64_t at) noexcept nogil:

@@ -122,6 +122,27 @@ def list_layer(const uint16_t[::1] reps, const uint16_t[::1] defs, uint16_t open
         raise ValueError(f"{at} entries where {total} were counted")
 
 
+def end_offsets(const offset_t[::1] offsets, const uint8_t[::1] bits, uint64_t above, uint64_t[::1] ends):
+    """Where values end, counted from the start of the first; ``above`` more where a value is null.
+
+    Bit k of ``bits`` is set where value k counts; no bits when all do."""
+    cdef Py_ssize_t i, n = ends.shape[0]
+    cdef bint nulls = bits.shape[0] > 0, falls = False
+    cdef int64_t start
+    if offsets.shape[0] != n + 1 or (nulls and bits.shape[0] * 8 < n):
+        raise ValueError("offsets, validity and output differ in length")
+    start = offsets[0]
+    with nogil:
+        for i in range(n):
+            falls |= offsets[i + 1] < offsets[i]
+            ends[i] = <uint64_t>(<int64_t>offsets[i + 1] - start)
+        if nulls:
+            for i in range(n):
+                ends[i] += 0 if _bit(&bits[0], i) else above
+    if falls:
+        raise ValueError("offsets that fall")
+
+
 def mark_levels(const uint16_t[::1] defs, uint8_t[::1] present):
     """Set a mark for each level that occurs."""
     cdef Py_ssize_t i, n = defs.shape[0]

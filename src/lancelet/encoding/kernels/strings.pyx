@@ -4,6 +4,16 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
+cdef extern from *:
+    """
+    #define lancelet_fetch(place) __builtin_prefetch(place)
+    """
+    void lancelet_fetch(const void *place) nogil
+
+cdef enum:
+    AHEAD = 32
+    FAR = 1 << 14  # words of a table that the nearest caches have no room for
+
 ctypedef fused offset_t:
     int32_t
     int64_t
@@ -113,28 +123,37 @@ cdef inline uint64_t _mix(uint64_t a) noexcept nogil:
     return a
 
 
+cdef inline uint64_t _short(const uint8_t *text, int64_t size) noexcept nogil:
+    """Fewer than 8 bytes as a word; strings of one length that differ have words that differ."""
+    cdef uint32_t head, tail
+    if size >= 4:
+        memcpy(&head, text, 4)
+        memcpy(&tail, text + size - 4, 4)
+        return head | <uint64_t>tail << 32
+    if size > 0:
+        return text[0] | <uint64_t>text[size // 2] << 8 | <uint64_t>text[size - 1] << 16
+    return 0
+
+
 cdef inline uint64_t _hash(const uint8_t *text, int64_t size) noexcept nogil:
     cdef uint64_t state = <uint64_t>size * <uint64_t>0x9E3779B97F4A7C15, word
-    while size >= 8:
+    if size < 8:
+        return _mix(state ^ _short(text, size))
+    while size > 8:
         memcpy(&word, text, 8)
         state = _mix(state ^ word) * <uint64_t>0x9E3779B97F4A7C15
         text += 8
         size -= 8
-    if size > 0:
-        word = 0
-        memcpy(&word, text, size)
-        state ^= word
-    return _mix(state)
+    # The last word overlaps the one before.
+    memcpy(&word, text + size - 8, 8)
+    return _mix(state ^ word)
 
 
 cdef inline bint _same(const uint8_t *a, const uint8_t *b, int64_t size) noexcept nogil:
     """memcmp for short strings, without the call."""
     cdef uint64_t left, right
     if size < 8:
-        left = right = 0
-        memcpy(&left, a, size)
-        memcpy(&right, b, size)
-        return left == right
+        return _short(a, size) == _short(b, size)
     while size > 8:
         memcpy(&left, a, 8)
         memcpy(&right, b, 8)
@@ -149,6 +168,27 @@ cdef inline bint _same(const uint8_t *a, const uint8_t *b, int64_t size) noexcep
     return left == right
 
 
+cdef inline void _fetch(const uint64_t *codes, int count, const int64_t *table, int64_t mask, const int64_t *firsts,
+                        const offset_t *offsets, const uint8_t *text) noexcept nogil:
+    """Have what some values will be compared with on its way from memory, for all of them at once."""
+    cdef int k
+    cdef int64_t other
+    for k in range(count):
+        lancelet_fetch(&table[codes[k] & <uint64_t>mask])
+    for k in range(count):
+        other = table[codes[k] & <uint64_t>mask]
+        if other >= 0:
+            lancelet_fetch(&firsts[other & <int64_t>0xFFFFFFFF])
+    for k in range(count):
+        other = table[codes[k] & <uint64_t>mask]
+        if other >= 0:
+            lancelet_fetch(&offsets[firsts[other & <int64_t>0xFFFFFFFF]])
+    for k in range(count):
+        other = table[codes[k] & <uint64_t>mask]
+        if other >= 0:
+            lancelet_fetch(text + offsets[firsts[other & <int64_t>0xFFFFFFFF]])
+
+
 def distinct(const offset_t[::1] offsets, const uint8_t[::1] data, const int64_t[::1] blocks, int64_t block, int64_t cap,
              int64_t[::1] table, uint32_t[::1] indices, int64_t[::1] firsts):
     """Number the distinct values of some blocks of values in the order in which they first occur.
@@ -156,8 +196,11 @@ def distinct(const offset_t[::1] offsets, const uint8_t[::1] data, const int64_t
     ``table`` has a power of two of words, more than twice ``cap``. ``indices`` receives the number of each value,
     ``firsts`` where each distinct one occurs first. Returns how many there are, -1 when more than ``cap``."""
     cdef Py_ssize_t b, n = offsets.shape[0] - 1
-    cdef int64_t i, j, found = 0, size, slot, mask = table.shape[0] - 1, other, at = 0, stop
+    cdef int64_t i, j, found = 0, size, slot, mask = table.shape[0] - 1, other, at = 0, stop, start
+    cdef int k, some
     cdef uint64_t code
+    cdef uint64_t[AHEAD] codes
+    cdef bint far = mask >= FAR
     cdef const uint8_t *text = &data[0] if data.shape[0] else NULL
     _check(offsets, data)
     if table.shape[0] & mask or table.shape[0] <= 2 * cap or firsts.shape[0] < cap:
@@ -173,9 +216,18 @@ def distinct(const offset_t[::1] offsets, const uint8_t[::1] data, const int64_t
         memset(&table[0], 0xFF, table.shape[0] * sizeof(int64_t))
         for b in range(blocks.shape[0]):
             stop = min(blocks[b] + block, n)
+            start = blocks[b]
+            some = 0
             for i in range(blocks[b], stop):
+                if i == start + some:
+                    start = i
+                    some = <int>min(stop - i, AHEAD)
+                    for k in range(some):
+                        codes[k] = _hash(text + offsets[i + k], <int64_t>offsets[i + k + 1] - offsets[i + k])
+                    if far:
+                        _fetch(codes, some, &table[0], mask, &firsts[0], &offsets[0], text)
                 size = <int64_t>offsets[i + 1] - offsets[i]
-                code = _hash(text + offsets[i], size)
+                code = codes[i - start]
                 slot = <int64_t>(code & <uint64_t>mask)
                 # The upper half of a word is part of the hash: most strangers are told apart without their bytes.
                 while True:

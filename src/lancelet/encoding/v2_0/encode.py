@@ -16,15 +16,16 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from lancelet.encoding.kernels import pack, shred
 from lancelet.encoding.kernels import strings as kernel
 from lancelet.encoding.kernels.fullzip import gather_slices
-from lancelet.encoding.rows import Bytes, Indices
+from lancelet.encoding.rows import Bytes
 from lancelet.encoding.v2_1.encode.general import compress, compressor
 from lancelet.encoding.v2_1.encode.messages import EncodedPage
 from lancelet.encoding.v2_1.encode.options import EncodeOptions
 from lancelet.encoding.v2_1.encode.symbols import train
-from lancelet.encoding.v2_1.encode.values import Lists, Strings, Validity, Words, leaf_values, plain_storage
-from lancelet.errors import InvalidInput, NotSupported
+from lancelet.encoding.v2_1.encode.values import Lists, Offsets, Strings, Words, leaf_values, plain_storage
+from lancelet.errors import NotSupported, UnfitData
 from lancelet.format.proto import encodings20_pb2 as pb
 from lancelet.format.schema import Field
 
@@ -33,6 +34,7 @@ Tree = pb.ArrayEncoding
 _DICTIONARY_ROWS = 100
 _DICTIONARY_ITEMS = 99
 _BLOB_NULL = 1
+_NO_BITS = np.empty(0, np.uint8)
 
 
 def column_fields(field: Field) -> list[Field]:
@@ -69,7 +71,7 @@ def header_page(column: int, length: int) -> EncodedPage:
 def _encode(array: pa.Array, field: Field, path: str, pages: list[EncodedPage]) -> None:
     array = plain_storage(array, field, path)
     if not field.nullable and array.null_count:
-        raise InvalidInput(
+        raise UnfitData(
             f"Column '{path}' is declared as non-nullable but contains null values; "
             "declare the field nullable or fill the nulls"
         )
@@ -79,7 +81,7 @@ def _encode(array: pa.Array, field: Field, path: str, pages: list[EncodedPage]) 
         tree = builder.blobs(array)
     elif field.logical_type == "struct":
         if array.null_count:
-            raise InvalidInput(
+            raise UnfitData(
                 f"The struct field `{path}` contains {array.null_count} null value(s), but Lance file version 2.0 "
                 "does not encode struct validity; use file version 2.1 or later"
             )
@@ -115,27 +117,28 @@ class _Page:
             return _all_nulls()
         if pa.types.is_dictionary(array.type):
             return self._dictionary(array, options)
-        valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
-        values = leaf_values(array, valid)
+        bits = valid_bits(array)
+        # Only what fixed-size lists have beneath their nulls is looked at.
+        nested = bits is not None and pa.types.is_fixed_size_list(array.type)
+        values = leaf_values(array, array.is_valid().to_numpy(zero_copy_only=False) if nested else None)
         if isinstance(values, Strings):
-            return self._strings(values, valid, options)
+            return self._strings(values, bits, options)
         if isinstance(values, Words | Lists):
-            return self._fixed(values, valid)
+            return self._fixed(values, bits, array.null_count)
         raise NotSupported(f"Lance v2.0 has no encoding for {array.type}")
 
     def lists(self, array: pa.Array) -> tuple[pb.ArrayEncoding, pa.Array]:
         """End offsets of a page's lists, and the items in them; null lists have none."""
-        offsets = array.offsets.to_numpy()
-        lengths = np.diff(offsets).astype(np.int64)
+        offsets, bits = array.offsets.to_numpy(), valid_bits(array)
         items = array.values.slice(int(offsets[0]), int(offsets[-1]) - int(offsets[0]))
-        valid = array.is_valid().to_numpy(zero_copy_only=False)
-        if lengths[~valid].any():
-            items = items.filter(pa.array(np.repeat(valid, lengths)))
-            lengths = np.where(valid, lengths, 0)
+        if bits is not None:
+            lengths, valid = np.diff(offsets), array.is_valid().to_numpy(zero_copy_only=False)
+            if lengths[~valid].any():
+                items = items.filter(pa.array(np.repeat(valid, lengths)))
+                offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.where(valid, lengths, 0))))
         total = len(items)
-        ends = np.cumsum(lengths) + np.where(valid, 0, total + 1)
-        tree = Tree(list=pb.List(offsets=self._words(ends), null_offset_adjustment=total + 1, num_items=total))
-        return tree, items
+        ends = self._ends(offsets, bits, total + 1)
+        return Tree(list=pb.List(offsets=ends, null_offset_adjustment=total + 1, num_items=total)), items
 
     def blobs(self, array: pa.Array) -> pb.ArrayEncoding:
         """Where the payloads are, and how long; (1, 0) is null."""
@@ -152,7 +155,7 @@ class _Page:
             child = array.field(index)
             values = leaf_values(child, None)
             if child.null_count:
-                raise InvalidInput(f"packed struct '{path}' has nulls in its field '{field.name}'; fill or unpack them")
+                raise UnfitData(f"packed struct '{path}' has nulls in its field '{field.name}'; fill or unpack them")
             words = values.items if isinstance(values, Lists) else values
             if (
                 not isinstance(words, Words)
@@ -175,40 +178,46 @@ class _Page:
     def _flat(self, data: Bytes, bits: int) -> pb.ArrayEncoding:
         return Tree(flat=pb.Flat(bits_per_value=bits, buffer=self._put(data)))
 
-    def _words(self, numbers: Indices) -> pb.ArrayEncoding:
-        return _no_nulls(self._flat(numbers.astype("<u8").view(np.uint8), 64))
+    def _ends(self, offsets: Offsets, bits: Bytes | None, above: int) -> pb.ArrayEncoding:
+        """End offsets from the first value's start; those of nulls are ``above`` higher."""
+        ends = np.empty(len(offsets) - 1, np.uint64)
+        shred.end_offsets(offsets, _NO_BITS if bits is None else bits, above, ends)
+        return _no_nulls(self._flat(ends.view(np.uint8), 64))
 
-    def _fixed(self, values: Words | Lists, valid: Validity) -> pb.ArrayEncoding:
-        if values.count == 0 or (valid is not None and not valid.any()):
+    def _fixed(self, values: Words | Lists, bits: Bytes | None, nulls: int) -> pb.ArrayEncoding:
+        if nulls == values.count:
             return _all_nulls()
-        validity = None if valid is None else self._flat(np.packbits(valid, bitorder="little"), 1)
+        validity = None if bits is None else self._flat(bits, 1)
         if isinstance(values, Words):
             tree = self._flat(values.data, values.bits)
         else:
-            items = self._fixed(values.items, values.validity)
+            inner = values.validity
+            if inner is None:
+                items = self._fixed(values.items, None, 0)
+            else:
+                items = self._fixed(
+                    values.items, np.packbits(inner, bitorder="little"), len(inner) - int(np.count_nonzero(inner))
+                )
             tree = Tree(fixed_size_list=pb.FixedSizeList(dimension=values.size, items=items))
         if validity is None:
             return _no_nulls(tree)
         return Tree(nullable=pb.Nullable(some_nulls=pb.Nullable.SomeNull(validity=validity, values=tree)))
 
-    def _strings(self, strings: Strings, valid: Validity, options: EncodeOptions) -> pb.ArrayEncoding:
+    def _strings(self, strings: Strings, bits: Bytes | None, options: EncodeOptions) -> pb.ArrayEncoding:
         if strings.text and not strings.wide and strings.count >= _DICTIONARY_ROWS:
-            found = self._few_strings(strings, valid)
+            found = self._few_strings(strings, bits)
             if found is not None:
                 return found
         if options.compression == "fsst" and not strings.wide and strings.nbytes:
             table = train(strings)
-            binary = self._binary(table.encode(strings), valid, None, None)
+            binary = self._binary(table.encode(strings), bits, None, None)
             return Tree(fsst=pb.Fsst(binary=binary, symbol_table=table.message))
-        return self._binary(strings, valid, options.general, options.level)
+        return self._binary(strings, bits, options.general, options.level)
 
-    def _binary(self, strings: Strings, valid: Validity, scheme: str | None, level: int | None) -> pb.ArrayEncoding:
+    def _binary(self, strings: Strings, bits: Bytes | None, scheme: str | None, level: int | None) -> pb.ArrayEncoding:
         start = int(strings.offsets[0])
-        ends = strings.offsets[1:].astype(np.int64) - start
         above = strings.nbytes + 1 if strings.count else 0
-        if valid is not None:
-            ends = ends + np.where(valid, 0, above)
-        indices = self._words(ends)
+        indices = self._ends(strings.offsets, bits, above)
         data = strings.data[start : start + strings.nbytes]
         flat = pb.Flat(bits_per_value=8)
         if scheme is not None and len(data):
@@ -217,7 +226,7 @@ class _Page:
         flat.buffer.CopyFrom(self._put(data))
         return Tree(binary=pb.Binary(indices=indices, bytes=Tree(flat=flat), null_adjustment=above))
 
-    def _few_strings(self, strings: Strings, valid: Validity) -> pb.ArrayEncoding | None:
+    def _few_strings(self, strings: Strings, bits: Bytes | None) -> pb.ArrayEncoding | None:
         """A dictionary of a column that is none by its type: key 0 is null, key k is item k - 1."""
         indices, firsts = np.empty(strings.count, np.uint32), np.empty(_DICTIONARY_ITEMS + 1, np.int64)
         table, whole = np.empty(256, np.int64), np.zeros(1, np.int64)
@@ -227,8 +236,8 @@ class _Page:
         if found < 0:
             return None
         keys = (indices + 1).astype(np.uint8)
-        if valid is not None:
-            keys[~valid] = 0
+        if bits is not None:
+            keys *= np.unpackbits(bits, count=strings.count, bitorder="little")
         starts = strings.offsets[firsts[:found]].astype(np.int64)
         lengths = strings.offsets[firsts[:found] + 1].astype(np.int64) - starts
         offsets = np.zeros(found + 1, np.int64)
@@ -250,20 +259,29 @@ class _Page:
                 at = len(items)
                 items = pa.concat_arrays([items, pa.nulls(1, items.type)])
             if at > np.iinfo(keys.dtype).max:
-                raise InvalidInput(
+                raise UnfitData(
                     f"a dictionary of {len(items)} items has no key of type {array.type.index_type} left for nulls"
                 )
             keys[nulls] = at
         encoded = _no_nulls(self._flat(keys.view(np.uint8), keys.dtype.itemsize * 8))
-        valid = items.is_valid().to_numpy(zero_copy_only=False) if items.null_count else None
-        values = leaf_values(items, valid)
+        bits = valid_bits(items)
+        values = leaf_values(items, None)
         if isinstance(values, Strings):
-            tree = self._binary(values, valid, None, None)
+            tree = self._binary(values, bits, None, None)
         elif isinstance(values, Words):
-            tree = self._fixed(values, valid)
+            tree = self._fixed(values, bits, items.null_count)
         else:
             raise NotSupported(f"Lance v2.0 has no encoding for {array.type}")
         return Tree(dictionary=pb.Dictionary(indices=encoded, items=tree, num_dictionary_items=len(items)))
+
+
+def valid_bits(array: pa.Array) -> Bytes | None:
+    """Which values count, as a bitmap that starts at bit 0; None when all do."""
+    if array.null_count == 0:
+        return None
+    bits = np.empty((len(array) + 7) // 8, np.uint8)
+    pack.slice_bits(np.frombuffer(array.buffers()[0], np.uint8), array.offset, np.array([len(array)], np.int64), bits)
+    return bits
 
 
 def _no_nulls(tree: pb.ArrayEncoding) -> pb.ArrayEncoding:

@@ -20,7 +20,7 @@ from lancelet.encoding.v2_1.encode.messages import EncodedPage
 from lancelet.encoding.v2_1.encode.records import encode_records
 from lancelet.encoding.v2_1.encode.shred import Shredded
 from lancelet.encoding.v2_1.encode.values import Record, Words
-from lancelet.errors import InvalidInput, NotSupported
+from lancelet.errors import NotSupported, UnfitData
 from lancelet.format.logical_types import format_logical_type
 from lancelet.format.proto import encodings21_pb2 as pb
 from lancelet.format.schema import BLOB_V1_DESCRIPTOR, BLOB_V2_DESCRIPTOR, Field
@@ -68,7 +68,7 @@ def place_blobs(array: pa.Array, field: Field, place: Place) -> pa.Array:
 
 def _place_v1(array: pa.Array, field: Field, place: Place) -> pa.Array:
     if array.type not in (pa.large_binary(), pa.binary()):
-        raise InvalidInput(f"blob column '{field.name}': Expected LargeBinary array, got {array.type}")
+        raise UnfitData(f"blob column '{field.name}': Expected LargeBinary array, got {array.type}")
     positions, sizes = _payloads(array, place)
     return _described([pa.array(positions), pa.array(sizes)], BLOB_V1_DESCRIPTOR, array)
 
@@ -80,20 +80,26 @@ def _place_v2(array: pa.Array, field: Field, place: Place) -> pa.Array:
     if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
         return _descriptors(array, None, None, array, place)
     if not pa.types.is_struct(array.type) or array.type.get_field_index("data") < 0:
-        raise InvalidInput(f"blob column '{field.name}': data of type {array.type}; it must be binary or a blob struct")
+        raise UnfitData(f"blob column '{field.name}': data of type {array.type}; it must be binary or a blob struct")
     parts = {name: array.field(name) if array.type.get_field_index(name) >= 0 else None for name in _PARTS}
     data, uri = parts["data"], parts["uri"]
     spans = None
     if parts["position"] is not None and parts["size"] is not None:
         spans = (parts["position"], parts["size"])
-    return _descriptors(data, uri, spans, array, place)
+    return _descriptors(data, uri, spans, array, place, parts["blob_id"])
 
 
-_PARTS = ("data", "uri", "position", "size")
+_PARTS = ("data", "uri", "position", "size", "blob_id")
+"""What a value may have; ``blob_id`` is the base path that its URI is relative to."""
 
 
 def _descriptors(
-    data: pa.Array, uri: pa.Array | None, spans: tuple[pa.Array, pa.Array] | None, outer: pa.Array, place: Place
+    data: pa.Array,
+    uri: pa.Array | None,
+    spans: tuple[pa.Array, pa.Array] | None,
+    outer: pa.Array,
+    place: Place,
+    bases: pa.Array | None = None,
 ) -> pa.Array:
     count = len(data)
     positions, sizes = _payloads(data, place)
@@ -108,7 +114,7 @@ def _descriptors(
         if spans is not None:
             positions = np.where(there, _numbers(spans[0]), positions)
             sizes = np.where(there, _numbers(spans[1]), sizes)
-    ids = pa.array(np.zeros(count, np.uint32))
+    ids = pa.array(np.zeros(count, np.uint32)) if bases is None else bases.fill_null(0)
     parts = [pa.array(kinds), pa.array(positions), pa.array(sizes), ids, texts]
     missing = data.is_null().to_numpy(zero_copy_only=False) & (kinds == INLINE)
     return _described(parts, BLOB_V2_DESCRIPTOR, outer, missing)

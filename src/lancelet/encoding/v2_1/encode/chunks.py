@@ -24,27 +24,23 @@ from lancelet.encoding.v2_1.encode.shred import Shredded
 from lancelet.encoding.v2_1.levels import Levels
 from lancelet.format.proto import encodings21_pb2 as pb
 
+_NO_BOUNDS = np.empty(0, np.int64)
 LARGEST = 4096
 """Most items of a chunk."""
 CHUNK_LIMIT = 8186
 """Fewer bytes of values than this go into a chunk of fixed-width values."""
 SMALL_CHUNK = 32 << 10
 """The most bytes that a chunk of 2.1 can have."""
+LARGE_CHUNK = 1 << 31
+"""The most bytes that a later one can have: its word has 28 bits for their eighth."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One buffer of every chunk: chunk c has data[positions[c]:][:sizes[c]]."""
+    """One buffer of every chunk, back to back."""
 
     data: Bytes
-    positions: Indices
     sizes: Indices
-
-    @classmethod
-    def packed(cls, data: Bytes, sizes: Indices) -> Part:
-        """Chunks that lie back to back."""
-        positions: Indices = np.cumsum(sizes) - sizes
-        return cls(data, positions, sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +84,9 @@ def mini_block_page(
     """The whole page; None when a chunk came out larger than the version can say."""
     large = version != "2.1"
     counts = chunked.counts
-    if page.defs is not None and page.entries != len(page.values):
+    if page.defs is None and page.reps is None:
+        bounds = _NO_BOUNDS
+    elif page.defs is not None and page.entries != len(page.values):
         bounds = np.empty(len(counts) + 1, np.int64)
         kernel.entry_bounds(page.defs, page.max_visible, counts, bounds)
     else:
@@ -102,19 +100,14 @@ def mini_block_page(
     )
     level_parts = _level_parts(layout, page, bounds, version)
     parts = [*level_parts, *chunked.parts]
-    sizes = np.stack([part.sizes for part in parts])
-    header = 2 + 2 * len(level_parts) + (4 if large else 2) * len(chunked.parts)
-    totals = (header + 7) // 8 * 8 + ((sizes + 7) // 8 * 8).sum(axis=0)
-    if not large and (int(totals.max()) > SMALL_CHUNK or int(sizes.max()) > 65535):
+    sizes = [part.sizes for part in parts]
+    total = pack.chunk_bytes(sizes, len(counts), len(level_parts), large, LARGE_CHUNK if large else SMALL_CHUNK)
+    if total < 0:
         return None
-    out = np.empty(int(totals.sum()), np.uint8)
-    entries = np.diff(bounds) if level_parts else np.zeros(len(counts), np.int64)
-    positions = np.stack([part.positions for part in parts])
-    pack.assemble([part.data for part in parts], sizes, positions, entries, len(level_parts), large, out)
-    logs = np.log2(np.maximum(counts, 1)).astype(np.int64)
-    logs[-1] = 0
-    words = ((totals // 8 - 1) << 4) | logs
-    buffers: list[Bytes] = [words.astype("<u4" if large else "<u2").view(np.uint8), out]
+    out = np.empty(total, np.uint8)
+    words = np.empty(len(counts) * (4 if large else 2), np.uint8)
+    pack.assemble([part.data for part in parts], sizes, counts, bounds, len(level_parts), large, words, out)
+    buffers: list[Bytes] = [words, out]
     if dictionary is not None:
         layout.dictionary.CopyFrom(dictionary.codec)
         layout.num_dictionary_items = dictionary.count
@@ -138,5 +131,5 @@ def _level_parts(layout: pb.MiniBlockLayout, page: Shredded, bounds: Indices, ve
         if levels is not None:
             codec, data, sizes = encode_levels(levels, bounds, version)
             message.CopyFrom(codec)
-            parts.append(Part.packed(data, sizes))
+            parts.append(Part(data, sizes))
     return parts

@@ -14,7 +14,7 @@ import pyarrow as pa
 from lancelet.encoding.kernels import pack
 from lancelet.encoding.kernels import strings as kernel
 from lancelet.encoding.kernels.fullzip import gather_slices
-from lancelet.encoding.rows import Bytes
+from lancelet.encoding.rows import Bytes, Indices
 from lancelet.encoding.v2_1.encode.chunks import Chunked, EncodedDictionary
 from lancelet.encoding.v2_1.encode.general import LZ4_LIMIT, compress, compressor
 from lancelet.encoding.v2_1.encode.messages import Codec, flat, general, inline, out_of_line, variable
@@ -80,6 +80,9 @@ def distinct_strings(strings: Strings, options: EncodeOptions) -> tuple[int, Wor
         starts = np.linspace(0, count - min(block, count), _SAMPLE_BLOCKS).astype(np.int64)
         indices, firsts = np.empty(_SAMPLE_BLOCKS * block, np.uint32), np.empty(sampled + 1, np.int64)
         seen = kernel.distinct(strings.offsets, strings.data, starts, block, sampled, _table(sampled), indices, firsts)
+        if block < _SAMPLE_BLOCK:
+            # Nulls are empty. Beside long values they cost nothing, and say nothing about whether those repeat.
+            sampled -= int(sampled * _empty_share(strings, starts, block))
         if seen > _UNIQUE_SHARE * sampled:
             return None
     cap = min(count // options.dict_divisor, _MOST_ITEMS)
@@ -186,6 +189,12 @@ def _with_indices(items: int, distinct: int, count: int, runs: int) -> int:
 def _expected(seen: int, sampled: int) -> float:
     """Roughly how many distinct values there are when so many of a sample were: repeats grow rare as they are many."""
     return sampled * sampled / (2 * max(sampled - seen, 1)) if 2 * seen > sampled else float(seen)
+
+
+def _empty_share(strings: Strings, starts: Indices, block: int) -> float:
+    """How many of some blocks of values are empty."""
+    bounds = strings.offsets[starts[:, None] + np.arange(block + 1)]
+    return float(np.mean(bounds[:, 1:] == bounds[:, :-1]))
 
 
 def _sampled_words(words: Words) -> int:

@@ -42,27 +42,27 @@ def compress_chunks(chunked: Chunked, options: EncodeOptions) -> Chunked:
     raw = int(first.sizes.sum())
     if scheme is None or raw < _WORTHWHILE:
         return chunked
-    data, sizes = _pieces(first, scheme, options.level)
+    data, sizes = _pieces(first.data, np.cumsum(first.sizes) - first.sizes, first.sizes, scheme, options.level)
     if len(data) >= raw:
         return chunked
     codec = general(scheme, options.level, chunked.codec)
-    return replace(chunked, codec=codec, parts=(Part.packed(data, sizes), *chunked.parts[1:]))
+    return replace(chunked, codec=codec, parts=(Part(data, sizes), *chunked.parts[1:]))
 
 
 def compress_values(strings: Strings, level: int | None) -> Strings:
     """Every value as a zstd frame of its own."""
     lengths = np.diff(strings.offsets).astype(np.int64)
-    part = Part(strings.data, strings.offsets[:-1].astype(np.int64), lengths)
-    data, sizes = _pieces(part, "zstd", level)
+    data, sizes = _pieces(strings.data, strings.offsets[:-1].astype(np.int64), lengths, "zstd", level)
     offsets = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     return replace(strings, offsets=offsets, data=data)
 
 
-def _pieces(part: Part, scheme: str, level: int | None) -> tuple[Bytes, Indices]:
+def _pieces(data: Bytes, starts: Indices, sizes: Indices, scheme: str, level: int | None) -> tuple[Bytes, Indices]:
+    """Each piece by itself: the bytes of all back to back, and their sizes."""
     codec = compressor(scheme, level)
     pieces = [
-        compress(part.data[start : start + size], scheme, codec)
-        for start, size in zip(part.positions.tolist(), part.sizes.tolist(), strict=True)
+        compress(data[start : start + size], scheme, codec)
+        for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)
     ]
     return np.frombuffer(b"".join(pieces), np.uint8), np.array([len(piece) for piece in pieces], np.int64)

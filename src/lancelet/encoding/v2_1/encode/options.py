@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
-from lancelet.errors import InvalidInput
+from lancelet.errors import UnfitData
 
 PREFIX = "lance-encoding:"
 _COMPRESSIONS = ("none", "lz4", "zstd", "fsst")
@@ -44,6 +45,8 @@ class EncodeOptions:
     @classmethod
     def of(cls, version: str, name: str, leaf: Mapping[str, str], top: Mapping[str, str]) -> EncodeOptions:
         """Read the leaf's metadata; the layout is asked for at the top-level field."""
+        if not leaf and not top:
+            return _plain(version)
         own, outer = _Words(name, leaf), _Words(name, top)
         return cls(
             version,
@@ -58,6 +61,12 @@ class EncodeOptions:
             chunk_bytes=own.integer("minichunk-size", 16, 32767 if version == "2.1" else 2**24, 4096) or 4096,
             layout=outer.choice("structural-encoding", _LAYOUTS, None),
         )
+
+
+@cache
+def _plain(version: str) -> EncodeOptions:
+    """What a field without metadata asks for."""
+    return EncodeOptions(version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,5 +106,5 @@ class _Words:
             raise self._wrong(key, text, "a number from 0 to 1")
         return number
 
-    def _wrong(self, key: str, text: str, wanted: str) -> InvalidInput:
-        return InvalidInput(f"field '{self.field}': metadata {PREFIX}{key} is {text!r}; it must be {wanted}")
+    def _wrong(self, key: str, text: str, wanted: str) -> UnfitData:
+        return UnfitData(f"field '{self.field}': metadata {PREFIX}{key} is {text!r}; it must be {wanted}")

@@ -44,7 +44,7 @@ from lancelet.encoding.v2_1.encode.values import (
 )
 from lancelet.encoding.v2_1.encode.words import WORD_BITS, Survey, encode_lists, encode_words, unnest
 from lancelet.encoding.v2_1.encode.zipped import zip_records, zip_strings
-from lancelet.errors import InvalidInput, NotSupported
+from lancelet.errors import NotSupported, UnfitData
 
 WIDE = 256
 """Values of this many bytes and more are zipped, narrower ones go into chunks."""
@@ -257,7 +257,7 @@ def _check_children(page: Shredded, valid: Validity) -> None:
             continue
         nulls = child.is_null().to_numpy(zero_copy_only=False)
         if nulls.any() if valid is None else nulls[valid].any():
-            raise InvalidInput(
+            raise UnfitData(
                 f"packed struct '{page.leaf.path}' has nulls in its field '{field.name}', which packed structs cannot "
                 "store; fill them or do not pack the struct"
             )

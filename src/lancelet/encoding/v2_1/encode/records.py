@@ -34,7 +34,7 @@ def encode_records(record: Record, widths: list[int]) -> Chunked:
     columns = [child.data.reshape(record.count, -1) for child in record.children if isinstance(child, Words)]
     data = np.concatenate(columns, axis=1).reshape(-1)
     counts = even_counts(record.count, items_per_chunk(sum(widths)))
-    return Chunked(packed_struct(widths), counts, (Part.packed(data, counts * (sum(widths) // 8)),))
+    return Chunked(packed_struct(widths), counts, (Part(data, counts * (sum(widths) // 8)),))
 
 
 def variable_records(record: Record, options: EncodeOptions) -> tuple[Codec, Strings]:

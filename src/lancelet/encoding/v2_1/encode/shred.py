@@ -8,7 +8,9 @@ declares are exact: nulls hidden below a null list or struct count for nothing.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +21,12 @@ from lancelet.encoding.kernels import shred as kernel
 from lancelet.encoding.rows import Bytes
 from lancelet.encoding.v2_1.encode.values import Offsets, plain_storage
 from lancelet.encoding.v2_1.levels import ITEM, LIST, Levels
-from lancelet.errors import InvalidInput, NotSupported
+from lancelet.errors import NotSupported, UnfitData
 from lancelet.format.proto import encodings21_pb2 as pb
 from lancelet.format.schema import Field
 
 _OPEN = 65535
+_PLAIN = (pb.REPDEF_ALL_VALID_ITEM,)
 _NO_LEVELS = np.empty(0, np.uint16)
 _NO_BITS = np.empty(0, np.uint8)
 _NO_RANGES = np.empty(0, np.int64)
@@ -47,35 +50,35 @@ class Node:
     """Elements of a fixed-size list of structs."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Leaf:
     """A column of the file: the layers from the top-level field to the leaf, outermost first."""
 
     nodes: tuple[Node, ...]
 
-    @property
+    @cached_property
     def field(self) -> Field:
         return self.nodes[-1].field
 
-    @property
+    @cached_property
     def top(self) -> Field:
         return self.nodes[0].field
 
-    @property
+    @cached_property
     def path(self) -> str:
         return ".".join(node.field.name for node in self.nodes)
 
-    @property
+    @cached_property
     def lists(self) -> int:
         return sum(node.kind == LIST for node in self.nodes)
 
-    @property
+    @cached_property
     def levels(self) -> int:
         return sum(node.kind for node in self.nodes)
 
-    @property
+    @cached_property
     def multiplier(self) -> int:
-        return int(np.prod([node.repeat for node in self.nodes]))
+        return math.prod(node.repeat for node in self.nodes)
 
 
 def leaves_of(field: Field) -> list[Leaf]:
@@ -138,6 +141,9 @@ class Shredded:
 def shred(array: pa.Array, leaf: Leaf) -> Shredded:
     """Walk from a top-level column down to a leaf."""
     length = entries = len(array)
+    if len(leaf.nodes) == 1 and array.null_count == 0:
+        values = plain_storage(array, leaf.field, leaf.path)
+        return Shredded(leaf, length, length, None, None, _PLAIN, 0, values)
     reps: Levels | None = None
     defs: Levels | None = None
     open_up_to, base, rep = _OPEN, leaf.levels, leaf.lists
@@ -225,7 +231,7 @@ def _nullable_layers(leaf: Leaf, present: Bytes) -> list[bool]:
     for node in nodes:
         nulls = bool(present[level + 1])
         if nulls and not node.field.nullable:
-            raise InvalidInput(
+            raise UnfitData(
                 f"Column '{leaf.path}' is declared as non-nullable but contains null values (in '{node.field.name}'); "
                 "declare the field nullable or fill the nulls"
             )

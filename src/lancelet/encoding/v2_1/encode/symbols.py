@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lancelet.encoding.kernels import fsst_encode
+from lancelet.encoding.kernels.fullzip import gather_slices
 from lancelet.encoding.v2_1.encode.values import Strings
 
 TABLE_BYTES = 2312
@@ -70,8 +71,9 @@ def _sample(
         random = np.random.default_rng(strings.count)
         wanted = max(int(strings.count * _SAMPLE_BYTES / total), 1)
         chosen = np.sort(random.choice(strings.count, min(wanted, strings.count), replace=False))
-    starts, sizes = offsets[chosen], lengths[chosen]
-    pieces = [strings.data[start : start + size] for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
+    starts, sizes = offsets[chosen].astype(np.int64), lengths[chosen].astype(np.int64)
     bounds = np.zeros(len(chosen) + 1, np.int64)
     np.cumsum(sizes, out=bounds[1:])
-    return np.concatenate(pieces) if pieces else np.empty(0, np.uint8), bounds
+    sample = np.empty(int(bounds[-1]), np.uint8)
+    gather_slices(strings.data, starts, sizes, 0, sample)
+    return sample, bounds

@@ -57,7 +57,7 @@ def encode_strings(
     out = np.empty(strings.nbytes + (strings.count + 2 * len(counts)) * strings.word, np.uint8)
     sizes = np.empty(len(counts), np.int64)
     kernel.write_chunks(strings.offsets, strings.data, strings.word, counts, out, sizes)
-    chunked = Chunked(codec, counts, (Part.packed(out, sizes),))
+    chunked = Chunked(codec, counts, (Part(out, sizes),))
     return compress_chunks(chunked, options) if options.general else chunked
 
 

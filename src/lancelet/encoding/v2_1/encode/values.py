@@ -16,7 +16,7 @@ from lancelet.encoding.jsonb import encode_jsonb
 from lancelet.encoding.kernels import pack
 from lancelet.encoding.kernels.fullzip import gather_slices
 from lancelet.encoding.rows import Bytes
-from lancelet.errors import InvalidInput, NotSupported
+from lancelet.errors import NotSupported, UnfitData
 from lancelet.format.schema import BLOB_V1_DESCRIPTOR, BLOB_V2_DESCRIPTOR, Field
 
 Offsets: TypeAlias = npt.NDArray[np.signedinteger[Any]]
@@ -107,9 +107,9 @@ def plain_storage(array: pa.Array, field: Field, path: str) -> pa.Array:
         return encode_jsonb(array)
     if not field.owns_column:
         if not _same_nesting(array.type, field):
-            raise InvalidInput(f"column '{path}': data of type {array.type} where the schema has {field.arrow_type}")
+            raise UnfitData(f"column '{path}': data of type {array.type} where the schema has {field.arrow_type}")
     elif not same_storage(array.type, _stored_type(field)):
-        raise InvalidInput(f"column '{path}': data of type {array.type} where the schema has {field.arrow_type}")
+        raise UnfitData(f"column '{path}': data of type {array.type} where the schema has {field.arrow_type}")
     return array
 
 

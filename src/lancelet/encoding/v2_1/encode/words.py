@@ -77,7 +77,7 @@ def _flat(words: Words) -> Chunked:
 
 def _plain(data: Bytes, bits: Indices) -> Part:
     """Chunks of whole bytes, as they lie; only the last may end within a byte."""
-    return Part.packed(data, (bits + 7) // 8)
+    return Part(data, (bits + 7) // 8)
 
 
 def _inline(words: Words, survey: Survey) -> Chunked:
@@ -85,7 +85,7 @@ def _inline(words: Words, survey: Survey) -> Chunked:
     out = np.empty(survey.packed_bytes(words.bits), np.uint8)
     sizes = np.empty(len(counts), np.int64)
     pack.pack_inline(words.data, words.bits, bounds_of(counts), survey.widths, out, sizes)
-    return Chunked(inline(words.bits), counts, (Part.packed(out, sizes),))
+    return Chunked(inline(words.bits), counts, (Part(out, sizes),))
 
 
 def _runs(words: Words) -> Chunked:
@@ -94,8 +94,8 @@ def _runs(words: Words) -> Chunked:
     counts, found = np.empty(words.count // 2 + 1, np.int64), np.empty(words.count // 2 + 1, np.int64)
     chunks = pack.encode_runs(view, LARGEST, CHUNK_LIMIT, values, lengths, counts, found)
     counts, found = counts[:chunks].copy(), found[:chunks].copy()
-    heads = Part.packed(values.view(np.uint8), found * (words.bits // 8))
-    return Chunked(runs(words.bits), counts, (heads, Part.packed(lengths, found)))
+    heads = Part(values.view(np.uint8), found * (words.bits // 8))
+    return Chunked(runs(words.bits), counts, (heads, Part(lengths, found)))
 
 
 def _streams(words: Words) -> Chunked:
@@ -103,7 +103,7 @@ def _streams(words: Words) -> Chunked:
     counts = even_counts(words.count, 4096 // item)
     out = np.empty(words.nbytes, np.uint8)
     pack.split_streams(words.data, item, bounds_of(counts), out)
-    return Chunked(byte_streams(words.bits), counts, (Part.packed(out, counts * item),))
+    return Chunked(byte_streams(words.bits), counts, (Part(out, counts * item),))
 
 
 def _splits(words: Words, options: EncodeOptions) -> bool:
@@ -159,7 +159,7 @@ def _bit_part(bitmap: Bytes, counts: Indices) -> Part:
     """A bitmap in chunks that each start at a byte."""
     sizes = (counts + 7) // 8
     if not (counts[:-1] % 8).any():
-        return Part.packed(bitmap, sizes)
+        return Part(bitmap, sizes)
     out = np.empty(int(sizes.sum()), np.uint8)
     pack.slice_bits(bitmap, 0, counts, out)
-    return Part.packed(out, sizes)
+    return Part(out, sizes)

@@ -1,0 +1,180 @@
+"""Clones: a new table with the content of a version (spec table-format.md 8.4).
+
+A shallow clone has a manifest of its own and refers to the files of its source,
+which becomes one of its base paths. A deep clone has copies of all files that
+the version refers to, from whatever base path they are in, under the names that
+they have there. Two deep clones into one folder would share these names, and
+one that fails removes its files; so each takes the folder before it begins, by
+the file ``_cloning``, which is gone when it is done.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid as uuids
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from lancelet.errors import CommitConflict, NotSupported, StorageError, TableExists, TableNotFound, UncertainPut
+from lancelet.query.threads import core_count
+from lancelet.store.transfer import copy_object
+from lancelet.table import operations as ops
+from lancelet.table.commit import clone
+from lancelet.table.flags import Feature
+from lancelet.table.names import BLOBS_DIR, DATA_DIR, INDICES_DIR
+from lancelet.table.paths import FilePlace
+from lancelet.table.versions import latest_version
+from lancelet.table.written import WrittenFiles
+
+if TYPE_CHECKING:
+    from lancelet.store import Store
+    from lancelet.table.fragment import DataFile
+    from lancelet.table.snapshot import Snapshot
+
+_COPIES_AT_ONCE = 16
+_ANY = "_"
+CLONING = "_cloning"
+"""The file of a deep clone that is being made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A file to copy into a new table."""
+
+    source: FilePlace
+    target: str
+    """Path in the new table."""
+    size: int | None = None
+    base_id: int | None = None
+    """The base path that it is in now."""
+
+
+def shallow_clone(source: Snapshot, target: Store) -> Snapshot:
+    """Make a table that refers to the files of ``source``."""
+    return clone(source, target, _operation(source, is_shallow=True))
+
+
+def deep_clone(source: Snapshot, target: Store) -> Snapshot:
+    """Make a table with copies of all files of ``source``. An error leaves no files behind."""
+    with suppress(TableNotFound):
+        latest_version(target)
+        raise TableExists(target.uri)
+    with _taken(target, source.version), WrittenFiles(target) as files:
+        _copy_all(files_of(source), target, files)
+        try:
+            return clone(source, target, _operation(source, is_shallow=False), files=files)
+        except TableExists:
+            # Made by a library that does not take folders: it may be a clone with the same files.
+            files.forget()
+            raise
+
+
+@contextmanager
+def _taken(target: Store, version: int) -> Iterator[None]:
+    """No other deep clone is made in a folder meanwhile."""
+    sign = uuids.uuid4().bytes
+    try:
+        won = target.put_if_absent(CLONING, sign)
+    except UncertainPut:
+        won = target.put_if_absent(CLONING, sign) or target.read_all(CLONING) == sign
+    if not won:
+        raise CommitConflict(
+            target.uri,
+            version,
+            f"another deep clone is being made there, or was interrupted; if none is, remove {target.join(CLONING)} and "
+            "try again",
+        )
+    try:
+        yield
+    finally:
+        with suppress(StorageError):
+            target.delete(CLONING)
+
+
+def files_of(source: Snapshot) -> Iterator[Copy]:
+    """All files that a version refers to, and where a deep clone has them."""
+    manifest, places = source.manifest, source.places
+    holds_blobs = any(field.is_blob_v2 for field in manifest.schema.walk())
+    for fragment in manifest.fragments:
+        for file in (*fragment.files, *(overlay.file for overlay in fragment.overlays)):
+            yield Copy(places.data_file(file), f"{DATA_DIR}/{file.path}", file.size, file.base_id)
+            if holds_blobs:
+                yield from _sidecars(source, file)
+        deletions = fragment.deletion_file
+        if deletions is not None:
+            place, target = places.deletion_file(fragment.id, deletions), deletions.path(fragment.id)
+            yield Copy(place, target, None, deletions.base_id)
+    for index in manifest.indices:
+        uuid = str(UUID(bytes=index.uuid.uuid))
+        base = index.base_id if index.HasField("base_id") else None
+        known = [(file.path, file.size_bytes or None) for file in index.files]
+        folder = places.index_file(uuid, _ANY, base)
+        for path, size in known or _listed(folder.store, folder.path.removesuffix(f"/{_ANY}")):
+            yield Copy(places.index_file(uuid, path, base), f"{INDICES_DIR}/{uuid}/{path}", size, base)
+    if manifest.message.reader_feature_flags & Feature.MANAGED_BLOBS:
+        for path, size in _listed(source.store, BLOBS_DIR):
+            yield Copy(FilePlace(source.store, f"{BLOBS_DIR}/{path}"), f"{BLOBS_DIR}/{path}", size)
+
+
+def _sidecars(source: Snapshot, file: DataFile) -> Iterator[Copy]:
+    """Files of large blobs, in a folder named like the data file."""
+    place = source.places.data_file(file)
+    folder, stem = place.path.removesuffix(".lance"), file.path.removesuffix(".lance")
+    for path, size in _listed(place.store, folder):
+        yield Copy(FilePlace(place.store, f"{folder}/{path}"), f"{DATA_DIR}/{stem}/{path}", size, file.base_id)
+
+
+def _listed(store: Store, folder: str) -> Iterator[tuple[str, int]]:
+    """Paths inside a folder, and sizes."""
+    for entry in store.list_objects(folder):
+        yield entry.path[len(folder) + 1 :], entry.size
+
+
+def _copy_all(copies: Iterator[Copy], target: Store, files: WrittenFiles) -> None:
+    """Copy files side by side; none is begun after one has failed."""
+    queue = _without_clashes(copies)
+    lock = threading.Lock()
+    failed = False
+
+    def work() -> None:
+        nonlocal failed
+        try:
+            while not failed:
+                with lock:
+                    copy = next(queue, None)
+                if copy is None:
+                    return
+                files.add(copy.target)
+                copy_object(copy.source.store, copy.source.path, target, copy.target, copy.size)
+        except BaseException:
+            failed = True
+            raise
+
+    workers = core_count() if target.is_local else _COPIES_AT_ONCE
+    with ThreadPoolExecutor(workers, thread_name_prefix="lancelet-clone") as pool:
+        for future in [pool.submit(work) for _ in range(workers)]:
+            future.result()
+
+
+def _without_clashes(copies: Iterator[Copy]) -> Iterator[Copy]:
+    """Each file once; two of the same name are refused."""
+    origins: dict[str, str] = {}
+    for copy in copies:
+        origin = copy.source.full_path
+        known = origins.get(copy.target)
+        if known is None:
+            origins[copy.target] = origin
+            yield copy
+        elif known != origin:
+            raise NotSupported(
+                f"{known} and {origin} have the same name, so that one table cannot have both; compact the table before "
+                "it is cloned"
+            )
+
+
+def _operation(source: Snapshot, *, is_shallow: bool) -> ops.Clone:
+    return ops.Clone(is_shallow, source.manifest.branch, source.version, source.uri)

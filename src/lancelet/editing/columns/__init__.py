@@ -1,0 +1,1 @@
+"""Adding, changing and dropping columns."""

@@ -1,0 +1,105 @@
+"""Adding columns: one new file for each fragment, the old files as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lancelet.editing.columns.commit import RETRIES, commit_columns, fill_fragment
+from lancelet.editing.columns.fill import with_file
+from lancelet.editing.columns.new_fields import Growth, grown, with_null_columns
+from lancelet.editing.columns.sources import ColumnSource, Computed, Expressions, Streamed, column_source
+from lancelet.errors import RetryableCommitConflict
+from lancelet.format.schema import Schema
+from lancelet.query.table_reader import TableReader
+from lancelet.table.commit import commit
+from lancelet.table.operations import Merge
+from lancelet.table.written import WrittenFiles
+
+if TYPE_CHECKING:
+    from lancelet.query.fragment_reader import FragmentReader
+    from lancelet.table.fragment import Fragment
+    from lancelet.table.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """New columns from a source."""
+
+    source: ColumnSource
+
+    @property
+    def repeatable(self) -> bool:
+        return self.source.repeatable
+
+    def growth(self, table: TableReader) -> Growth:
+        return grown(table.snapshot.manifest, self.source.schema(table))
+
+    def covers_deleted(self, table: TableReader) -> bool:
+        return self.source.covers_deleted(table)
+
+    def batches(self, table: TableReader, reader: FragmentReader) -> Iterator[pa.RecordBatch]:
+        return self.source.batches(table, reader)
+
+    def check_end(self) -> None:
+        if isinstance(self.source, Streamed):
+            self.source.check_end()
+
+
+def add_columns(
+    table: TableReader,
+    transforms: Any,
+    read_columns: Sequence[str] | None = None,
+    reader_schema: pa.Schema | None = None,
+    batch_size: int | None = None,
+) -> Snapshot:
+    """Commit new columns; see :meth:`lancelet.LanceDataset.add_columns` for the arguments."""
+    fields = _fields(transforms)
+    if fields is not None:
+        return _add_null_columns(table.snapshot, lambda _: fields)
+    source = column_source(transforms, read_columns, reader_schema, batch_size)
+    if isinstance(source, Expressions) and source.all_null(table):
+        return _add_null_columns(table.snapshot, lambda snapshot: source.schema(TableReader(snapshot, table.cache)))
+    checkpoint = source.checkpoint if isinstance(source, Computed) else None
+    done = commit_columns(table, Addition(source), checkpoint)
+    if checkpoint is not None:
+        checkpoint.cleanup()
+    return done
+
+
+def add_to_fragment(table: TableReader, position: int, source: ColumnSource) -> tuple[Fragment, Schema]:
+    """A fragment with new columns, and the schema for a Merge of all fragments. Nothing is committed."""
+    work, reader = Addition(source), table.reader(position)
+    growth = work.growth(table)
+    with WrittenFiles(table.snapshot.store) as files:
+        filled = fill_fragment(table, reader, work, growth, files)
+        work.check_end()
+    return with_file(reader.fragment, reader.physical_rows, filled.file, growth.schema), growth.schema
+
+
+def _fields(transforms: Any) -> pa.Schema | None:
+    """Columns without values, when that is what was given."""
+    if isinstance(transforms, pa.Schema):
+        return transforms
+    fields = [transforms] if isinstance(transforms, pa.Field) else transforms
+    if isinstance(fields, list) and fields and isinstance(fields[0], pa.Field):
+        return pa.schema(fields)
+    return None
+
+
+def _add_null_columns(snapshot: Snapshot, columns: Callable[[Snapshot], pa.Schema]) -> Snapshot:
+    """Commit columns that no file has, so that they read as null."""
+    for attempt in range(RETRIES + 1):
+        manifest = snapshot.manifest
+        schema = with_null_columns(manifest, columns(snapshot))
+        operation = Merge(tuple(manifest.fragments), schema, preserves_nullability=True)
+        try:
+            return commit(snapshot, operation)
+        except RetryableCommitConflict:
+            if attempt == RETRIES:
+                raise
+            snapshot = snapshot.latest()
+    raise AssertionError("the loop above ends by itself")

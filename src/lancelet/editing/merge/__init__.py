@@ -1,0 +1,1 @@
+"""merge_insert: rows of a source matched with those of a table, and what becomes of each."""

@@ -1,0 +1,230 @@
+"""Rows that move: marked as deleted where they were, written anew in fragments at the end (spec table-format.md 8.2).
+
+This is how updates and merges change rows, and how an engine can: it finds the
+addresses of the old rows, writes the new ones, and ``rows_moved`` makes the
+operation of both. In a table with stable row ids the new rows keep the ids of
+the old ones and the version that they were created in::
+
+    new fragments    moved rows, then rows that are new: those get their ids at the commit
+    row_ids          of the moved rows, in the order in which they were written
+    created_at       of the moved rows
+
+With ``lance.row_lineage.spill`` in the table's config, long sequences become
+hidden columns of a file of their own (5.6); rows without ids must not be in the
+same fragment then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancelet.encoding.plain import arrow_array, numpy_array
+from lancelet.encoding.rows import RowIndices
+from lancelet.errors import InvalidInput, NotSupported
+from lancelet.format.schema import Field, Schema
+from lancelet.query.fragment_reader import CREATED_AT, ROW_ID, FragmentReader
+from lancelet.query.table_reader import TableReader
+from lancelet.table import operations as ops
+from lancelet.table.addresses import split_addresses
+from lancelet.table.conflicts import Rows
+from lancelet.table.deletion_write import delete_rows
+from lancelet.table.fragment import CREATED_AT_FIELD, ROW_ID_FIELD, DataFile, Fragment, Spilled
+from lancelet.table.lineage import inline_bytes
+from lancelet.table.manifest import Manifest
+from lancelet.table.rowid_write import encode_row_ids, encode_versions
+from lancelet.table.rowids import Ids
+from lancelet.table.snapshot import Snapshot
+from lancelet.table.written import WrittenFiles
+from lancelet.writing.bases import Folder
+from lancelet.writing.fragments import Limits, write_fragments
+from lancelet.writing.options import WriteOptions, writable_version
+
+Addresses = npt.NDArray[np.uint64]
+
+_HIDDEN = Schema(
+    (
+        Field(ROW_ID_FIELD, ROW_ID, "uint64", nullable=False),
+        Field(CREATED_AT_FIELD, CREATED_AT, "uint64", nullable=False),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """An Update that is ready to be committed, and the rows that it takes away."""
+
+    operation: ops.Update
+    affected_rows: Rows | None
+    """By fragment: what a commit needs to get past a deletion of other rows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lineage:
+    """Ids of rows, and in which version each was created."""
+
+    row_ids: Ids
+    created_at: Ids
+
+    def __len__(self) -> int:
+        return len(self.row_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class RowWriter:
+    """How the new rows of a table are written."""
+
+    snapshot: Snapshot
+    version: str
+    files: WrittenFiles
+    limits: Limits
+    folders: tuple[Folder, ...] = ()
+    """Where new fragments go, in turn; the table's own folder by default."""
+
+    @classmethod
+    def of(
+        cls, snapshot: Snapshot, files: WrittenFiles, version: str | None = None, folders: tuple[Folder, ...] = ()
+    ) -> RowWriter:
+        """Files of ``version``, or of the version that the table is written in."""
+        manifest = snapshot.manifest
+        limits = WriteOptions().limits(len(manifest.schema.fields))
+        return cls(snapshot, write_version(manifest, version), files, limits, folders)
+
+    def write(self, batches: Iterable[pa.RecordBatch], schema: Schema | None = None) -> tuple[Fragment, ...]:
+        """Write rows into new fragments."""
+        return self._write(batches, schema or self.snapshot.manifest.schema, self.limits, self.folders)
+
+    def write_file(self, batches: Iterable[pa.RecordBatch], schema: Schema) -> DataFile:
+        """Write columns of a fragment into one file, in the table's own folder."""
+        (fragment,) = self._write(batches, schema, replace(self.limits, rows=1 << 62, nbytes=1 << 62), ())
+        return fragment.files[0]
+
+    def _write(
+        self, batches: Iterable[pa.RecordBatch], schema: Schema, limits: Limits, folders: tuple[Folder, ...]
+    ) -> tuple[Fragment, ...]:
+        return write_fragments(
+            self.snapshot.store,
+            schema,
+            batches,
+            version=self.version,
+            limits=limits,
+            files=self.files,
+            folders=folders,
+        )
+
+    def trace(self, fragments: Sequence[Fragment], lineage: Lineage | None) -> tuple[Fragment, ...]:
+        """New fragments with the ids of the rows that moved into them: the first ones, as many as ``lineage`` has."""
+        if lineage is None:
+            return tuple(fragments)
+        return tuple(self._traced(fragment, part) for fragment, part in _parts(fragments, lineage))
+
+    def _traced(self, fragment: Fragment, lineage: Lineage) -> Fragment:
+        if not len(lineage):
+            return fragment
+        ids, created = encode_row_ids(lineage.row_ids), encode_versions(lineage.created_at)
+        if len(ids) + len(created) <= inline_bytes(self.snapshot.manifest) or len(lineage) != fragment.physical_rows:
+            return replace(fragment, row_ids=ids, created_at=created)
+        columns = [arrow_array(lineage.row_ids), arrow_array(lineage.created_at)]
+        batch = pa.RecordBatch.from_arrays(columns, names=[ROW_ID, CREATED_AT])
+        files = (*fragment.files, self.write_file([batch], _HIDDEN))
+        return replace(fragment, files=files, row_ids=Spilled.COLUMN, created_at=Spilled.COLUMN)
+
+
+def write_version(manifest: Manifest, version: str | None = None) -> str:
+    """The file version for new rows of a table."""
+    stored = manifest.data_storage_version
+    if version is not None and (version in ("legacy", "0.1")) != (stored == "0.1"):
+        raise InvalidInput(
+            f"files of version {version} cannot be in a table of version {stored}: legacy files and newer ones do not mix"
+        )
+    if stored == "0.1":
+        raise NotSupported(
+            f"{manifest.path} has files of version 0.1, which cannot be written or mixed with later ones; write the table "
+            "anew with mode='overwrite' and a newer data_storage_version"
+        )
+    return writable_version(version or stored)
+
+
+def lineage_of(table: TableReader, addresses: Addresses) -> Lineage | None:
+    """Ids and creation of rows, in the order of their addresses; None when the table has no stable row ids."""
+    if not table.snapshot.manifest.has_stable_row_ids:
+        return None
+    order = None if np.all(addresses[1:] > addresses[:-1]) else np.argsort(addresses, kind="stable")
+    ascending = addresses if order is None else addresses[order]
+    found = {name: np.empty(len(addresses), np.uint64) for name in (ROW_ID, CREATED_AT)}
+    for number, here, offsets in by_fragment(ascending):
+        reader = reader_of(table, number)
+        for name, values in found.items():
+            values[here] = numpy_array(reader.system_column(name, RowIndices(offsets)))
+    if order is not None:
+        for values in found.values():
+            values[order] = values.copy()
+    return Lineage(found[ROW_ID], found[CREATED_AT])
+
+
+def reader_of(table: TableReader, fragment_id: int) -> FragmentReader:
+    """The fragment that rows of this version were found in."""
+    position = table.snapshot.manifest.fragments.position(fragment_id)
+    assert position is not None, "the addresses are of this version"
+    return table.reader(position)
+
+
+def by_fragment(addresses: Addresses) -> Iterator[tuple[int, slice, npt.NDArray[np.int64]]]:
+    """Fragment id, where its rows are among ascending addresses, and their offsets."""
+    numbers, offsets = split_addresses(addresses)
+    bounds = [0, *(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), len(numbers)]
+    for start, stop in pairwise(bounds):
+        if start < stop:
+            yield int(numbers[start]), slice(start, stop), offsets[start:stop]
+
+
+def rows_moved(
+    snapshot: Snapshot,
+    gone: Addresses,
+    fragments: Sequence[Fragment],
+    files: WrittenFiles,
+    *,
+    fields: Sequence[int],
+    inserted_keys: ops.KeyFilter | None = None,
+) -> Change:
+    """Mark rows as deleted, and make the operation that puts new fragments in their place.
+
+    Parameters
+    ----------
+    snapshot
+        The version in which the rows were found.
+    gone
+        Addresses of the rows that moved or are to go, in any order.
+    fragments
+        What was written, see :class:`RowWriter`.
+    files
+        Takes the names of the deletion files.
+    fields
+        Ids of the fields whose values may have changed.
+    inserted_keys
+        Keys of the rows that are new.
+    """
+    ascending = gone if np.all(gone[1:] > gone[:-1]) else np.sort(gone)
+    rows: Mapping[int, npt.ArrayLike] = {number: offsets for number, _, offsets in by_fragment(ascending)}
+    deletion = delete_rows(snapshot, rows, files=files)
+    operation = ops.Update(
+        deletion.operation.deleted_fragment_ids,
+        deletion.operation.updated_fragments,
+        tuple(fragments),
+        preserved_fields=tuple(fields),
+        inserted_keys=inserted_keys,
+    )
+    return Change(operation, deletion.affected_rows)
+
+
+def _parts(fragments: Iterable[Fragment], lineage: Lineage) -> Iterator[tuple[Fragment, Lineage]]:
+    at = 0
+    for fragment in fragments:
+        stop = at + (fragment.physical_rows or 0)
+        yield fragment, Lineage(lineage.row_ids[at:stop], lineage.created_at[at:stop])
+        at = stop

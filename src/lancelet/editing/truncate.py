@@ -1,0 +1,26 @@
+"""Deleting all rows, of which none has to be read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lancelet.editing.retry import retried
+from lancelet.table.commit import commit
+from lancelet.table.operations import Delete
+
+if TYPE_CHECKING:
+    from lancelet.query.table_reader import TableReader
+    from lancelet.table.snapshot import Snapshot
+
+_RETRIES = 10
+_TIMEOUT = 30.0
+
+
+def truncate(table: TableReader) -> Snapshot:
+    """Commit a version without rows; fragments that others change meanwhile are found again on the newest version."""
+
+    def attempt(table: TableReader) -> Snapshot:
+        ids = table.snapshot.manifest.fragments.ids.tolist()
+        return commit(table.snapshot, Delete((), tuple(ids), "true"))
+
+    return retried(table, attempt, _RETRIES, _TIMEOUT)

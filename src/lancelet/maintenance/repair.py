@@ -1,0 +1,114 @@
+"""Repairing what can be repaired without guessing.
+
+::
+
+    the hint             written anew from the newest version
+    orphan files         removed, by the rules of a cleanup: nobody named them for a week
+    sizes and counts     looked up in the files and recorded, with a commit
+    greatest ids         set right by the same commit
+
+Everything else that a check finds needs somebody who knows what happened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from lancelet.errors import CorruptFile, InvalidInput
+from lancelet.file import FileCache
+from lancelet.maintenance.validate_report import Finding, show_table
+from lancelet.maintenance.validate_table import NOTHING, check_hint, missing_statistics
+from lancelet.query.fragment_reader import FragmentReader
+from lancelet.table.cleanup import CleanupPlan, plan_cleanup
+from lancelet.table.cleanup_run import run_cleanup
+from lancelet.table.commit import HINT, commit
+from lancelet.table.fragment import Fragment
+from lancelet.table.names import is_detached
+from lancelet.table.operations import Merge
+from lancelet.table.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class RepairAction:
+    """One thing that a repair does."""
+
+    kind: str
+    place: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What a repair did, or would do."""
+
+    uri: str
+    dry_run: bool
+    actions: tuple[RepairAction, ...]
+
+    def __str__(self) -> str:
+        title = f"{self.uri}: " + ("would do" if self.dry_run else "did") + f" {len(self.actions)} thing(s)"
+        rows = [(action.kind, action.place, action.action) for action in self.actions]
+        return "\n".join([title, *show_table(("kind", "place", "action"), rows, (16, 60, 60))])
+
+
+def repair(snapshot: Snapshot, *, dry_run: bool = True) -> tuple[RepairReport, Snapshot]:
+    """Repair the newest version of a table; returns what was done, and the version that there is then.
+
+    An interrupted repair is carried on by the next one.
+    """
+    if is_detached(snapshot.version):
+        raise InvalidInput(f"version {snapshot.version} stands outside the history; repair the latest version instead")
+    newest = snapshot.latest()
+    hint = list(check_hint(newest))
+    files = plan_cleanup(newest, NOTHING)
+    fragments = tuple(_completed(newest, fragment) for fragment in newest.manifest.fragments)
+    actions = [*_statistics(newest, fragments), *_hint(hint), *_orphans(files)]
+    if not dry_run:
+        if any(action.kind == "statistics" for action in actions):
+            newest = commit(newest, Merge(fragments, newest.manifest.schema, preserves_nullability=True))
+        elif hint:
+            newest.store.put(HINT, f'{{"version":{newest.version}}}'.encode())
+        run_cleanup(newest, files)
+    return RepairReport(newest.uri, dry_run, tuple(actions)), newest
+
+
+def _completed(snapshot: Snapshot, fragment: Fragment) -> Fragment:
+    """The fragment with all sizes and counts that its files know."""
+    if not missing_statistics(fragment):
+        return fragment
+    reader = FragmentReader(snapshot, fragment, FileCache())
+    sizes = []
+    for file in fragment.files:
+        place = snapshot.places.data_file(file)
+        sizes.append(place.store.size_of(place.path) if file.size is None else file.size)
+    if any(file.reader.num_rows != reader.physical_rows for file in reader.files):
+        raise CorruptFile(snapshot.manifest.path, "its files have different numbers of rows", f"fragment {fragment.id}")
+    deletion = fragment.deletion_file
+    return replace(
+        fragment,
+        files=tuple(replace(file, size=size) for file, size in zip(fragment.files, sizes, strict=True)),
+        physical_rows=reader.physical_rows,
+        deletion_file=None if deletion is None else replace(deletion, num_deleted_rows=len(reader.deletions)),
+    )
+
+
+def _statistics(snapshot: Snapshot, fragments: tuple[Fragment, ...]) -> list[RepairAction]:
+    found = []
+    for before, after in zip(snapshot.manifest.fragments, fragments, strict=True):
+        gaps = missing_statistics(before)
+        if gaps:
+            action = f"record its {', '.join(gaps)} ({after.physical_rows} rows)"
+            found.append(RepairAction("statistics", f"fragment {before.id}", action))
+    mark, greatest = snapshot.manifest.max_fragment_id, max((f.id for f in fragments), default=-1)
+    if mark is not None and mark < greatest:
+        action = f"record {greatest} as the greatest fragment id"
+        found.append(RepairAction("statistics", f"version {snapshot.version}", action))
+    return found
+
+
+def _hint(findings: list[Finding]) -> list[RepairAction]:
+    return [RepairAction("hint", finding.place, "write it anew") for finding in findings]
+
+
+def _orphans(plan: CleanupPlan) -> list[RepairAction]:
+    return [RepairAction("orphan file", file.path, f"remove it ({file.size} bytes)") for file in plan.files]

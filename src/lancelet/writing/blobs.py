@@ -1,0 +1,257 @@
+"""Blobs that are given by URI: kept as references, or read and stored with the table (spec encodings.md 7.5).
+
+A reference into one of the table's base paths (those that are no table's root)
+is stored relative to it, with the id of the base path, and follows when the
+base path moves. All others are absolute, and need the user's leave.
+
+What goes on to the file writer is ``struct<data, uri, position, size, blob_id>``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancelet.errors import UnfitData
+from lancelet.format.schema import Field, Schema
+from lancelet.query.threads import ordered_map
+from lancelet.store import open_store
+from lancelet.store.options import base_options
+from lancelet.writing.bases import plain_path
+
+if TYPE_CHECKING:
+    from lancelet.store import ByteSource, Store
+    from lancelet.table.paths import Places
+
+_READS_AT_ONCE = 8
+_STEP_BYTES = 64 << 20
+"""How many bytes are read before they are handed on."""
+_ABSOLUTE = r"^(?:[A-Za-z][A-Za-z0-9+.-]*://|/)"
+_DOTTED = r"(?:^|/)\.{0,2}(?:/|$)"
+_FILE = "file://"
+
+
+@dataclass(frozen=True, slots=True)
+class BlobRules:
+    """What becomes of a URI."""
+
+    places: Places
+    ingest: bool = False
+    """Read what it names, and store the bytes."""
+    anywhere: bool = False
+    """Keep it even when it is below none of the table's base paths."""
+
+    def prefixes(self) -> list[tuple[int, str]]:
+        """Base paths that references may go to, and their ids; the longest come last. Id 0 stands for no base path."""
+        bases = [base for base in self.places.bases.values() if base.id and not base.is_dataset_root]
+        return sorted(((base.id, plain_path(base.path)) for base in bases), key=lambda entry: len(entry[1]))
+
+
+def stored_blobs(batches: Iterator[pa.RecordBatch], schema: Schema, rules: BlobRules) -> Iterator[pa.RecordBatch]:
+    """The batches with their blobs as the file writer takes them; ingested ones come in smaller batches."""
+    fields = {field.name: field for field in schema.fields if any(node.is_blob_v2 for node in field.walk())}
+    if not fields:
+        yield from batches
+        return
+    for batch in batches:
+        if rules.ingest:
+            yield from _ingested(batch, fields, rules)
+        else:
+            yield _mapped(batch, fields, lambda column, field: _referred(column, field, rules))
+
+
+def _mapped(
+    batch: pa.RecordBatch, fields: dict[str, Field], change: Callable[[pa.StructArray, Field], pa.Array]
+) -> pa.RecordBatch:
+    """The batch with its blobs changed, wherever they are nested in structs."""
+
+    def changed(column: pa.Array, field: Field) -> pa.Array:
+        array = column.storage if isinstance(column, pa.ExtensionArray) else column
+        if field.is_blob_v2:
+            return change(array, field) if _has_uris(array) else column
+        if not pa.types.is_struct(array.type) or not any(node.is_blob_v2 for node in field.walk()):
+            return column
+        children = [changed(array.field(at), child) for at, child in enumerate(field.children)]
+        members = [pa.field(child.name, made.type) for child, made in zip(field.children, children, strict=True)]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(children, fields=members, mask=mask)
+
+    columns = [
+        changed(column, fields[name]) if name in fields else column
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _has_uris(array: pa.Array) -> bool:
+    if not pa.types.is_struct(array.type) or array.type.get_field_index("data") < 0:
+        return False
+    return bool(array.type.get_field_index("uri") >= 0 and array.field("uri").null_count < len(array))
+
+
+class _Reference(NamedTuple):
+    """Bytes of an object somewhere; size 0 is all from the position on."""
+
+    uri: str
+    position: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """The parts of a column of blobs."""
+
+    outer: pa.StructArray
+    data: pa.Array
+    uri: pa.Array
+    """Null where there is data."""
+    position: pa.Array
+    size: pa.Array
+    """0: the whole object."""
+
+    @classmethod
+    def of(cls, array: pa.StructArray) -> _Values:
+        def numbers(name: str) -> pa.Array:
+            if array.type.get_field_index(name) < 0:
+                return pa.array(np.zeros(len(array), np.uint64))
+            return array.field(name).cast(pa.uint64()).fill_null(0)
+
+        data = array.field("data").cast(pa.large_binary())
+        unused = pc.or_(data.is_valid(), array.is_null())
+        uri = pc.if_else(unused, pa.scalar(None, pa.string()), array.field("uri").cast(pa.string()))
+        return cls(array, data, uri, numbers("position"), numbers("size"))
+
+    def rows(self) -> npt.NDArray[np.int64]:
+        """The rows with a URI."""
+        return np.flatnonzero(self.uri.is_valid().to_numpy(zero_copy_only=False))
+
+    def references(self, field: Field) -> list[_Reference]:
+        """What the rows with a URI name."""
+        rows = pa.array(self.rows())
+        uris = self.uri.take(rows)
+        _check_absolute(uris, field)
+        parts = (uris.to_pylist(), *(part.take(rows).to_pylist() for part in (self.position, self.size)))
+        return [_Reference(*reference) for reference in zip(*parts, strict=True)]
+
+    def stored(self, data: pa.Array, uri: pa.Array, base: pa.Array | None = None) -> pa.StructArray:
+        bases = pa.array(np.zeros(len(data), np.uint32)) if base is None else base
+        parts = [data, uri, self.position, self.size, bases]
+        mask = self.outer.is_null() if self.outer.null_count else None
+        return pa.StructArray.from_arrays(parts, names=["data", "uri", "position", "size", "blob_id"], mask=mask)
+
+
+def _referred(array: pa.StructArray, field: Field, rules: BlobRules) -> pa.StructArray:
+    """The URIs as they are stored."""
+    values = _Values.of(array)
+    plain = _plain(values.uri)
+    kept, base = values.uri, pa.array(np.zeros(len(array), np.uint32))
+    for number, prefix in rules.prefixes():
+        relative = pc.utf8_slice_codeunits(plain, start=len(prefix) + 1)
+        inside = pc.and_(
+            pc.starts_with(plain, f"{prefix}/"), pc.invert(pc.match_substring_regex(relative, _DOTTED))
+        ).fill_null(False)
+        kept = pc.if_else(inside, relative, kept)
+        base = pc.if_else(inside, pa.scalar(number, pa.uint32()), base)
+    outside = kept.filter(pc.and_(values.uri.is_valid(), pc.equal(base, 0)))
+    _check_outside(outside, field, rules)
+    return values.stored(values.data, kept, base)
+
+
+def _check_outside(uris: pa.Array, field: Field, rules: BlobRules) -> None:
+    if len(uris) and not rules.anywhere:
+        raise UnfitData(
+            f"column '{field.name}' refers to the blob {uris[0].as_py()!r} outside of the table's base paths; give its "
+            "bytes as 'data', read it with external_blob_mode='ingest', add a base path that it is below, or write "
+            "with allow_external_blob_outside_bases=True"
+        )
+    _check_absolute(uris, field)
+
+
+def _check_absolute(uris: pa.Array, field: Field) -> None:
+    relative = uris.filter(pc.invert(pc.match_substring_regex(uris, _ABSOLUTE)))
+    if len(relative):
+        raise UnfitData(f"column '{field.name}' refers to the blob {relative[0].as_py()!r}, which is no absolute URI")
+
+
+def _plain(uris: pa.Array) -> pa.Array:
+    """URIs of local files as paths."""
+    local = pc.starts_with(uris, _FILE).fill_null(False)
+    if pc.any(pc.and_(local, pc.match_substring(uris, "%").fill_null(False))).as_py():
+        # Escapes are rare, and Arrow does not know them.
+        texts = [
+            unquote(uri) if is_local else uri for uri, is_local in zip(uris.to_pylist(), local.to_pylist(), strict=True)
+        ]
+        uris = pa.array(texts, pa.string())
+    return pc.if_else(local, pc.utf8_slice_codeunits(uris, start=len(_FILE)), uris)
+
+
+def _ingested(batch: pa.RecordBatch, fields: dict[str, Field], rules: BlobRules) -> Iterator[pa.RecordBatch]:
+    """The batch in steps, each with the bytes of its blobs."""
+    sources = _Sources(rules)
+    sizes = np.zeros(batch.num_rows, np.int64)
+
+    def measure(array: pa.StructArray, field: Field) -> pa.Array:
+        values = _Values.of(array)
+        lengths = list(ordered_map(sources.length, values.references(field), _READS_AT_ONCE))
+        np.add.at(sizes, values.rows(), np.array(lengths, np.int64))
+        return array
+
+    def read(array: pa.StructArray, field: Field) -> pa.Array:
+        values = _Values.of(array)
+        found = list(ordered_map(sources.read, values.references(field), _READS_AT_ONCE))
+        data = pc.replace_with_mask(values.data, values.uri.is_valid(), pa.array(found, pa.large_binary()))
+        whole = pa.array(np.zeros(len(array), np.uint64))
+        return replace(values, position=whole, size=whole).stored(data, pa.nulls(len(array), pa.string()))
+
+    _mapped(batch, fields, measure)
+    for start, stop in _steps(sizes):
+        yield _mapped(batch.slice(start, stop - start), fields, read)
+
+
+def _steps(sizes: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Ranges of rows with about as many bytes as are read at once, or one row with more."""
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < len(sizes):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + _STEP_BYTES, side="right")))
+        yield start, stop
+        start = stop
+
+
+class _Sources:
+    """The objects that URIs name, each opened once."""
+
+    def __init__(self, rules: BlobRules) -> None:
+        self._rules = rules
+        self._opened: dict[str, ByteSource] = {}
+
+    def length(self, reference: _Reference) -> int:
+        return reference.size or max(self._open(reference.uri).size - reference.position, 0)
+
+    def read(self, reference: _Reference) -> bytes:
+        source = self._open(reference.uri)
+        (found,) = source.read([(reference.position, self.length(reference))])
+        return found.tobytes()
+
+    def _open(self, uri: str) -> ByteSource:
+        source = self._opened.get(uri)
+        if source is None:
+            store, path = self._place(uri)
+            source = self._opened.setdefault(uri, store.open(path))
+        return source
+
+    def _place(self, uri: str) -> tuple[Store, str]:
+        path = plain_path(uri)
+        for number, prefix in reversed(self._rules.prefixes()):
+            if path.startswith(f"{prefix}/"):
+                return self._rules.places.data_folder(number).store, path[len(prefix) + 1 :]
+        folder, _, name = uri.rpartition("/")
+        return open_store(folder or "/", base_options(self._rules.places.store.options, 0, folder)), name

@@ -1,0 +1,131 @@
+"""Updates, merges, compactions and changes of history that fail at any operation of the store.
+
+Afterwards the table is as before or as intended; an error means as before, without a file too many; and what a killed
+process left behind is removed by a cleanup, which removes nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lancelet
+from faults.stores import Fault, FaultyStore, Killed
+from faults.test_writing import FaultySink, files_below, referenced, without_hint
+from lancelet.errors import CommitOutcomeUnknown, LanceletError
+from lancelet.store import open_store
+from lancelet.store.writing import open_sink
+from lancelet.table.snapshot import open_snapshot
+from lancelet.writing import fragments
+
+ROWS = pa.table({"k": range(12), "t": [f"row {k}" for k in range(12)]})
+SOURCE = pa.table({"k": [3, 8, 50], "t": ["three", "eight", "fifty"]})
+
+
+def merge(dataset: Any) -> None:
+    builder = dataset.merge_insert("k").when_matched_update_all().when_not_matched_insert_all()
+    builder.conflict_retries(0).execute(SOURCE)
+
+
+def replace(dataset: Any) -> None:
+    builder = dataset.merge_insert("k").when_matched_update_all().when_not_matched_by_source_delete()
+    builder.conflict_retries(0).execute(SOURCE.select(["k", "t"]))
+
+
+ACTS: dict[str, Callable[[Any], object]] = {
+    "update": lambda d: d.update({"t": "'new'"}, where="k % 4 = 0", conflict_retries=0),
+    "update all": lambda d: d.update({"t": "'new'"}, conflict_retries=0),
+    "merge": merge,
+    "merge and delete": replace,
+    "compact": lambda d: d.optimize.compact_files(materialize_deletions_threshold=0.0, num_threads=1),
+    "truncate": lambda d: d.truncate_table(),
+    "restore": lambda d: d.checkout_version(1).restore(),
+    "configure": lambda d: d.update_config({"a": "1"}),
+}
+QUICK = {
+    "update": Fault.KILLED_AFTER,
+    "update all": Fault.ANSWER_LOST,
+    "merge": Fault.REFUSED,
+    "merge and delete": Fault.KILLED_BEFORE,
+    "compact": Fault.KILLED_AFTER,
+    "truncate": Fault.LOST,
+    "restore": Fault.REFUSED,
+    "configure": Fault.KILLED_BEFORE,
+}
+CELLS = [
+    pytest.param(
+        name, fault, stable, id=f"{name}-{fault.name.lower()}-{'stable' if stable else 'addresses'}", marks=marks
+    )
+    for number, name in enumerate(ACTS)
+    for fault in Fault
+    for stable in (False, True)
+    for marks in [() if QUICK[name] is fault and stable == bool(number % 2) else pytest.mark.soak]
+]
+
+
+def content(where: Path) -> tuple[list[Any], Any]:
+    """What both read; without the places of rows, which differ from one try to the next only if the table does."""
+    theirs = lance.dataset(where)
+    table = theirs.to_table(with_row_id=True)
+    assert lancelet.dataset(where).to_table(with_row_id=True).equals(table)
+    theirs.validate()
+    return table.to_pylist(), theirs.config()
+
+
+def referred(where: Path) -> set[str]:
+    return {file for file in files_below(where) if file.startswith(("data/", "_deletions/"))}
+
+
+@pytest.mark.parametrize(("name", "fault", "stable"), CELLS)
+def test_a_fault_at_every_operation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, fault: Fault, stable: bool
+) -> None:
+    monkeypatch.setattr(
+        fragments,
+        "open_sink",
+        lambda store, path: FaultySink(store, path) if isinstance(store, FaultyStore) else open_sink(store, path),
+    )
+
+    def attempt(at: int) -> tuple[Path, list[str], FaultyStore, BaseException | None]:
+        where = tmp_path / str(at)
+        lancelet.write_dataset(ROWS, where, max_rows_per_file=5, enable_stable_row_ids=stable).delete("k = 6")
+        existing = files_below(where)
+        store = FaultyStore(open_store(where), at, fault)
+        try:
+            ACTS[name](lancelet.LanceDataset._of(str(where), open_snapshot(store), None, None))
+        except (Killed, LanceletError) as error:
+            return where, existing, store, error
+        return where, existing, store, None
+
+    where, _, counting, error = attempt(-1)
+    assert error is None
+    new = content(where)
+    versions = lance.dataset(where).version
+    old = lance.dataset(where, version=2).to_table(with_row_id=True).to_pylist(), {}
+    assert new != old
+    for at, call in enumerate(counting.calls):
+        where, existing, _, error = attempt(at)
+        label = f"{fault.name} at {at}: {call}: {error!r}"
+        found = content(where)
+        if error is None:
+            assert found == new, label
+            assert referred(where) == referenced(where), label
+        elif isinstance(error, (Killed, CommitOutcomeUnknown)):
+            assert found in (old, new), label
+        else:
+            assert found == old, label
+            if versions == 3:
+                assert without_hint(files_below(where)) == without_hint(existing), label
+        if isinstance(error, Killed):
+            before = lancelet.dataset(where).versions()
+            lancelet.dataset(where).cleanup_old_versions(timedelta(0), retain_versions=100, delete_unverified=True)
+            assert lancelet.dataset(where).versions() == before, label
+            assert referred(where) == referenced(where), label
+            assert content(where) == found, label
+    assert len(counting.calls) > 4
