@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import textwrap
 import time
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from rich.rule import Rule
 from rich.table import Table
 
 import lancelet
+from lancelet.optimize import Compaction
 
 os.environ.setdefault("LANCE_LOG", "error")
 ROWS, PIECE, DIMENSIONS = 200_000, 25_000, 128
@@ -113,7 +115,7 @@ def _cell(value: Any) -> str:
 def main() -> None:
     console.print(
         Panel(
-            "lancelet writes a Lance table and reads it; then [bold]pylance[/bold] opens and changes the same table.",
+            "lancelet writes a Lance table, reads it and changes it; then [bold]pylance[/bold] opens the same table.",
             title="A gallery of 200,000 pictures",
         )
     )
@@ -121,6 +123,7 @@ def main() -> None:
         where = Path(folder) / "gallery.lance"
         write(where)
         read(where)
+        change(where)
         meet_pylance(where)
 
 
@@ -185,26 +188,63 @@ def read(where: Path) -> None:
     console.print(f"  mean square {squares / total / DIMENSIONS:.4f}; {size / 1e6:,.0f} MB in {taken:.2f} s")
 
 
+def change(where: Path) -> None:
+    dataset = lancelet.dataset(where)
+    section("Late updates", "dataset.merge_insert('id').when_matched_update_all().when_not_matched_insert_all()")
+    late = pa.concat_tables([gallery(ROWS - 2_000, 2_000), gallery(ROWS, 1_000)])
+    merge = dataset.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    counts = merge.execute(late)
+    console.print(f"  {counts['num_updated_rows']:,} rows updated, {counts['num_inserted_rows']:,} inserted")
+
+    section("A new column", "dataset.add_columns({'popular': 'likes > 1000'})")
+    dataset.add_columns({"popular": "likes > 1000"})
+    console.print(f"  {dataset.count_rows('popular'):,} popular pictures; no other column was written again")
+
+    section("A branch", "dev = dataset.create_branch('dev'); dev.update({'likes': '0'}, where='popular')")
+    dev = dataset.create_branch("dev")
+    dev.update({"likes": "0"}, where="popular")
+    mine, theirs = dataset.count_rows("likes = 0"), dev.count_rows("likes = 0")
+    console.print(f"  pictures without likes: {theirs:,} on the branch, {mine:,} on the main line")
+
+    section("Small fragments put together", "print(Compaction.plan(dataset, {})); dataset.optimize.compact_files()")
+    console.print(textwrap.indent(str(Compaction.plan(dataset, {})), "  "), highlight=False)
+    before = len(dataset.get_fragments())
+    metrics = dataset.optimize.compact_files()
+    console.print(
+        f"  {before} fragments became {len(dataset.get_fragments())}: {metrics.files_removed} files and the deleted rows "
+        "are out of the newest version"
+    )
+
+    section(
+        "What could be cleaned up, and why",
+        "print(dataset.explain_cleanup_old_versions(retain_versions=2))",
+    )
+    explained = dataset.explain_cleanup_old_versions(retain_versions=2)
+    console.print(textwrap.indent(str(explained), "  "), highlight=False)
+
+    section("Is everything in order?", "dataset.verify(deep=True)")
+    console.print(textwrap.indent(str(dataset.verify(deep=True)), "  "), highlight=False)
+
+
 def meet_pylance(where: Path) -> None:
     import lance
 
-    section("pylance opens the table", "theirs = lance.dataset('gallery.lance'); theirs.optimize.compact_files()")
+    section("pylance opens the table", "theirs = lance.dataset('gallery.lance'); theirs.add_columns(...)")
     theirs = lance.dataset(where)
     console.print(
         f"  version {theirs.version}, {theirs.count_rows():,} rows in {len(theirs.get_fragments())} fragments"
     )
-    theirs.optimize.compact_files()
-    theirs.tags.create("compacted", theirs.version)
+    theirs.tags.create("before", theirs.version)
     theirs.add_columns({"shout": "upper(caption)"})
 
     section("and lancelet reads on", "lancelet.dataset('gallery.lance').head(3, columns=['id', 'shout'])")
     ours = lancelet.dataset(where)
     show(ours.head(3, columns=["id", "shout"]))
-    tagged = lancelet.dataset(where, version="compacted")
+    tagged = lancelet.dataset(where, version="before")
     console.print(
         f"  version {ours.version}, {ours.count_rows():,} rows in {len(ours.get_fragments())} fragments; ", end=""
     )
-    console.print(f"the tag 'compacted' is version {tagged.version}")
+    console.print(f"the tag 'before' is version {tagged.version}")
 
 
 if __name__ == "__main__":

@@ -56,6 +56,25 @@ class CleanupExplanation:
     referenced_branches: list[CleanupReferencedBranch]
     warnings: list[str]
 
+    def __str__(self) -> str:
+        stats = self.stats
+        counts = {
+            "data": stats.data_files_removed,
+            "deletion": stats.deletion_files_removed,
+            "index": stats.index_files_removed,
+            "transaction": stats.transaction_files_removed,
+        }
+        files = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count) or "no"
+        gone = f"{stats.old_versions:,} old versions would go, with {files} files; {stats.bytes_removed:,} bytes"
+        lines = [f"seen from version {self.read_version}: {gone}"]
+        for branch in self.referenced_branches:
+            what = "is cleaned up with it" if branch.cleanup_candidate else "keeps what it refers to"
+            lines.append(f"  branch {branch.name}, from version {branch.referenced_version}, {what}")
+        for file in self.candidate_files:
+            why = "no version names it" if file.unverified else "only old versions name it"
+            lines.append(f"  {file.kind:<12} {file.size_bytes:>14,} bytes  {file.path}  ({why})")
+        return "\n".join([*lines, *(f"  {warning}" for warning in self.warnings)])
+
 
 def cleanup_policy(
     older_than: timedelta | None = None,
