@@ -20,7 +20,7 @@ from lancelet.encoding.kernels import pack, shred
 from lancelet.encoding.kernels import strings as kernel
 from lancelet.encoding.kernels.fullzip import gather_slices
 from lancelet.encoding.rows import Bytes
-from lancelet.encoding.v2_1.encode.general import compress, compressor
+from lancelet.encoding.v2_1.encode.general import compressor
 from lancelet.encoding.v2_1.encode.messages import EncodedPage
 from lancelet.encoding.v2_1.encode.options import EncodeOptions
 from lancelet.encoding.v2_1.encode.symbols import train
@@ -221,7 +221,7 @@ class _Page:
         data = strings.data[start : start + strings.nbytes]
         flat = pb.Flat(bits_per_value=8)
         if scheme is not None and len(data):
-            data = np.frombuffer(compress(data, scheme, compressor(scheme, level)), np.uint8)
+            data = np.frombuffer(compressor(scheme, level)(data), np.uint8)
             flat.compression.CopyFrom(pb.Compression(scheme=scheme, level=level))
         flat.buffer.CopyFrom(self._put(data))
         return Tree(binary=pb.Binary(indices=indices, bytes=Tree(flat=flat), null_adjustment=above))

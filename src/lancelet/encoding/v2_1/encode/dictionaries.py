@@ -16,7 +16,7 @@ from lancelet.encoding.kernels import strings as kernel
 from lancelet.encoding.kernels.fullzip import gather_slices
 from lancelet.encoding.rows import Bytes, Indices
 from lancelet.encoding.v2_1.encode.chunks import Chunked, EncodedDictionary
-from lancelet.encoding.v2_1.encode.general import LZ4_LIMIT, compress, compressor
+from lancelet.encoding.v2_1.encode.general import LZ4_LIMIT, compressor
 from lancelet.encoding.v2_1.encode.messages import Codec, flat, general, inline, out_of_line, variable
 from lancelet.encoding.v2_1.encode.options import EncodeOptions
 from lancelet.encoding.v2_1.encode.values import Strings, Words, leaf_values
@@ -127,7 +127,7 @@ def encode_items(items: Words | Strings, options: EncodeOptions) -> EncodedDicti
         scheme = options.dict_compression
         if scheme != "none" and len(plain[1]):
             scheme = "zstd" if len(plain[1]) > LZ4_LIMIT else scheme
-            data = compress(plain[1], scheme, compressor(scheme, options.dict_level))
+            data = compressor(scheme, options.dict_level)(plain[1])
             if len(data) < len(best[1]):
                 best = general(scheme, options.dict_level, plain[0]), np.frombuffer(data, np.uint8)
     return EncodedDictionary(best[0], count, best[1])
