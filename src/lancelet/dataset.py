@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         CleanupStats,
     )
     from lancelet.maintenance.repair import RepairReport
-    from lancelet.maintenance.validate_report import VerifyReport
+    from lancelet.maintenance.validation.report import VerifyReport
     from lancelet.merge_insert import MergeInsertBuilder
     from lancelet.optimize import DatasetOptimizer
     from lancelet.store import Store
@@ -279,7 +279,7 @@ class LanceDataset(EditableTable):
         deep
             Also decode every page of this version, and look for nulls in columns that have none.
         """
-        from lancelet.maintenance.validate_table import verify
+        from lancelet.maintenance.validation.table import verify
 
         return verify(self._snapshot, deep=deep)
 

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from lancelet.errors import InvalidInput, InvalidType, NotSupported
 from lancelet.fragment_metadata import FragmentMetadata, fragment_metadata, stored_fragment
-from lancelet.maintenance.compaction_commit import CompactionMetrics, commit_rewrites, compact, metrics_of
-from lancelet.maintenance.compaction_execute import Rewritten, rewrite_fragments
-from lancelet.maintenance.compaction_options import CompactionSettings, compaction_settings
-from lancelet.maintenance.compaction_plan import Candidate, Reason, TaskPlan, judge, plan_tasks, task_of
+from lancelet.maintenance.compaction.commit import CompactionMetrics, commit_rewrites, compact, metrics_of
+from lancelet.maintenance.compaction.execute import Rewritten, rewrite_fragments
+from lancelet.maintenance.compaction.options import CompactionSettings, compaction_settings
+from lancelet.maintenance.compaction.plan import Candidate, Reason, TaskPlan, judge, plan_tasks, task_of
 from lancelet.query.table_reader import TableReader
 from lancelet.table.fragment import ROW_ID_FIELD, Fragment, Spilled
 from lancelet.table.versions import read_version

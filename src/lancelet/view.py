@@ -220,7 +220,7 @@ class TableView:
 
         :meth:`LanceDataset.verify` checks more, and tells everything that it finds.
         """
-        from lancelet.maintenance.validate_table import validate
+        from lancelet.maintenance.validation.table import validate
 
         validate(self._snapshot)
 

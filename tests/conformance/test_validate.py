@@ -22,7 +22,7 @@ from conformance.test_historical import FIXTURES
 from conftest import Bucket
 from lancelet.errors import InvalidInput, LanceletError
 from lancelet.format.proto import table_pb2
-from lancelet.maintenance.validate_report import SHOWN, Finding, Level, VerifyReport
+from lancelet.maintenance.validation.report import SHOWN, Finding, Level, VerifyReport
 from lancelet.store import open_store
 from lancelet.testing import assert_identical
 

@@ -12,8 +12,8 @@ import lancelet
 from faults.stores import Fault, FaultyStore, Killed
 from faults.test_writing import FaultySink, files_below, referenced
 from lancelet.errors import CommitOutcomeUnknown, LanceletError
-from lancelet.maintenance.compaction_commit import compact
-from lancelet.maintenance.compaction_options import compaction_settings
+from lancelet.maintenance.compaction.commit import compact
+from lancelet.maintenance.compaction.options import compaction_settings
 from lancelet.query.table_reader import TableReader
 from lancelet.store import open_store
 from lancelet.store.writing import open_sink

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 
 from lancelet.errors import CorruptFile, InvalidInput
 from lancelet.file import FileCache
-from lancelet.maintenance.validate_report import Finding, show_table
-from lancelet.maintenance.validate_table import NOTHING, check_hint, missing_statistics
+from lancelet.maintenance.validation.report import Finding, show_table
+from lancelet.maintenance.validation.table import NOTHING, check_hint, missing_statistics
 from lancelet.query.fragment_reader import FragmentReader
 from lancelet.table.cleanup import CleanupPlan, plan_cleanup
 from lancelet.table.cleanup_run import run_cleanup

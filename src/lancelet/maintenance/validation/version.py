@@ -13,7 +13,7 @@ from lancelet.encoding.rows import RowRange
 from lancelet.errors import CorruptFile, LanceletError
 from lancelet.file import FileCache
 from lancelet.format.schema import Field
-from lancelet.maintenance.validate_report import UNREADABLE, Finding, Level, trouble
+from lancelet.maintenance.validation.report import UNREADABLE, Finding, Level, trouble
 from lancelet.query.blobs import find_blobs, has_blobs
 from lancelet.query.fragment_reader import CREATED_AT, LAST_UPDATED_AT, FragmentReader
 from lancelet.query.table_reader import TableReader

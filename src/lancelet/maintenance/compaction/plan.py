@@ -22,7 +22,7 @@ from lancelet.table.fragment_reuse import advance_coverage, read_rewrites
 from lancelet.table.index_upkeep import SYSTEM_INDICES, covered_fragments, follows
 
 if TYPE_CHECKING:
-    from lancelet.maintenance.compaction_options import CompactionSettings
+    from lancelet.maintenance.compaction.options import CompactionSettings
     from lancelet.query.table_reader import TableReader
     from lancelet.table.fragment import Fragment
     from lancelet.table.manifest import Manifest

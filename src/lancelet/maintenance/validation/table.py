@@ -18,8 +18,8 @@ from uuid import UUID
 
 from lancelet.errors import LanceletError, MissingFile
 from lancelet.index.metadata import IndexMetadata, read_indices
-from lancelet.maintenance.validate_report import MISSING, Finding, Level, VerifyReport, ordered, trouble
-from lancelet.maintenance.validate_version import Tally, check_version
+from lancelet.maintenance.validation.report import MISSING, Finding, Level, VerifyReport, ordered, trouble
+from lancelet.maintenance.validation.version import Tally, check_version
 from lancelet.table.cleanup import CleanupPolicy, plan_cleanup
 from lancelet.table.commit import HINT
 from lancelet.table.index_upkeep import SYSTEM_INDICES

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lancelet.errors import InvalidInput, RetryableCommitConflict
-from lancelet.maintenance.compaction_execute import Rewritten, rewrite_fragments
-from lancelet.maintenance.compaction_plan import ALL, index_coverage, plan_tasks
+from lancelet.maintenance.compaction.execute import Rewritten, rewrite_fragments
+from lancelet.maintenance.compaction.plan import ALL, index_coverage, plan_tasks
 from lancelet.query.fragment_reader import FragmentReader
 from lancelet.query.table_reader import TableReader
 from lancelet.table import operations as ops
@@ -25,7 +25,7 @@ from lancelet.table.written import WrittenFiles
 
 if TYPE_CHECKING:
     from lancelet.format.schema import Schema
-    from lancelet.maintenance.compaction_options import CompactionSettings
+    from lancelet.maintenance.compaction.options import CompactionSettings
     from lancelet.table.fragment import Fragment
     from lancelet.table.snapshot import Snapshot
 

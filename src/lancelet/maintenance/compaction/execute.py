@@ -17,9 +17,9 @@ import pyarrow as pa
 from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import RowIndices, RowRange
 from lancelet.errors import CorruptFile
-from lancelet.maintenance.compaction_lineage import HIDDEN, lineage_of, spilled, traced
-from lancelet.maintenance.compaction_options import CompactionSettings, check_output
-from lancelet.maintenance.compaction_plan import even_parts
+from lancelet.maintenance.compaction.lineage import HIDDEN, lineage_of, spilled, traced
+from lancelet.maintenance.compaction.options import CompactionSettings, check_output
+from lancelet.maintenance.compaction.plan import even_parts
 from lancelet.query.blobs import has_blobs
 from lancelet.query.carried_blobs import blob_pieces
 from lancelet.query.fragment_reader import FragmentReader
