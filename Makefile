@@ -17,7 +17,7 @@ PROTOS := $(wildcard src/lancelet/format/proto/*.proto)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format bench soak proto clean setup
+.PHONY: help demo test lint format bench soak proto jar clean setup
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,7 +26,7 @@ demo: setup  ## a small table, made and read in front of you
 	@$(BIN)/python examples/demo.py
 
 test: setup lint  ## lint, then every test (about ten minutes on two cores)
-	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 lint: setup  ## ruff, mypy --strict, import layers
 	$(BIN)/ruff check .
@@ -38,14 +38,17 @@ format: setup  ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup  ## lancelet, pylance and Parquet side by side; ARGS="--rows 200000" for a quick look
-	$(BIN)/python -m benchmarks $(ARGS)
+bench: setup  ## lancelet, pylance and Parquet side by side; OF=writes, changes, columns, compaction or cleanup for those
+	$(BIN)/python -m benchmarks$(if $(OF),.$(OF)) $(ARGS)
 
 soak: setup $(STAMPS)/sanitized  ## the wide grids, thousands of drawn tables and byte flips over an AddressSanitizer build
 	LANCELET_SANITIZED=build/asan $(BIN)/python -m pytest -n $(WORKERS) -m soak $(ARGS)
 
 proto: setup  ## regenerate the protobuf modules from src/lancelet/format/proto/*.proto
 	$(BIN)/python -m grpc_tools.protoc -I src --python_out=src --pyi_out=src $(PROTOS)
+
+jar: setup  ## compile the Spark bridge into src/lancelet/spark/jars (needs javac, Java 17 or later)
+	$(BIN)/python jvm/build.py
 
 clean:  ## remove everything that can be made again
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

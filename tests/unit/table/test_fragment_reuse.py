@@ -12,7 +12,7 @@ import lancelet
 from lancelet.errors import CorruptFile, NotSupported
 from lancelet.format.proto import table_pb2
 from lancelet.index.fragment_reuse import FragmentReuse
-from lancelet.maintenance.compaction_plan import even_parts
+from lancelet.maintenance.compaction.plan import even_parts
 from lancelet.table import operations as ops
 from lancelet.table.commit import commit
 from lancelet.table.fragment_reuse import Group, Version, advance_coverage, advanced, read_rewrites

@@ -1,0 +1,25 @@
+package io.lancelet.spark;
+
+import org.apache.spark.sql.types.Metadata;
+
+/**
+ * What Python says about the table besides its columns.
+ *
+ * @param uri folder of the table or of its branch; null when nobody asked
+ * @param version the version that the columns belong to
+ * @param rows live rows, or -1 when they are not known without reading
+ * @param bytes size of the data files
+ * @param pushes whether conditions, limits and counts may be pushed down
+ */
+record Facts(String uri, long version, long rows, long bytes, boolean pushes) {
+  static final Facts NONE = new Facts(null, -1, -1, -1, false);
+
+  static Facts of(Metadata metadata) {
+    return new Facts(
+        metadata.getString("uri"),
+        metadata.getLong("version"),
+        metadata.getLong("rows"),
+        metadata.getLong("bytes"),
+        metadata.getBoolean("pushes"));
+  }
+}

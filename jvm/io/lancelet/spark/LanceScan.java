@@ -1,0 +1,53 @@
+package io.lancelet.spark;
+
+import java.util.Arrays;
+import java.util.List;
+import java.util.OptionalLong;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonScan;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** Spark's own scan of a Python source, which also knows how large the table is. */
+final class LanceScan extends PythonScan implements SupportsReportStatistics {
+  private final long rows;
+  private final long bytes;
+  private final String shown;
+
+  LanceScan(
+      StructType columns,
+      CaseInsensitiveStringMap options,
+      long rows,
+      long bytes,
+      List<Predicate> pushed,
+      int limit) {
+    super(LanceProvider.freshSource(), LanceProvider.NAME, columns, options, new Filter[0]);
+    this.rows = rows;
+    this.bytes = bytes;
+    this.shown =
+        "lance columns=" + Arrays.toString(columns.fieldNames()) + " pushed=" + pushed + " limit=" + limit;
+  }
+
+  @Override
+  public String description() {
+    return shown;
+  }
+
+  @Override
+  public Statistics estimateStatistics() {
+    return new Statistics() {
+      @Override
+      public OptionalLong sizeInBytes() {
+        return bytes < 0 ? OptionalLong.empty() : OptionalLong.of(Math.max(1, bytes));
+      }
+
+      @Override
+      public OptionalLong numRows() {
+        return rows < 0 ? OptionalLong.empty() : OptionalLong.of(rows);
+      }
+    };
+  }
+}

@@ -1,0 +1,186 @@
+"""Options of reads and writes, by the names that users give them. Spark does not distinguish their case."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from lancelet.errors import InvalidInput
+from lancelet.opening import open_table, parse_time
+
+if TYPE_CHECKING:
+    from lancelet.table.snapshot import Snapshot
+
+_READ = (
+    "version",
+    "tag",
+    "branch",
+    "asOf",
+    "columns",
+    "filter",
+    "limit",
+    "rowId",
+    "rowAddress",
+    "batchSize",
+    "splitBytes",
+    "blobHandling",
+)
+_STREAM_READ = ("startingVersion", "maxVersionsPerTrigger", "maxRowsPerTrigger", "skipChanges", "readChanges")
+_WRITE = (
+    "saveMode",
+    "maxRowsPerFile",
+    "maxBytesPerFile",
+    "mergeSchema",
+    "dataStorageVersion",
+    "enableStableRowIds",
+    "commitMessage",
+)
+_PREFIXES = ("storage.", "vector.", "type.", "lance.")
+# What Spark itself adds or reads.
+_SPARKS = ("path", "paths", "checkpointLocation", "header", "mode", "queryName")
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
+_BLOBS = ("all_binary", "blobs_descriptions")
+_MAX_BATCH = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A table and the version of it that options name."""
+
+    uri: str
+    storage_options: Mapping[str, str]
+    version: int | str | tuple[str | None, int | None] | None = None
+    asof: datetime | None = None
+
+    def open(self) -> Snapshot:
+        """The table at that version."""
+        return open_table(self.uri, self.version, self.asof, self.storage_options or None)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What the options of a read mean."""
+
+    place: Place
+    columns: tuple[str, ...] | None = None
+    filter: str | None = None
+    limit: int | None = None
+    row_id: bool = False
+    row_address: bool = False
+    batch_size: int | None = None
+    split_bytes: int | None = None
+    blobs_as_binary: bool = False
+
+
+def check_known(options: Mapping[str, str], *, writes: bool) -> None:
+    """Refuse options that nobody reads: most likely they are misspelt."""
+    known = {name.lower(): name for name in (*(_WRITE if writes else (*_READ, *_STREAM_READ)), *_SPARKS)}
+    for key in options:
+        if key.lower() not in known and not key.lower().startswith(_PREFIXES):
+            names = ", ".join(sorted(set(known.values()) - set(_SPARKS)))
+            raise InvalidInput(
+                f"there is no option '{key}' for {'writing' if writes else 'reading'}; there are: {names}"
+            )
+
+
+def table_uri(options: Mapping[str, str]) -> str:
+    """Where the table is."""
+    if "paths" in options:
+        raise InvalidInput(f"one table is read at a time, not the paths {options['paths']}; union the data frames")
+    uri = options.get("path")
+    if not uri:
+        raise InvalidInput(
+            'the path of the table is missing; give it to load(...) or save(...), or as the option "path"'
+        )
+    return uri
+
+
+def storage_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Options of the object store, which begin with ``storage.``."""
+    return {key[len("storage.") :]: value for key, value in options.items() if key.startswith("storage.")}
+
+
+def place_of(options: Mapping[str, str]) -> Place:
+    """The table and version that options name."""
+    given = [name for name in ("version", "tag", "asOf") if options.get(name.lower()) is not None]
+    if len(given) > 1:
+        raise InvalidInput(f"the options {' and '.join(given)} all choose a version; give one of them")
+    uri, storage = table_uri(options), storage_options(options)
+    branch, tag = options.get("branch"), options.get("tag")
+    number = count(options, "version", least=1)
+    if branch is not None:
+        if tag is not None or options.get("asof") is not None:
+            raise InvalidInput("a branch goes with a version, not with a tag or a time")
+        return Place(uri, storage, (branch, number))
+    moment = options.get("asof")
+    return Place(uri, storage, tag if tag is not None else number, None if moment is None else parse_time(moment))
+
+
+def read_options(options: Mapping[str, str]) -> ReadOptions:
+    """Check the options of a read."""
+    check_known(options, writes=False)
+    columns = options.get("columns")
+    handling = options.get("blobhandling")
+    if handling is not None and handling not in _BLOBS:
+        raise InvalidInput(f"blobHandling is one of {', '.join(_BLOBS)}, not {handling!r}")
+    batch_size = count(options, "batchSize", least=1)
+    if batch_size is not None and batch_size > _MAX_BATCH:
+        raise InvalidInput(f"batchSize is at most {_MAX_BATCH}, not {batch_size}")
+    return ReadOptions(
+        place_of(options),
+        None if columns is None else tuple(name.strip() for name in columns.split(",") if name.strip()),
+        options.get("filter") or None,
+        count(options, "limit"),
+        flag(options, "rowId"),
+        flag(options, "rowAddress"),
+        batch_size,
+        size(options, "splitBytes"),
+        handling == "all_binary",
+    )
+
+
+def chosen_types(options: Mapping[str, str]) -> dict[str, str]:
+    """Logical types by column: ``vector.<column>=<size>``, ``vector.<column>=<item>:<size>`` or ``type.<column>``."""
+    chosen = {key[len("type.") :].lower(): value for key, value in options.items() if key.startswith("type.")}
+    for key, value in options.items():
+        if not key.startswith("vector."):
+            continue
+        item, _, length = value.rpartition(":")
+        if not length.isdecimal() or int(length) < 1:
+            raise InvalidInput(
+                f"option {key} is the length of the vectors, such as 128 or halffloat:128, not {value!r}"
+            )
+        chosen[key[len("vector.") :].lower()] = f"fixed_size_list:{item or 'float'}:{length}"
+    return chosen
+
+
+def count(options: Mapping[str, str], name: str, least: int = 0) -> int | None:
+    """A whole number."""
+    text = options.get(name.lower())
+    if text is None:
+        return None
+    if not re.fullmatch(r"\d+", text.strip()) or int(text) < least:
+        raise InvalidInput(f"option {name} is a whole number{' above 0' if least else ''}, not {text!r}")
+    return int(text)
+
+
+def size(options: Mapping[str, str], name: str) -> int | None:
+    """A number of bytes, which may have a unit: ``64m``, ``1 GB``."""
+    text = options.get(name.lower())
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
+    if found is None or found[2] not in _UNITS or int(found[1]) < 1:
+        raise InvalidInput(f"option {name} is a number of bytes such as 67108864 or 64m, not {text!r}")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def flag(options: Mapping[str, str], name: str) -> bool:
+    """``true`` or ``false``."""
+    text = options.get(name.lower(), "false").strip().lower()
+    if text not in ("true", "false"):
+        raise InvalidInput(f"option {name} is true or false, not {text!r}")
+    return text == "true"

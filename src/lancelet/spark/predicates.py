@@ -1,0 +1,107 @@
+"""Conditions that Spark pushes down, as expressions of ours.
+
+They come from the bridge as JSON::
+
+    ["and", p, p, ...]   ["or", p, p, ...]   ["not", p]   ["true"]   ["false"]
+    [op, ["col", name, ...], ["lit", Spark type, text or null]]      op: = != < <= > >= <=>
+    ["in", ["col", ...], [literal, ...]]
+    ["is_null", ["col", ...]]   ["is_not_null", ["col", ...]]
+    ["starts_with" | "ends_with" | "contains", ["col", ...], literal]
+
+The bridge hands over what means exactly the same here and in Spark, which does not
+check it again. Columns whose values change on their way to Spark (cut nanoseconds,
+JSON, numbers as text) are not among it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancelet.errors import InvalidInput
+from lancelet.query import build
+from lancelet.query.expr import Expr, Literal
+from lancelet.query.plan import visible_schema
+
+if TYPE_CHECKING:
+    from lancelet.format.schema import Schema
+
+_TEXTS = ("starts_with", "ends_with", "contains")
+
+
+def _compared(operator: str, column: Expr, literal: Literal) -> Expr:
+    if operator == "<=>":
+        return build.same(column, literal)
+    if operator in _TEXTS:
+        return build.call(operator, [column, literal])
+    return build.compare(operator, column, literal)
+
+
+def from_json(text: str, schema: Schema) -> Expr:
+    """What the bridge pushed down.
+
+    Examples
+    --------
+    >>> from lancelet.format.schema import schema_from_arrow
+    >>> columns = schema_from_arrow(pa.schema({"a": pa.int32()}))
+    >>> str(from_json('["not", [">", ["col", "a"], ["lit", "integer", "10"]]]', columns))
+    'NOT (a > 10)'
+    """
+    return _parsed(json.loads(text), visible_schema(schema))
+
+
+def _parsed(node: Any, visible: pa.Schema) -> Expr:
+    match node:
+        case ["and", *parts]:
+            return build.all_of([_parsed(part, visible) for part in parts])
+        case ["or", *parts]:
+            return build.any_of([_parsed(part, visible) for part in parts])
+        case ["not", part]:
+            return build.negation(_parsed(part, visible))
+        case ["true"]:
+            return build.TRUE
+        case ["false"]:
+            return build.FALSE
+        case ["is_null", ["col", *path]]:
+            return build.is_null(build.column(visible, path, exact=True))
+        case ["is_not_null", ["col", *path]]:
+            return build.negation(build.is_null(build.column(visible, path, exact=True)))
+        case ["in", ["col", *path], [*literals]]:
+            return build.in_list(build.column(visible, path, exact=True), [_parsed_literal(x) for x in literals])
+        case [str() as operator, ["col", *path], literal]:
+            return _compared(operator, build.column(visible, path, exact=True), _parsed_literal(literal))
+    raise InvalidInput(f"a condition {node!r} came from the bridge; its jar is of another version of lancelet")
+
+
+_VALUES: Mapping[str, tuple[pa.DataType, Callable[[str], Any]]] = {
+    "boolean": (pa.bool_(), lambda text: text == "true"),
+    "byte": (pa.int8(), int),
+    "short": (pa.int16(), int),
+    "integer": (pa.int32(), int),
+    "long": (pa.int64(), int),
+    "float": (pa.float32(), lambda text: float(np.float32(text))),
+    "double": (pa.float64(), float),
+    "string": (pa.string(), str),
+    "binary": (pa.binary(), base64.b64decode),
+    "date": (pa.date32(), int),
+    "timestamp": (pa.timestamp("us", "UTC"), int),
+    "timestamp_ntz": (pa.timestamp("us"), int),
+}
+
+
+def _parsed_literal(node: Any) -> Literal:
+    match node:
+        case ["lit", str() as name, str() | None as text]:
+            if name.startswith("decimal("):
+                precision, scale = (int(part) for part in name[len("decimal(") : -1].split(","))
+                return Literal(None if text is None else Decimal(text), pa.decimal128(precision, scale))
+            if name in _VALUES:
+                kind, read = _VALUES[name]
+                return Literal(None if text is None else read(text), kind)
+    raise InvalidInput(f"a literal {node!r} came from the bridge; its jar is of another version of lancelet")

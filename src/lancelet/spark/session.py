@@ -1,0 +1,78 @@
+"""Setting a Spark session up."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lancelet.errors import MissingFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAR = Path(__file__).parent / "jars" / "lancelet-bridge.jar"
+
+
+def configure(builder: SparkSession.Builder, *, bridge: bool = True) -> SparkSession.Builder:
+    """Add to a session's builder what makes reads of Lance tables fast, and the Python that has lancelet.
+
+    Parameters
+    ----------
+    builder
+        Of a session that is not started yet: a running one takes no more jars.
+    bridge
+        Add the classes that let Spark push columns, conditions, limits and counts down. Without them everything
+        works, but reads fetch all columns and all rows.
+
+    Examples
+    --------
+    >>> from pyspark.sql import SparkSession
+    >>> builder = configure(SparkSession.builder.appName("docs"))
+    """
+    # Tasks go by the setting, planning by the environment that the Java process is started with.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
+    builder = builder.config("spark.pyspark.python", os.environ["PYSPARK_PYTHON"])
+    if not bridge:
+        return builder
+    if not JAR.exists():
+        raise MissingFile(str(JAR), "the bridge is not built; run `make jar`, or configure with bridge=False")
+    jars = [jar for jar in str(builder._options.get("spark.jars", "")).split(",") if jar]
+    if str(JAR) not in jars:
+        jars.append(str(JAR))
+    return builder.config("spark.jars", ",".join(jars))
+
+
+def local_session(
+    cores: int = 2, *, memory: str = "1g", bridge: bool = True, settings: dict[str, str] | None = None
+) -> SparkSession:
+    """A session of its own inside this process, for programs, demos and tests.
+
+    Parameters
+    ----------
+    cores
+        Tasks that run at once.
+    memory
+        Of the Java process.
+    bridge
+        See :func:`configure`.
+    settings
+        More settings of Spark, which win over those made here.
+    """
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(f"local[{cores}]")
+    own = {
+        "spark.driver.memory": memory,
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+    for key, value in (own | (settings or {})).items():
+        builder = builder.config(key, value)
+    return configure(builder, bridge=bridge).getOrCreate()

@@ -1,0 +1,93 @@
+"""Compaction as a Spark job: a plan on the driver, each group of fragments rewritten by a task, one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+
+from lancelet.maintenance.compaction.commit import CompactionMetrics, compact
+from lancelet.maintenance.compaction.execute import Rewritten, rewrite_fragments
+from lancelet.maintenance.compaction.options import CompactionSettings, compaction_settings
+from lancelet.query.fragment_reader import ROW_ADDRESS
+from lancelet.query.table_reader import TableReader
+from lancelet.spark.table_edit import place_of
+from lancelet.spark.table_jobs import run_tasks
+from lancelet.spark.table_values import condition_of, in_words, table_frame
+from lancelet.table.addresses import OFFSET_BITS
+from lancelet.table.names import DATA_DIR
+from lancelet.table.written import WrittenFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lancelet.spark.options import Place
+    from lancelet.table.fragment import Fragment
+    from lancelet.table.snapshot import Snapshot
+
+_THREADS = 2
+"""One that decodes, and one that is ahead of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteTask:
+    """Fragments that become new ones."""
+
+    place: Place
+    fragment_ids: tuple[int, ...]
+    settings: CompactionSettings
+
+
+def rewrite(task: RewriteTask) -> tuple[Fragment, ...]:
+    """Run one task; an error leaves no files."""
+    table = TableReader(task.place.open())
+    found = [table.snapshot.manifest.fragments.by_id(number) for number in task.fragment_ids]
+    fragments = [fragment for fragment in found if fragment is not None]
+    with WrittenFiles(table.snapshot.store) as files:
+        return rewrite_fragments(table, fragments, task.settings, files).new
+
+
+def compact_table(
+    spark: SparkSession, place: Place, options: Mapping[str, Any], where: Any = None
+) -> CompactionMetrics:
+    """Rewrite small and worn fragments; with a condition only those that have a row for which it is true."""
+    table = TableReader(place.open())
+    settings = compaction_settings(options, table.snapshot.manifest)
+    if where is not None:
+        wanted = _fragments_with(spark, table.snapshot, place, where)
+        others = set(table.snapshot.manifest.fragments.ids.tolist()) - wanted
+        settings = replace(settings, excluded_fragment_ids=tuple(sorted({*settings.excluded_fragment_ids, *others})))
+    return compact(table, settings, partial(_rewrite_all, spark, place))[1]
+
+
+def _rewrite_all(
+    spark: SparkSession,
+    place: Place,
+    table: TableReader,
+    groups: Sequence[tuple[Fragment, ...]],
+    settings: CompactionSettings,
+    files: WrittenFiles,
+) -> list[Rewritten]:
+    here = place_of(table.snapshot, place)
+    own = replace(settings, num_threads=settings.num_threads or _THREADS, excluded_fragment_ids=())
+    tasks = [RewriteTask(here, tuple(fragment.id for fragment in group), own) for group in groups]
+
+    def note(made: tuple[Fragment, ...]) -> None:
+        for fragment in made:
+            for file in fragment.files:
+                files.add(f"{DATA_DIR}/{file.path}")
+
+    results = run_tasks(spark, rewrite, tasks, note)
+    version = table.snapshot.version
+    return [Rewritten(version, group, new) for group, new in zip(groups, results, strict=True)]
+
+
+def _fragments_with(spark: SparkSession, snapshot: Snapshot, place: Place, where: Any) -> set[int]:
+    frame = table_frame(spark, place_of(snapshot, place), snapshot.manifest.schema)
+    condition = condition_of(where)
+    with in_words(f"the condition {where!r}"):
+        found = frame.filter(condition).select(F.shiftright(ROW_ADDRESS, OFFSET_BITS).alias("fragment")).distinct()
+    return {row.fragment for row in found.collect()}

@@ -1,0 +1,98 @@
+"""Deleting and updating the rows of a table that meet a condition, as a Spark job with one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+
+from lancelet.editing.delete import DeleteResult
+from lancelet.editing.retry import retried
+from lancelet.editing.truncate import truncate
+from lancelet.editing.update import UpdateResult
+from lancelet.query.fragment_reader import ROW_ADDRESS
+from lancelet.query.table_reader import TableReader
+from lancelet.spark.options import Place
+from lancelet.spark.table_rows import Kind, RowJob, Step, commit_moved, run_rows
+from lancelet.spark.table_values import STEP, assigned, condition_of, fitted, in_words, stored_columns, table_frame
+from lancelet.table.commit import commit
+from lancelet.table.deletion_write import delete_rows
+from lancelet.table.flags import check_writable
+from lancelet.table.written import WrittenFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lancelet.table.snapshot import Snapshot
+
+RETRIES = 10
+RETRY_SECONDS = 3600.0
+
+
+def place_of(snapshot: Snapshot, place: Place) -> Place:
+    """Where tasks find this version."""
+    return Place(snapshot.uri, place.storage_options, snapshot.version)
+
+
+def delete_where(spark: SparkSession, place: Place, condition: Any, alias: str | None) -> DeleteResult:
+    """Delete the rows for which a condition is true; all rows without one."""
+    table = TableReader(place.open())
+    if condition is None:
+        count = table.num_rows
+        truncate(table)
+        return {"num_deleted_rows": count}
+    text = condition if isinstance(condition, str) else str(condition)
+
+    def attempt(table: TableReader) -> DeleteResult:
+        snapshot = table.snapshot
+        manifest = snapshot.manifest
+        check_writable(manifest.path, manifest.message.writer_feature_flags)
+        here = place_of(snapshot, place)
+        frame = _matching(table_frame(spark, here, manifest.schema), condition, alias)
+        job = RowJob(here, (Step(Kind.DELETE),))
+        done = run_rows(frame.select(F.lit(0).alias(STEP), ROW_ADDRESS), job, snapshot.store)
+        rows = {number: np.asarray(offsets.to_array()) for number, offsets in done.gone.items()}
+        with WrittenFiles(snapshot.store) as files:
+            deletion = delete_rows(snapshot, rows, predicate=text, files=files)
+            commit(snapshot, deletion.operation, affected_rows=deletion.affected_rows, files=files)
+        return {"num_deleted_rows": deletion.num_rows}
+
+    return retried(table, attempt, RETRIES, RETRY_SECONDS)
+
+
+def update_where(
+    spark: SparkSession, place: Place, condition: Any, values: Mapping[str, str | Column], alias: str | None
+) -> UpdateResult:
+    """Give columns new values in the rows for which a condition is true; in all rows without one."""
+
+    def attempt(table: TableReader) -> UpdateResult:
+        snapshot = table.snapshot
+        schema = snapshot.manifest.schema
+        here = place_of(snapshot, place)
+        given = assigned(schema, values)
+        frame = _matching(table_frame(spark, here, schema), condition, alias)
+        new = fitted(frame, schema, given)
+        stored = stored_columns(schema)
+        job = RowJob(here, (Step(Kind.UPDATE, tuple(new)),), pa.schema([stored.field(name) for name in new]))
+        rows = frame.select(
+            F.lit(0).alias(STEP), ROW_ADDRESS, *(value.alias(f"v{at}") for at, value in enumerate(new.values()))
+        )
+        changed = [field for field in schema.fields if field.name in new]
+        _, done = commit_moved(snapshot, rows, job, changed)
+        return {"num_rows_updated": done.updated}
+
+    return retried(TableReader(place.open()), attempt, RETRIES, RETRY_SECONDS)
+
+
+def _matching(frame: DataFrame, condition: Any, alias: str | None) -> DataFrame:
+    if alias is not None:
+        frame = frame.alias(alias)
+    if condition is None:
+        return frame
+    given = condition_of(condition)
+    with in_words(f"the condition {condition!r}"):
+        return frame.filter(given)

@@ -1,0 +1,122 @@
+"""Conditions and new values of columns, as Spark's expressions over the rows of a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+from pyspark.sql import types as st
+
+from lancelet.errors import InvalidInput, InvalidType, NotSupported, UnfitData, UnknownColumn
+from lancelet.format.schema import BLOB_KEY, Schema, split_path
+from lancelet.query.fragment_reader import ROW_ADDRESS
+from lancelet.query.present import BlobForm, scan_field
+from lancelet.spark.types import spark_type, written_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lancelet.spark.options import Place
+
+STEP = "__lance_step"
+
+
+@contextmanager
+def in_words(what: str) -> Iterator[None]:
+    """Say which expression it was that Spark does not understand."""
+    try:
+        yield
+    except AnalysisException as error:
+        text = re.sub(r"^\[[^\]]*\]\s*|\s*SQLSTATE: .*", "", str(error).partition("\n")[0])
+        raise InvalidInput(f"{what}: {text}") from None
+
+
+def table_frame(spark: SparkSession, place: Place, schema: Schema | None = None, **options: str) -> DataFrame:
+    """The rows of one version. With a ``schema``, that of the table, they come with their addresses and ids."""
+    reader = spark.read.format("lance").options(**options)
+    if isinstance(place.version, int):
+        reader = reader.option("version", place.version)
+    for key, value in place.storage_options.items():
+        reader = reader.option(f"storage.{key}", value)
+    if schema is not None:
+        if ROW_ADDRESS in schema.names:
+            raise NotSupported(
+                f"the table has a column '{ROW_ADDRESS}', which hides the addresses of its rows; rename it"
+            )
+        reader = reader.option("rowAddress", "true").option("rowId", "true")
+    return reader.load(place.uri)
+
+
+def condition_of(given: Any, what: str = "the condition") -> Column:
+    """A condition that is given as text or as a column."""
+    if isinstance(given, Column):
+        return given
+    if not isinstance(given, str):
+        raise InvalidType(f"{what} is a text or a column, not {type(given)}")
+    if not given.strip():
+        raise InvalidInput(f"{what} is empty; leave it out to mean all rows")
+    with in_words(f"{what} {given!r} cannot be understood"):
+        return F.expr(given)
+
+
+def assigned(schema: Schema, values: Any) -> dict[str, Column]:
+    """New values by column, given as SQL texts or as columns."""
+    if not isinstance(values, Mapping):
+        raise InvalidType(f"new values are a dict of columns and expressions, not {type(values)}")
+    if not values:
+        raise InvalidInput("there are no new values; name at least one column and its value")
+    found = {}
+    for name, value in values.items():
+        if name not in schema.names:
+            if isinstance(name, str) and split_path(name)[0] in schema.names:
+                raise InvalidInput(
+                    f"'{name}' is a field of a struct; give the column its whole value, with named_struct"
+                )
+            raise UnknownColumn(str(name), schema.names, "the table")
+        found[name] = condition_of(value, f"the new value of '{name}'")
+    return found
+
+
+def stored_columns(schema: Schema) -> pa.Schema:
+    """The columns as they are written to: blobs as their bytes, JSON as text."""
+    fields = []
+    for field in schema.fields:
+        shown = scan_field(field, BlobForm.BINARY)
+        fields.append(shown.with_metadata({BLOB_KEY: "true"}) if field.is_blob or field.is_blob_v2 else shown)
+    return pa.schema(fields)
+
+
+def fitted(frame: DataFrame, schema: Schema, values: Mapping[str, Column]) -> dict[str, Column]:
+    """New values in the types of their columns, or refused. Numbers are converted, and a value that is too large fails."""
+    stored = stored_columns(schema)
+    names = list(values)
+    with in_words("the new values"):
+        given = frame.select(*(values[name].alias(f"v{at}") for at, name in enumerate(names))).schema
+    return {
+        name: _fitted(values[name], st.StructField(name, part.dataType), stored.field(name))
+        for name, part in zip(names, given, strict=True)
+    }
+
+
+def _fitted(value: Column, given: st.StructField, stored: pa.Field) -> Column:
+    is_blob = BLOB_KEY.encode() in (stored.metadata or {})
+    target = st.BinaryType() if is_blob else spark_type(stored.type)
+    if written_schema(st.StructType([given]), {}, pa.schema([stored])).field(0).equals(stored):
+        same = given.dataType == target or isinstance(given.dataType, (st.UserDefinedType, st.TimeType))
+        return value if same else value.cast(target)
+    if isinstance(given.dataType, st.NumericType) and isinstance(target, st.NumericType):
+        cast = value.try_cast(target)
+        message = F.concat(
+            F.lit(f"column '{stored.name}' is {target.simpleString()} and cannot hold the value "), value.cast("string")
+        )
+        return F.when(value.isNotNull() & cast.isNull(), F.raise_error(message).cast(target)).otherwise(cast)
+    raise UnfitData(
+        f"column '{stored.name}' is {target.simpleString()}, but its new value is {given.dataType.simpleString()}; cast "
+        "the expression"
+    )

@@ -1,0 +1,222 @@
+"""Writing a data frame: tasks write fragments, the driver commits them once.
+
+What a write needs is decided before any task runs: the target's version, the
+schema, the field ids. Tasks get these as one value and send the metadata of
+their fragments back. Spark may run a task twice (a lost worker, speculation);
+only the fragments of the attempts that it chose reach the commit. The names of
+all files of one write begin alike, so that the files of the other attempts are
+found and removed.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from lancelet.errors import InvalidInput, StorageError, TableExists
+from lancelet.format.schema import BLOB_KEY
+from lancelet.query.present import BlobForm, scan_field
+from lancelet.spark.added_columns import add_missing, missing_columns, widened
+from lancelet.spark.arrays import conformed_batches
+from lancelet.spark.options import check_known, chosen_types, count, flag, size, storage_options, table_uri
+from lancelet.spark.types import written_schema
+from lancelet.store import open_store
+from lancelet.table.names import DATA_DIR
+from lancelet.table.snapshot import open_snapshot
+from lancelet.table.written import WrittenFiles
+from lancelet.writing.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
+from lancelet.writing.fit import fitted_schema
+from lancelet.writing.fragments import data_file_name, write_fragments
+from lancelet.writing.options import WriteOptions, write_options
+from lancelet.writing.table import Draft, Target, commit_rows, prepare
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from lancelet.store import Store
+    from lancelet.table.fragment import Fragment
+    from lancelet.table.snapshot import Snapshot
+
+_SAVE_MODES = ("append", "overwrite", "errorifexists", "error", "ignore")
+_STEM_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class WriteJob:
+    """What all tasks of a write share."""
+
+    uri: str
+    storage_options: Mapping[str, str]
+    read_version: int | None
+    """The version that is written to; None for a table that is not there yet."""
+    arrow: pa.Schema
+    """The columns as they are written."""
+    draft: Draft
+    options: WriteOptions
+    stem: bytes
+    """Begins the names of all files."""
+    new_columns: pa.Schema | None = None
+    """What the table is to get first."""
+
+    def store(self) -> Store:
+        return open_store(self.uri, self.storage_options or None)
+
+    def target(self) -> Target:
+        """The table at the version that the write was planned for."""
+        store = self.store()
+        return Target(store, None if self.read_version is None else open_snapshot(store, self.read_version))
+
+
+class Written(WriterCommitMessage):
+    """The fragments that a task has written."""
+
+    def __init__(self, fragments: tuple[Fragment, ...]) -> None:
+        self.fragments = fragments
+
+
+def make_writer(schema: StructType, options: Mapping[str, str], *, overwrite: bool) -> LanceWriter | NoWriter:
+    """Check a write against its target. Nothing has been written when it is refused."""
+    check_known(options, writes=True)
+    mode = options.get("savemode", "overwrite" if overwrite else "append").lower()
+    if mode not in _SAVE_MODES:
+        raise InvalidInput(f"saveMode is one of {', '.join(_SAVE_MODES)}, not {mode!r}")
+    job = plan_write(schema, options, "overwrite" if mode == "overwrite" else "append")
+    if mode in ("errorifexists", "error", "ignore") and job.read_version is not None:
+        if mode == "ignore":
+            return NoWriter()
+        raise TableExists(job.uri)
+    return LanceWriter(job)
+
+
+def plan_write(spark: StructType, options: Mapping[str, str], mode: str) -> WriteJob:
+    """Decide everything that tasks need."""
+    uri, storage = table_uri(options), storage_options(options)
+    target = Target.at(open_store(uri, storage or None))
+    chosen = write_options(
+        mode,
+        max_rows_per_file=count(options, "maxRowsPerFile", least=1) or MAX_ROWS_PER_FILE,
+        max_bytes_per_file=size(options, "maxBytesPerFile") or MAX_BYTES_PER_FILE,
+        data_storage_version=options.get("datastorageversion"),
+        enable_stable_row_ids=flag(options, "enableStableRowIds"),
+        commit_message=options.get("commitmessage"),
+    )
+    snapshot = target.snapshot
+    appends = snapshot is not None and mode == "append"
+    stored = _stored_columns(snapshot) if appends and snapshot is not None else None
+    arrow = written_schema(spark, chosen_types(options), stored)
+    version = None if snapshot is None else snapshot.version
+    stem = uuid.uuid4().bytes[:_STEM_BYTES]
+    new = None
+    if appends and snapshot is not None and flag(options, "mergeSchema"):
+        new = missing_columns(snapshot.manifest.schema, arrow)
+    if not new or snapshot is None:
+        return WriteJob(uri, storage, version, arrow, prepare(arrow, target, chosen), chosen, stem)
+    draft = prepare(_without(arrow, new), target, chosen)
+    stored_version = snapshot.manifest.data_storage_version
+    schema = fitted_schema(widened(snapshot, new), arrow, draft.version, stored_version, snapshot.uri)
+    return WriteJob(uri, storage, version, arrow, replace(draft, schema=schema), chosen, stem, new)
+
+
+def _without(arrow: pa.Schema, new: pa.Schema) -> pa.Schema:
+    """The columns of which nothing is new."""
+    import pyarrow as pa
+
+    return pa.schema([field for field in arrow if field.name not in new.names])
+
+
+def _stored_columns(snapshot: Snapshot) -> pa.Schema:
+    """The table's columns as they are written to: blobs as their bytes, JSON as text."""
+    import pyarrow as pa
+
+    fields = []
+    for field in snapshot.manifest.schema.fields:
+        shown = scan_field(field, BlobForm.BINARY)
+        if field.is_blob or field.is_blob_v2:
+            shown = shown.with_metadata({BLOB_KEY: "true"})
+        fields.append(shown)
+    return pa.schema(fields)
+
+
+def write_rows(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> tuple[Fragment, ...]:
+    """Write the rows of one task; an error leaves no files."""
+    store = job.store()
+    with WrittenFiles(store) as files:
+        return write_fragments(
+            store,
+            job.draft.schema,
+            conformed_batches(batches, job.arrow),
+            version=job.draft.version,
+            limits=job.options.limits(len(job.draft.schema.fields)),
+            files=files,
+            stem=job.stem,
+        )
+
+
+def commit_write(job: WriteJob, fragments: tuple[Fragment, ...]) -> Snapshot:
+    """Make what the tasks have written visible, and remove what others of their attempts wrote."""
+    target = job.target()
+    kept = [f"{DATA_DIR}/{file.path}" for fragment in fragments for file in fragment.files]
+    if any(field.is_blob_v2 for field in job.draft.schema.walk()):
+        # Large blobs are in files beside the data file, in a folder of its name.
+        owners = frozenset(kept)
+        kept += [path for path in _files_of(job, target.store) if f"{path.rpartition('/')[0]}.lance" in owners]
+    with WrittenFiles(target.store) as files:
+        for path in kept:
+            files.add(path)
+        if job.new_columns is not None:
+            assert target.snapshot is not None
+            target = Target(target.store, add_missing(target.snapshot, job.new_columns, job.draft.schema))
+        snapshot = commit_rows(job.arrow, job.draft, fragments, target, job.options, files)
+    sweep(job, target.store, kept)
+    return snapshot
+
+
+def sweep(job: WriteJob, store: Store, kept: Iterable[str] = ()) -> None:
+    """Remove the files of a write but for those that are kept, as far as the store lets us."""
+    spared = frozenset(kept)
+    with suppress(StorageError):
+        for path in list(_files_of(job, store)):
+            if path not in spared:
+                store.delete(path)
+
+
+def _files_of(job: WriteJob, store: Store) -> Iterator[str]:
+    """All files that tasks of a write have made."""
+    stem = data_file_name(job.stem)[: 24 + 2 * (_STEM_BYTES - 3)]
+    return (entry.path for entry in store.list_objects(DATA_DIR) if entry.path.startswith(f"{DATA_DIR}/{stem}"))
+
+
+class LanceWriter(DataSourceArrowWriter):
+    """One write; sent to the tasks."""
+
+    def __init__(self, job: WriteJob) -> None:
+        self._job = job
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        return Written(write_rows(self._job, iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        commit_write(self._job, fragments_of(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        # When all tasks succeeded, it was the commit that failed; it knows which files may stay.
+        if any(message is None for message in messages):
+            sweep(self._job, self._job.store())
+
+
+class NoWriter(DataSourceArrowWriter):
+    """The table is there, and shall stay as it is."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        return Written(())
+
+
+def fragments_of(messages: Iterable[WriterCommitMessage | None]) -> tuple[Fragment, ...]:
+    """The fragments of all tasks, in the order of the tasks."""
+    return tuple(fragment for message in messages if isinstance(message, Written) for fragment in message.fragments)
