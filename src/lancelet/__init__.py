@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lancelet import errors
-from lancelet.blob import BlobFile
+from lancelet.blob import Blob, BlobArray, BlobFile, blob_array, blob_field
 from lancelet.dataset import LanceDataset
 from lancelet.entry import dataset
 from lancelet.fragment import DataFile, DeletionFile, FragmentMetadata, LanceFragment
@@ -16,9 +16,18 @@ from lancelet.scanner import ColumnOrdering, LanceScanner, ScanStatistics
 from lancelet.schema import LanceSchema, json_to_schema, schema_to_json
 from lancelet.session import Session
 from lancelet.stats import DataStatistics, FieldStatistics
+from lancelet.store.source import bytes_read_counter, iops_counter
 from lancelet.table.manifest import BasePath as DatasetBasePath
 
 if TYPE_CHECKING:
+    from lancelet.blob_column import BlobColumn
+    from lancelet.file.blob_writers import (
+        BlobDescriptor,
+        BlobDescriptorArrayBuilder,
+        DedicatedBlobWriter,
+        PackedBlobWriter,
+    )
+    from lancelet.log import set_logger
     from lancelet.maintenance.cleanup_report import (
         CleanupCandidateFile,
         CleanupExplanation,
@@ -28,11 +37,17 @@ if TYPE_CHECKING:
     from lancelet.merge_insert import MergeInsertBuilder
     from lancelet.transaction import Index, IndexFile, LanceOperation, Transaction
     from lancelet.udf import batch_udf
+    from lancelet.util import sanitize_ts
     from lancelet.write import write_dataset
 
     __version__: str
 
 __all__ = [
+    "Blob",
+    "BlobArray",
+    "BlobColumn",
+    "BlobDescriptor",
+    "BlobDescriptorArrayBuilder",
     "BlobFile",
     "CleanupCandidateFile",
     "CleanupExplanation",
@@ -42,6 +57,7 @@ __all__ = [
     "DataFile",
     "DataStatistics",
     "DatasetBasePath",
+    "DedicatedBlobWriter",
     "DeletionFile",
     "FieldStatistics",
     "FragmentMetadata",
@@ -53,22 +69,36 @@ __all__ = [
     "LanceScanner",
     "LanceSchema",
     "MergeInsertBuilder",
+    "PackedBlobWriter",
     "ScanStatistics",
     "Session",
     "Transaction",
     "__version__",
     "batch_udf",
+    "blob_array",
+    "blob_field",
+    "bytes_read_counter",
     "dataset",
     "errors",
+    "iops_counter",
     "json_to_schema",
+    "sanitize_ts",
     "schema_to_json",
+    "set_logger",
     "write_dataset",
 ]
 
 _LATER = {
     **dict.fromkeys(("Index", "IndexFile", "LanceOperation", "Transaction"), "lancelet.transaction"),
     "MergeInsertBuilder": "lancelet.merge_insert",
+    "BlobColumn": "lancelet.blob_column",
+    **dict.fromkeys(
+        ("BlobDescriptor", "BlobDescriptorArrayBuilder", "DedicatedBlobWriter", "PackedBlobWriter"),
+        "lancelet.file.blob_writers",
+    ),
     "batch_udf": "lancelet.udf",
+    "sanitize_ts": "lancelet.util",
+    "set_logger": "lancelet.log",
     "write_dataset": "lancelet.write",
     **dict.fromkeys(
         ("CleanupCandidateFile", "CleanupExplanation", "CleanupReferencedBranch", "CleanupStats"),
@@ -77,8 +107,13 @@ _LATER = {
 }
 
 
+_MODULES = frozenset(("log", "progress", "types", "udf", "util"))
+
+
 def __getattr__(name: str) -> Any:
     """What a program that only reads rows does not need, and should not wait for."""
+    if name in _MODULES:
+        return import_module(f"lancelet.{name}")
     if name in _LATER:
         return getattr(import_module(_LATER[name]), name)
     if name == "__version__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,8 @@ import pyarrow as pa
 
 from lancelet.encoding.rows import Indices, RowIndices
 from lancelet.errors import InvalidInput, InvalidType, RowNotFound
-from lancelet.query.blobs import Blob, find_blobs, has_blobs, read_blobs
+from lancelet.format.blob_types import Blob, BlobArray, BlobType, blob_array, blob_field
+from lancelet.query.blobs import StoredBlob, find_blobs, has_blobs, read_blobs
 from lancelet.query.expr import Column
 from lancelet.query.fragment_reader import ROW_ADDRESS
 from lancelet.query.scan import Scan
@@ -24,12 +26,48 @@ if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Buffer
 
+    from lancelet.blob_column import BlobColumn, BlobIterator
+    from lancelet.file.blob_writers import (
+        BlobDescriptor,
+        BlobDescriptorArrayBuilder,
+        DedicatedBlobWriter,
+        PackedBlobWriter,
+    )
     from lancelet.format.schema import Field
     from lancelet.query.plan import ScanPlan
     from lancelet.query.table_reader import TableReader
 
-DEFAULT_BUFFER_SIZE = 512 << 10
+__all__ = [
+    "DEFAULT_BLOB_BUFFER_SIZE",
+    "Blob",
+    "BlobArray",
+    "BlobColumn",
+    "BlobDescriptor",
+    "BlobDescriptorArrayBuilder",
+    "BlobFile",
+    "BlobIterator",
+    "BlobType",
+    "DedicatedBlobWriter",
+    "PackedBlobWriter",
+    "blob_array",
+    "blob_field",
+]
+
+DEFAULT_BLOB_BUFFER_SIZE = 512 << 10
+_LATER = {
+    **dict.fromkeys(("BlobColumn", "BlobIterator"), "lancelet.blob_column"),
+    **dict.fromkeys(
+        ("BlobDescriptor", "BlobDescriptorArrayBuilder", "DedicatedBlobWriter", "PackedBlobWriter"),
+        "lancelet.file.blob_writers",
+    ),
+}
 SELECTORS = ("ids", "addresses", "indices")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LATER[name]), name)
 
 
 class BlobFile(io.BufferedIOBase):
@@ -38,9 +76,9 @@ class BlobFile(io.BufferedIOBase):
     :meth:`read_range` and :meth:`read_ranges` do not move the cursor.
     """
 
-    def __init__(self, blob: Blob, buffer_size: int = DEFAULT_BUFFER_SIZE) -> None:
+    def __init__(self, inner: StoredBlob, buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE) -> None:
         super().__init__()
-        self._blob = blob
+        self._blob = inner
         self._buffer_size = _buffer_size(buffer_size)
         self._position = 0
         self._buffer = b""
@@ -127,7 +165,7 @@ class BlobFile(io.BufferedIOBase):
 
 
 def take_blobs(
-    table: TableReader, column: str, selection: tuple[str, Any], buffer_size: int = DEFAULT_BUFFER_SIZE
+    table: TableReader, column: str, selection: tuple[str, Any], buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE
 ) -> list[BlobFile | None]:
     """Blobs of some rows as files, in the order of the rows; None where the value is null."""
     _buffer_size(buffer_size)
@@ -162,7 +200,7 @@ def read_blob_ranges(
         if not isinstance(request, Sequence) or len(request) != 3:
             raise InvalidType(f"a request is a row, an offset and a length, not {request!r}")
     blobs, addresses = _blobs_of(table, column, selector, [row for row, _, _ in requests])
-    pieces: list[Blob | None] = []
+    pieces: list[StoredBlob | None] = []
     for number, (blob, (_, offset, length)) in enumerate(zip(blobs, requests, strict=True)):
         if blob is None:
             pieces.append(None)
@@ -242,18 +280,18 @@ def _files_in(table: TableReader, field: Field, array: pa.Array, owners: Indices
     ]
 
 
-class _Piece(Blob):
+class _Piece(StoredBlob):
     """A part of a blob."""
 
     __slots__ = ()
 
-    def __init__(self, blob: Blob, offset: int, length: int) -> None:
+    def __init__(self, blob: StoredBlob, offset: int, length: int) -> None:
         super().__init__(lambda: blob.source, blob.position + offset, length)
 
 
 def _blobs_of(
     table: TableReader, column: str, selector: str, rows: Any
-) -> tuple[list[Blob | None], npt.NDArray[np.uint64]]:
+) -> tuple[list[StoredBlob | None], npt.NDArray[np.uint64]]:
     """The blobs of some rows and the addresses of the rows."""
     schema = table.snapshot.manifest.schema
     chain = schema.resolve(column if column not in schema.names else (column,))
@@ -264,7 +302,7 @@ def _blobs_of(
     numbers = table.snapshot.manifest.fragments.ids
     addresses = (numbers[owners].astype(np.uint64) << np.uint64(32)) | offsets.astype(np.uint64)
     (top,) = schema.project([tuple(node.name for node in chain)]).fields
-    blobs: list[Blob | None] = [None] * len(owners)
+    blobs: list[StoredBlob | None] = [None] * len(owners)
     for owner in np.unique(owners).tolist():
         here = np.flatnonzero(owners == owner)
         distinct, back = np.unique(offsets[here], return_inverse=True)

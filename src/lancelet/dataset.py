@@ -26,9 +26,12 @@ from lancelet.table.versions import list_versions, migrate_to_v2
 from lancelet.tags import Branches, Tags
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from lancelet.delta import DatasetDelta
     from lancelet.editing.delete import DeleteResult
     from lancelet.editing.update import UpdateResult
+    from lancelet.file import LanceFileSession
     from lancelet.maintenance.cleanup_report import (
         CleanupCandidateFile,
         CleanupExplanation,
@@ -74,20 +77,26 @@ __all__ = [
     "UpdateResult",
 ]
 
+COMMIT_TIMEOUT = timedelta(minutes=30)
 _MANIFESTS_AT_ONCE = 16
 # Looked up when first asked for: a program that only reads rows does not wait for them.
 _LATER = {
-    "CleanupCandidateFile": "maintenance.cleanup_report",
-    "CleanupExplanation": "maintenance.cleanup_report",
-    "CleanupReferencedBranch": "maintenance.cleanup_report",
-    "CleanupStats": "maintenance.cleanup_report",
+    **dict.fromkeys(
+        ("CleanupCandidateFile", "CleanupExplanation", "CleanupReferencedBranch", "CleanupStats"),
+        "maintenance.cleanup_report",
+    ),
+    **dict.fromkeys(("AlterColumn", "Branch", "DatasetStats", "Tag", "Version", "VersionRef"), "records"),
+    **dict.fromkeys(("AutoCleanupConfig", "Compaction", "CompactionMetrics", "DatasetOptimizer"), "optimize"),
+    **dict.fromkeys(("BatchUDF", "BatchUDFCheckpoint", "batch_udf"), "udf"),
+    **dict.fromkeys(("DataFile", "FragmentMetadata"), "fragment_metadata"),
+    **dict.fromkeys(("Index", "IndexFile", "LanceOperation", "Transaction"), "transaction"),
+    "Bitmap": "bitmap",
     "DatasetDelta": "delta",
-    "DatasetOptimizer": "optimize",
     "DeleteResult": "editing.delete",
+    "ExecuteResult": "merge_insert",
     "MergeInsertBuilder": "merge_insert",
     "UpdateResult": "editing.update",
-    "LanceOperation": "transaction",
-    "Transaction": "transaction",
+    "write_dataset": "write",
 }
 
 
@@ -480,6 +489,61 @@ class LanceDataset(EditableTable):
 
     # Commits
 
+    def new_file_session(self) -> LanceFileSession:
+        """Read and write single files of the table's folder, with the storage options of this dataset."""
+        from lancelet.file.session import LanceFileSession
+
+        return LanceFileSession._of(self._snapshot.store)
+
+    def remap_row_addrs(self, addrs: pa.Array) -> pa.Array | None:
+        """Where rows are now that had these addresses before compactions that the table remembers.
+
+        A row that a compaction dropped is null. None when the table remembers no compaction.
+
+        Parameters
+        ----------
+        addrs
+            Addresses as 64-bit numbers without a sign.
+        """
+        from lancelet.indices import remap_row_addresses
+
+        return remap_row_addresses(self._snapshot, addrs)
+
+    @classmethod
+    def from_pydantic_model(
+        cls,
+        model_class: Any,
+        data: Any,
+        uri: str | os.PathLike[str] | None = None,
+        mode: str = "create",
+        **kwargs: Any,
+    ) -> LanceDataset:
+        """Write instances of a pydantic model to a table.
+
+        Parameters
+        ----------
+        model_class
+            The model, whose fields are the columns; see :func:`lancelet.pydantic.pydantic_to_schema`.
+        data
+            A list of its instances.
+        uri
+            Where the table is or will be; by default the model's name in small letters with ``_`` between its words.
+        mode, kwargs
+            See :func:`lancelet.write_dataset`.
+        """
+        from lancelet.fragment import reported
+        from lancelet.pydantic import model_rows, table_name
+        from lancelet.writing.options import write_options
+        from lancelet.writing.table import Target, write_table
+
+        rows = model_rows(model_class, data)
+        place = table_name(model_class) if uri is None else uri
+        progress, session = kwargs.pop("progress", None), kwargs.pop("session", None)
+        storage_options = kwargs.pop("storage_options", None)
+        target = Target.of(place, storage_options, kwargs.pop("base_store_params", None))
+        snapshot = write_table(rows, None, target, write_options(mode, **kwargs), reported(progress))
+        return cls._of(os.fspath(place), snapshot, session, storage_options)
+
     def restore(self) -> None:
         """Make this version the newest again, as a new version."""
         from lancelet.table import operations
@@ -509,7 +573,7 @@ class LanceDataset(EditableTable):
         table_id: Sequence[str] | None = None,
         namespace_client_managed_versioning: bool = False,
         base_store_params: Mapping[str, Mapping[str, str]] | None = None,
-        commit_timeout: timedelta | None = None,
+        commit_timeout: timedelta | None = COMMIT_TIMEOUT,
     ) -> LanceDataset:
         """Commit a change whose files are written already.
 
@@ -557,10 +621,29 @@ class LanceDataset(EditableTable):
 
     @staticmethod
     def commit_batch(
-        dest: str | os.PathLike[str] | LanceDataset, transactions: Sequence[Transaction], **options: Any
+        dest: str | os.PathLike[str] | LanceDataset,
+        transactions: Sequence[Transaction],
+        commit_lock: Any = None,
+        storage_options: Mapping[str, str] | None = None,
+        enable_v2_manifest_paths: bool | None = None,
+        detached: bool | None = False,
+        max_retries: int = 20,
+        base_store_params: Mapping[str, Mapping[str, str]] | None = None,
+        commit_timeout: timedelta | None = COMMIT_TIMEOUT,
     ) -> BulkCommitResult:
         """Commit several appends as one version; the options are those of :meth:`commit`."""
         from lancelet.committing import merged_appends
 
         merged = merged_appends(transactions)
-        return {"dataset": LanceDataset.commit(dest, merged, **options), "merged": merged}
+        dataset = LanceDataset.commit(
+            dest,
+            merged,
+            commit_lock=commit_lock,
+            storage_options=storage_options,
+            enable_v2_manifest_paths=enable_v2_manifest_paths,
+            detached=detached,
+            max_retries=max_retries,
+            base_store_params=base_store_params,
+            commit_timeout=commit_timeout,
+        )
+        return {"dataset": dataset, "merged": merged}

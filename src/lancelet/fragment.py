@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 import numpy as np
@@ -25,13 +26,16 @@ from lancelet.query.scan import Scan
 from lancelet.rows import row_numbers
 from lancelet.scanner import Columns, LanceScanner, Scanned, ScannerBuilder
 from lancelet.table.fragment import MAX_ROWS
+from lancelet.writing.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, ROWS_PER_GROUP
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from lancelet.query.fragment_reader import FragmentReader
+    from lancelet.row_id_sequence import RowIdSequence
     from lancelet.schema import LanceSchema
     from lancelet.table.fragment import Fragment
+    from lancelet.table.manifest import BasePath
     from lancelet.transaction import Transaction
     from lancelet.writing.fragments import Progress
 
@@ -43,8 +47,24 @@ __all__ = [
     "LanceFragment",
     "RowDatasetVersionMeta",
     "RowIdMeta",
+    "RowIdSequence",
     "write_fragments",
 ]
+
+# Looked up when first asked for: readers do not wait for them.
+_LATER = {
+    "BatchUDF": "udf",
+    "Bitmap": "bitmap",
+    "FragmentWriteProgress": "progress",
+    "NoopFragmentWriteProgress": "progress",
+    "RowIdSequence": "row_id_sequence",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"lancelet.{_LATER[name]}"), name)
 
 
 class LanceFragment:
@@ -84,6 +104,9 @@ class LanceFragment:
         data_storage_version: str | None = None,
         use_legacy_format: bool | None = None,
         storage_options: Mapping[str, str] | None = None,
+        namespace_client: Any = None,
+        table_id: Sequence[str] | None = None,
+        session: Any = None,
         **options: Any,
     ) -> FragmentMetadata:
         """Write rows into one new fragment, to be committed later; see :func:`write_fragments`."""
@@ -99,6 +122,9 @@ class LanceFragment:
             data_storage_version=data_storage_version,
             use_legacy_format=use_legacy_format,
             storage_options=storage_options,
+            namespace_client=namespace_client,
+            table_id=table_id,
+            session=session,
             **options,
         )
         if not written:
@@ -194,7 +220,7 @@ class LanceFragment:
     @staticmethod
     def create_from_file(filename: str, dataset: Scanned, fragment_id: int) -> FragmentMetadata:
         """The fragment that a data file of the table makes, for a file that no version refers to."""
-        from lancelet.editing.adopt import adopted_fragment
+        from lancelet.writing.adopt import adopted_fragment
 
         return fragment_metadata(adopted_fragment(dataset.table.snapshot, filename, fragment_id))
 
@@ -299,22 +325,76 @@ class LanceFragment:
         offset: int | None = None,
         with_row_id: bool = False,
         with_row_address: bool = False,
+        blob_handling: str | None = None,
+        order_by: Sequence[Any] | None = None,
+        use_scalar_index: bool | None = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        include_deleted_rows: bool | None = None,
+        batch_size_bytes: int | None = None,
+        strict_batch_size: bool | None = None,
         **options: Any,
     ) -> pa.Table:
-        """The fragment's live rows; more options as in :meth:`scanner`."""
-        return self.scanner(
+        """The fragment's live rows; the options are those of :meth:`scanner`."""
+        scanner = self.scanner(
             columns=columns,
             filter=filter,
             limit=limit,
             offset=offset,
             with_row_id=with_row_id,
             with_row_address=with_row_address,
+            blob_handling=blob_handling,
+            order_by=order_by,
+            use_scalar_index=use_scalar_index,
+            io_buffer_size=io_buffer_size,
+            late_materialization=late_materialization,
+            include_deleted_rows=include_deleted_rows,
+            batch_size_bytes=batch_size_bytes,
+            strict_batch_size=strict_batch_size,
             **options,
-        ).to_table()
+        )
+        return scanner.to_table()
 
-    def to_batches(self, **options: Any) -> Iterator[pa.RecordBatch]:
-        """The fragment's live rows as they come; options as in :meth:`scanner`."""
-        return self.scanner(**options).to_batches()
+    def to_batches(
+        self,
+        *,
+        columns: Columns = None,
+        batch_size: int | None = None,
+        filter: str | pc.Expression | None = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        batch_readahead: int = 16,
+        blob_handling: str | None = None,
+        order_by: Sequence[Any] | None = None,
+        use_scalar_index: bool | None = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        include_deleted_rows: bool | None = None,
+        batch_size_bytes: int | None = None,
+        strict_batch_size: bool | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The fragment's live rows as they come; the options are those of :meth:`scanner`."""
+        scanner = self.scanner(
+            columns=columns,
+            batch_size=batch_size,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            batch_readahead=batch_readahead,
+            blob_handling=blob_handling,
+            order_by=order_by,
+            use_scalar_index=use_scalar_index,
+            io_buffer_size=io_buffer_size,
+            late_materialization=late_materialization,
+            include_deleted_rows=include_deleted_rows,
+            batch_size_bytes=batch_size_bytes,
+            strict_batch_size=strict_batch_size,
+        )
+        return scanner.to_batches()
 
     def to_pandas(
         self,
@@ -399,10 +479,25 @@ def write_fragments(
     *,
     return_transaction: Literal[True],
     mode: str = "append",
+    max_rows_per_file: int = MAX_ROWS_PER_FILE,
+    max_rows_per_group: int | None = ROWS_PER_GROUP,
+    max_bytes_per_file: int = MAX_BYTES_PER_FILE,
+    data_cache_bytes: int | None = None,
+    max_page_bytes: int | None = None,
     progress: Any = None,
+    data_storage_version: str | None = None,
+    use_legacy_format: bool | None = None,
     storage_options: Mapping[str, str] | None = None,
+    enable_stable_row_ids: bool = False,
+    target_bases: Sequence[str] | None = None,
+    target_all_bases: bool | None = None,
+    initial_bases: Sequence[BasePath] | None = None,
+    base_store_params: Mapping[str, Mapping[str, str]] | None = None,
+    external_blob_mode: str = "reference",
+    allow_external_blob_outside_bases: bool = False,
+    namespace_client: Any = None,
+    table_id: Sequence[str] | None = None,
     session: Any = None,
-    **options: Any,
 ) -> Transaction: ...
 @overload
 def write_fragments(
@@ -412,10 +507,25 @@ def write_fragments(
     *,
     return_transaction: Literal[False] = False,
     mode: str = "append",
+    max_rows_per_file: int = MAX_ROWS_PER_FILE,
+    max_rows_per_group: int | None = ROWS_PER_GROUP,
+    max_bytes_per_file: int = MAX_BYTES_PER_FILE,
+    data_cache_bytes: int | None = None,
+    max_page_bytes: int | None = None,
     progress: Any = None,
+    data_storage_version: str | None = None,
+    use_legacy_format: bool | None = None,
     storage_options: Mapping[str, str] | None = None,
+    enable_stable_row_ids: bool = False,
+    target_bases: Sequence[str] | None = None,
+    target_all_bases: bool | None = None,
+    initial_bases: Sequence[BasePath] | None = None,
+    base_store_params: Mapping[str, Mapping[str, str]] | None = None,
+    external_blob_mode: str = "reference",
+    allow_external_blob_outside_bases: bool = False,
+    namespace_client: Any = None,
+    table_id: Sequence[str] | None = None,
     session: Any = None,
-    **options: Any,
 ) -> list[FragmentMetadata]: ...
 def write_fragments(
     data: Any,
@@ -424,10 +534,25 @@ def write_fragments(
     *,
     return_transaction: bool = False,
     mode: str = "append",
+    max_rows_per_file: int = MAX_ROWS_PER_FILE,
+    max_rows_per_group: int | None = ROWS_PER_GROUP,
+    max_bytes_per_file: int = MAX_BYTES_PER_FILE,
+    data_cache_bytes: int | None = None,
+    max_page_bytes: int | None = None,
     progress: Any = None,
+    data_storage_version: str | None = None,
+    use_legacy_format: bool | None = None,
     storage_options: Mapping[str, str] | None = None,
+    enable_stable_row_ids: bool = False,
+    target_bases: Sequence[str] | None = None,
+    target_all_bases: bool | None = None,
+    initial_bases: Sequence[BasePath] | None = None,
+    base_store_params: Mapping[str, Mapping[str, str]] | None = None,
+    external_blob_mode: str = "reference",
+    allow_external_blob_outside_bases: bool = False,
+    namespace_client: Any = None,
+    table_id: Sequence[str] | None = None,
     session: Any = None,
-    **options: Any,
 ) -> list[FragmentMetadata] | Transaction:
     """Write rows into new fragments without committing them, so that many processes can write and one commits.
 
@@ -441,8 +566,16 @@ def write_fragments(
         Return a transaction for :meth:`lancelet.LanceDataset.commit` instead of the fragments.
     mode
         ``append`` fits the rows to the table; ``create`` and ``overwrite`` number the columns anew.
-    options
-        Those of :func:`lancelet.write_dataset` that say how files are written.
+    max_rows_per_file, max_rows_per_group, max_bytes_per_file, data_cache_bytes, max_page_bytes, data_storage_version, \
+    use_legacy_format, target_bases, target_all_bases, initial_bases, base_store_params, external_blob_mode, \
+    allow_external_blob_outside_bases, progress, storage_options
+        See :func:`lancelet.write_dataset`.
+    enable_stable_row_ids
+        Of a new table; it is the commit that makes one.
+    namespace_client, table_id
+        Not supported yet.
+    session
+        Without effect.
 
     Examples
     --------
@@ -456,8 +589,26 @@ def write_fragments(
     from lancelet.writing.options import write_options
     from lancelet.writing.table import Target, write_operation
 
-    target = Target.of(dataset_uri, storage_options, options.pop("base_store_params", None))
-    operation = write_operation(data, schema, target, write_options(mode, **options), reported(progress))
+    target = Target.of(dataset_uri, storage_options, base_store_params)
+    options = write_options(
+        mode,
+        max_rows_per_file=max_rows_per_file,
+        max_rows_per_group=max_rows_per_group,
+        max_bytes_per_file=max_bytes_per_file,
+        data_cache_bytes=data_cache_bytes,
+        max_page_bytes=max_page_bytes,
+        data_storage_version=data_storage_version,
+        use_legacy_format=use_legacy_format,
+        enable_stable_row_ids=enable_stable_row_ids,
+        initial_bases=initial_bases,
+        target_bases=target_bases,
+        target_all_bases=target_all_bases,
+        external_blob_mode=external_blob_mode,
+        allow_external_blob_outside_bases=allow_external_blob_outside_bases,
+        namespace_client=namespace_client,
+        table_id=table_id,
+    )
+    operation = write_operation(data, schema, target, options, reported(progress))
     fragments = [fragment_metadata(fragment) for fragment in operation.fragments]
     if not return_transaction:
         return fragments

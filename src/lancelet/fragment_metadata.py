@@ -44,6 +44,26 @@ class DataFile:
         self.file_size_bytes = file_size_bytes
         self.base_id = base_id
 
+    @classmethod
+    def create(cls, dataset: Any, path: str, *, base_id: int | None = None) -> DataFile:
+        """Describe a data file that no version refers to, for a change that is to be committed.
+
+        Parameters
+        ----------
+        dataset
+            The table, some of whose columns the file has.
+        path
+            The file, relative to ``data/`` or to the base path.
+        base_id
+            The base path that it is in, if it is not in the table's own folder.
+        """
+        from lancelet.writing.adopt import adopted_file
+
+        table = getattr(dataset, "table", None)
+        if table is None:
+            raise InvalidType(f"the table is a LanceDataset, not {type(dataset)}")
+        return data_file(adopted_file(table.snapshot, path, base_id))
+
     def to_json(self) -> dict[str, Any]:
         return {
             "fields": self.fields,
@@ -87,14 +107,14 @@ class DeletionFile:
         return json.dumps(self.asdict())
 
     @staticmethod
-    def from_json(text: str) -> DeletionFile:
-        return DeletionFile(**_parsed(text))
+    def from_json(json: str) -> DeletionFile:
+        return DeletionFile(**_parsed(json))
 
-    def path(self, fragment_id: int, base_path: str | None = None) -> str:
-        """The file's path, relative to the table or below ``base_path``."""
+    def path(self, fragment_id: int, base_uri: str | None = None) -> str:
+        """The file's path, relative to the table or below ``base_uri``."""
         suffix = "arrow" if self.file_type == "array" else "bin"
         inner = f"_deletions/{fragment_id}-{self.read_version}-{self.id}.{suffix}"
-        return inner if base_path is None else f"{base_path.rstrip('/')}/{inner}"
+        return inner if base_uri is None else f"{base_uri.rstrip('/')}/{inner}"
 
 
 @dataclass(frozen=True)
@@ -110,12 +130,12 @@ class RowIdMeta:
         return json.dumps(self.asdict())
 
     @staticmethod
-    def from_dict(content: dict[str, list[int]]) -> RowIdMeta:
-        return RowIdMeta(bytes(content["Inline"]))
+    def from_dict(dict: dict[str, list[int]]) -> RowIdMeta:  # noqa: A002
+        return RowIdMeta(bytes(dict["Inline"]))
 
     @staticmethod
-    def from_json(text: str) -> RowIdMeta:
-        return RowIdMeta.from_dict(_parsed(text))
+    def from_json(json: str) -> RowIdMeta:
+        return RowIdMeta.from_dict(_parsed(json))
 
 
 @dataclass(frozen=True)
@@ -131,8 +151,8 @@ class RowDatasetVersionMeta:
         return json.dumps(self.asdict())
 
     @staticmethod
-    def from_json(text: str) -> RowDatasetVersionMeta:
-        return RowDatasetVersionMeta(bytes(_parsed(text)["inline"]))
+    def from_json(json: str) -> RowDatasetVersionMeta:
+        return RowDatasetVersionMeta(bytes(_parsed(json)["inline"]))
 
 
 @dataclass

@@ -12,13 +12,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from lancelet.bitmap import Bitmap
-from lancelet.errors import CorruptFile, IndexNotFound, LanceletError
+from lancelet.errors import CorruptFile, IndexNotFound, InvalidType, LanceletError
 from lancelet.file.container import Container
 from lancelet.index.metadata import IndexMetadata, read_indices
 
 if TYPE_CHECKING:
     from lancelet.query.table_reader import TableReader
+    from lancelet.table.snapshot import Snapshot
 
 _VECTOR = "VectorIndexDetails"
 _INVERTED = "InvertedIndexDetails"
@@ -55,6 +58,22 @@ class IndexDescription:
     segments: list[IndexSegmentDescription]
     details: dict[str, Any]
     total_size_bytes: int | None
+
+
+def remap_row_addresses(snapshot: Snapshot, addresses: Any) -> pa.Array | None:
+    """Present addresses of rows that compactions may have moved; null for rows that are gone.
+
+    None when the version remembers no compaction.
+    """
+    if not isinstance(addresses, pa.Array) or addresses.type != pa.uint64():
+        raise InvalidType(f"addresses are an array of uint64, not {getattr(addresses, 'type', type(addresses))}")
+    from lancelet.index.fragment_reuse import FragmentReuse
+
+    reuse = FragmentReuse.of(snapshot)
+    if reuse is None:
+        return None
+    found, kept = reuse.follow(addresses.fill_null(0).to_numpy())
+    return pa.array(found, mask=~kept | addresses.is_null().to_numpy(zero_copy_only=False))
 
 
 def describe_indices(table: TableReader) -> list[IndexDescription]:

@@ -16,12 +16,12 @@ from lancelet.editing.merge.run import Merged, MergeResult, merge_rows, write_me
 from lancelet.editing.merge.source import HeldSource
 from lancelet.editing.moved import write_version
 from lancelet.errors import InvalidInput, InvalidType
+from lancelet.file.versions import writable_version
 from lancelet.query.plan import table_schema
 from lancelet.table.operations import CompactedSsTable
 from lancelet.table.operations import Transaction as StoredTransaction
 from lancelet.table.written import WrittenFiles
 from lancelet.transaction import Transaction, shown_transaction
-from lancelet.writing.options import writable_version
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from lancelet.query.table_reader import TableReader
     from lancelet.table.snapshot import Snapshot
 
-__all__ = ["MergeInsertBuilder", "MergeResult"]
+__all__ = ["ExecuteResult", "MergeInsertBuilder", "MergeResult"]
+
+ExecuteResult = MergeResult
 
 RETRIES = 10
 TIMEOUT = timedelta(seconds=30)

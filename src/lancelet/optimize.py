@@ -33,8 +33,10 @@ from lancelet.query.table_reader import TableReader
 from lancelet.table.fragment import ROW_ID_FIELD, Fragment, Spilled
 from lancelet.table.versions import read_version
 from lancelet.table.written import WrittenFiles
+from lancelet.writing.options import CLEANUP_KEYS, cleanup_config
 
 if TYPE_CHECKING:
+    from lancelet.editable import EditableTable
     from lancelet.store import Store
     from lancelet.view import TableView
 
@@ -132,9 +134,9 @@ class CompactionTask:
         return json.dumps({"task": task, "read_version": self.read_version, "options": self._settings.to_json()})
 
     @staticmethod
-    def from_json(text: str) -> CompactionTask:
+    def from_json(json: str) -> CompactionTask:
         """The task that :meth:`json` or pylance showed."""
-        content = _parsed(text, "task", "read_version", "options")
+        content = _parsed(json, "task", "read_version", "options")
         return _task(content["task"], content["read_version"], CompactionSettings.from_json(content["options"]))
 
 
@@ -179,9 +181,9 @@ class CompactionPlan:
         return json.dumps({"tasks": tasks, "read_version": self.read_version, "options": self._settings.to_json()})
 
     @staticmethod
-    def from_json(text: str) -> CompactionPlan:
+    def from_json(json: str) -> CompactionPlan:
         """The plan that :meth:`json` or pylance showed."""
-        content = _parsed(text, "tasks", "read_version", "options")
+        content = _parsed(json, "tasks", "read_version", "options")
         settings = CompactionSettings.from_json(content["options"])
         version = content["read_version"]
         return CompactionPlan(version, settings, [_task(task, version, settings) for task in content["tasks"]])
@@ -241,9 +243,9 @@ class RewriteResult:
         )
 
     @staticmethod
-    def from_json(text: str) -> RewriteResult:
+    def from_json(json: str) -> RewriteResult:
         """The result that :meth:`json` or pylance showed."""
-        content = _parsed(text, "new_fragments", "read_version", "original_fragments")
+        content = _parsed(json, "new_fragments", "read_version", "original_fragments")
         old, new = (_fragments(content[name]) for name in ("original_fragments", "new_fragments"))
         return RewriteResult(Rewritten(content["read_version"], old, new))
 
@@ -301,11 +303,36 @@ class Compaction:
         return metrics_of(done)
 
 
+class AutoCleanupConfig(TypedDict):
+    """When writers remove old versions by themselves."""
+
+    interval: int
+    """At every commit whose version is a multiple of this."""
+    older_than_seconds: int
+    """Versions older than this go."""
+
+
 class DatasetOptimizer:
     """``dataset.optimize``: keeping the files of a table in good shape."""
 
-    def __init__(self, dataset: TableView) -> None:
+    def __init__(self, dataset: EditableTable) -> None:
         self._dataset = dataset
+
+    def enable_auto_cleanup(self, auto_cleanup_config: AutoCleanupConfig, **kwargs: Any) -> None:
+        """Have writers remove old versions by themselves, and move to the new version.
+
+        Parameters
+        ----------
+        auto_cleanup_config
+            How often, and how old versions have to be.
+        kwargs
+            Accepted for pylance's sake, without effect.
+        """
+        self._dataset.update_config(cleanup_config(auto_cleanup_config))
+
+    def disable_auto_cleanup(self, **kwargs: Any) -> None:
+        """Have writers keep old versions again, and move to the new version."""
+        self._dataset.delete_config_keys(list(CLEANUP_KEYS))
 
     def compact_files(
         self,

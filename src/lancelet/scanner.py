@@ -57,29 +57,11 @@ class ScanStatistics:
 
 
 class ScanOptions(TypedDict, total=False):
-    """Keyword arguments of :meth:`lancelet.LanceDataset.scanner` that other calls hand on to it."""
+    """Keyword arguments of :meth:`lancelet.LanceDataset.scanner` that other calls hand on to it, beside their own."""
 
-    batch_size_bytes: int | None
-    batch_readahead: int | None
-    fragment_readahead: int | None
-    scan_in_order: bool | None
     fragments: Iterable[Any] | None
     index_segments: Iterable[Any] | None
-    full_text_query: Any
-    prefilter: bool | None
-    with_row_id: bool | None
-    with_row_address: bool | None
-    use_stats: bool | None
-    fast_search: bool | None
-    io_buffer_size: int | None
-    late_materialization: bool | list[str] | None
-    blob_handling: str | None
-    use_scalar_index: bool | None
-    include_deleted_rows: bool | None
     scan_stats_callback: Callable[[ScanStatistics], None] | None
-    strict_batch_size: bool | None
-    order_by: Sequence[ColumnOrdering | str] | str | None
-    disable_scoring_autoprojection: bool | None
     row_addr_allowlist: bytes | None
     row_addr_blocklist: bytes | None
 
@@ -129,7 +111,12 @@ class ScannerBuilder:
             setter = None if name.startswith("_") or name == "to_scanner" else getattr(self, name, None)
             if setter is None or not callable(setter):
                 raise InvalidInput(f"Unknown option {name}; the options are those of scanner()")
-            setter(value)
+            if name == "nearest":
+                if not isinstance(value, Mapping):
+                    raise InvalidType(f"nearest is a dict with the column and the query, not {value!r}")
+                self.nearest(**value)
+            else:
+                setter(value)
         return self
 
     def columns(self, cols: Columns = None) -> ScannerBuilder:
@@ -268,24 +255,40 @@ class ScannerBuilder:
     def fast_search(self, flag: bool) -> ScannerBuilder:
         return self if not flag else _needs_index("fast_search")
 
-    def nearest(self, *_: Any, **__: Any) -> ScannerBuilder:
+    def nearest(
+        self,
+        column: str,
+        q: Any,
+        k: int | None = None,
+        metric: str | None = None,
+        nprobes: int | None = None,
+        minimum_nprobes: int | None = None,
+        maximum_nprobes: int | None = None,
+        refine_factor: int | None = None,
+        use_index: bool = True,
+        ef: int | None = None,
+        query_parallelism: int | None = None,
+        approx_mode: str = "normal",
+        distance_range: tuple[float | None, float | None] | None = None,
+        search_effort: Any = None,
+    ) -> ScannerBuilder:
         return _needs_index("nearest (vector search)")
 
-    def full_text_search(self, *_: Any, **__: Any) -> ScannerBuilder:
+    def full_text_search(self, query: Any, columns: list[str] | None = None) -> ScannerBuilder:
         return _needs_index("full_text_query")
 
-    def minhash_search(self, *_: Any, **__: Any) -> ScannerBuilder:
+    def minhash_search(self, query: Any) -> ScannerBuilder:
         return _needs_index("minhash search")
 
-    def with_index_segments(self, segments: Iterable[Any] | None) -> ScannerBuilder:
-        return self if segments is None else _needs_index("index_segments")
+    def with_index_segments(self, index_segments: Iterable[Any] | None) -> ScannerBuilder:
+        return self if index_segments is None else _needs_index("index_segments")
 
     def row_addr_prefilter(self, allowlist: bytes | None = None, blocklist: bytes | None = None) -> ScannerBuilder:
         if allowlist is None and blocklist is None:
             return self
         return _needs_index("row_addr_allowlist and row_addr_blocklist")
 
-    def substrait_aggregate(self, *_: Any, **__: Any) -> ScannerBuilder:
+    def substrait_aggregate(self, aggregate: bytes) -> ScannerBuilder:
         return _needs_index("substrait aggregates")
 
     def to_scanner(self) -> LanceScanner:

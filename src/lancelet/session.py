@@ -40,12 +40,12 @@ class Session:
             raise NotSupported("cache backends are not supported; bound the built-in caches by their sizes")
         if store_registry is not None:
             raise NotSupported("a store registry is not supported; pass storage_options to each dataset")
-        self.index_cache_size_bytes = DEFAULT_INDEX_BYTES if index_cache_size_bytes is None else index_cache_size_bytes
+        self._index_limit = DEFAULT_INDEX_BYTES if index_cache_size_bytes is None else index_cache_size_bytes
         limit = DEFAULT_METADATA_BYTES if metadata_cache_size_bytes is None else metadata_cache_size_bytes
         self.files = FileCache(limit)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Session, (self.index_cache_size_bytes, self.files.max_bytes)
+        return Session, (self._index_limit, self.files.max_bytes)
 
     def __repr__(self) -> str:
         return f"Session(index_cache_size_bytes=0, metadata_cache_size_bytes={self.files.nbytes})"
@@ -53,6 +53,10 @@ class Session:
     def size_bytes(self) -> int:
         """Bytes in the caches now."""
         return self.files.nbytes
+
+    def index_cache_size_bytes(self) -> int:
+        """Bytes in the index cache now."""
+        return 0
 
     def is_same_as(self, other: Session) -> bool:
         """Whether both share their caches."""

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lancelet.bitmap import Bitmap
 from lancelet.blob import (
-    DEFAULT_BUFFER_SIZE,
+    DEFAULT_BLOB_BUFFER_SIZE,
     BlobFile,
     choose_rows,
     read_blob_ranges,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from lancelet.indices import IndexDescription
     from lancelet.scanner import ScanOptions
+    from lancelet.storage_accessor import StorageOptionsAccessor
     from lancelet.table.snapshot import Snapshot
 
 _MAX_TAKES = 64
@@ -58,19 +59,37 @@ class TableView:
         self,
         uri: str | os.PathLike[str] | None,
         version: Reference = None,
+        block_size: int | None = None,
+        index_cache_size: int | None = None,
+        metadata_cache_size: int | None = None,
+        commit_lock: Any = None,
+        storage_options: Mapping[str, str] | None = None,
+        serialized_manifest: bytes | None = None,
+        default_scan_options: Mapping[str, Any] | None = None,
+        metadata_cache_size_bytes: int | None = None,
+        index_cache_size_bytes: int | None = None,
+        read_params: Mapping[str, Any] | None = None,
+        session: Session | None = None,
+        namespace_client: Any = None,
+        table_id: Sequence[str] | None = None,
+        namespace_client_managed_versioning: bool = False,
+        base_store_params: Mapping[str, Mapping[str, str]] | None = None,
         *,
         asof: datetime | str | None = None,
-        storage_options: Mapping[str, str] | None = None,
-        default_scan_options: Mapping[str, Any] | None = None,
-        session: Session | None = None,
-        base_store_params: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         if uri is None:
             raise InvalidInput("the uri of the table is missing")
+        if namespace_client is not None or table_id is not None or namespace_client_managed_versioning:
+            raise NotSupported("namespaces are not supported yet; open the table by its uri")
+        if serialized_manifest is not None:
+            raise NotSupported(
+                "a manifest that was serialized is not taken; pickle the dataset, or open it by its version"
+            )
         moment = parse_time(asof) if version is None and asof is not None else None
         options = with_base_params(storage_options, base_store_params)
         snapshot = open_table(uri, version, moment, options)
-        self._set(os.fspath(uri), snapshot, session or Session(), default_scan_options, storage_options)
+        caches = session or Session(index_cache_size_bytes, metadata_cache_size_bytes)
+        self._set(os.fspath(uri), snapshot, caches, default_scan_options, storage_options)
 
     def _set(
         self,
@@ -191,6 +210,13 @@ class TableView:
     @property
     def initial_storage_options(self) -> dict[str, str] | None:
         return None if self._storage_options is None else dict(self._storage_options)
+
+    @property
+    def storage_options_accessor(self) -> StorageOptionsAccessor | None:
+        """The storage options that were given, if any."""
+        from lancelet.storage_accessor import StorageOptionsAccessor
+
+        return None if self._storage_options is None else StorageOptionsAccessor(dict(self._storage_options))
 
     def latest_storage_options(self) -> dict[str, str] | None:
         return self.initial_storage_options
@@ -398,10 +424,54 @@ class TableView:
         offset: int | None = None,
         nearest: Any = None,
         batch_size: int | None = None,
+        batch_size_bytes: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        fast_search: bool | None = None,
+        full_text_query: Any = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_handling: str | None = None,
+        use_scalar_index: bool | None = None,
+        include_deleted_rows: bool | None = None,
+        order_by: Sequence[ColumnOrdering | str] | str | None = None,
+        disable_scoring_autoprojection: bool | None = None,
         **options: Unpack[ScanOptions],
     ) -> pa.Table:
         """Rows as a table; the options are those of :meth:`scanner`."""
-        return self.scanner(columns, filter, limit, offset, nearest, batch_size, **options).to_table()
+        scanner = self.scanner(
+            columns,
+            filter,
+            limit,
+            offset,
+            nearest,
+            batch_size,
+            batch_size_bytes,
+            batch_readahead,
+            fragment_readahead,
+            scan_in_order,
+            prefilter=prefilter,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            use_stats=use_stats,
+            fast_search=fast_search,
+            full_text_query=full_text_query,
+            io_buffer_size=io_buffer_size,
+            late_materialization=late_materialization,
+            blob_handling=blob_handling,
+            use_scalar_index=use_scalar_index,
+            include_deleted_rows=include_deleted_rows,
+            order_by=order_by,
+            disable_scoring_autoprojection=disable_scoring_autoprojection,
+            **options,
+        )
+        return scanner.to_table()
 
     def to_batches(
         self,
@@ -411,10 +481,52 @@ class TableView:
         offset: int | None = None,
         nearest: Any = None,
         batch_size: int | None = None,
-        **options: Unpack[ScanOptions],
+        batch_size_bytes: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        full_text_query: Any = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_handling: str | None = None,
+        use_scalar_index: bool | None = None,
+        strict_batch_size: bool | None = None,
+        order_by: Sequence[ColumnOrdering | str] | str | None = None,
+        disable_scoring_autoprojection: bool | None = None,
+        **kwargs: Unpack[ScanOptions],
     ) -> Iterator[pa.RecordBatch]:
         """Rows as they come; the options are those of :meth:`scanner`."""
-        return self.scanner(columns, filter, limit, offset, nearest, batch_size, **options).to_batches()
+        scanner = self.scanner(
+            columns,
+            filter,
+            limit,
+            offset,
+            nearest,
+            batch_size,
+            batch_size_bytes,
+            batch_readahead,
+            fragment_readahead,
+            scan_in_order,
+            prefilter=prefilter,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            use_stats=use_stats,
+            full_text_query=full_text_query,
+            io_buffer_size=io_buffer_size,
+            late_materialization=late_materialization,
+            blob_handling=blob_handling,
+            use_scalar_index=use_scalar_index,
+            strict_batch_size=strict_batch_size,
+            order_by=order_by,
+            disable_scoring_autoprojection=disable_scoring_autoprojection,
+            **kwargs,
+        )
+        return scanner.to_batches()
 
     def to_reader(self, columns: Columns = None, **options: Any) -> pa.RecordBatchReader:
         """Rows as a stream; the options are those of :meth:`scanner`."""
@@ -428,14 +540,52 @@ class TableView:
         offset: int | None = None,
         nearest: Any = None,
         batch_size: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
         *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        fast_search: bool | None = None,
+        full_text_query: Any = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
         blob_mode: str = "lazy",
-        **options: Any,
+        use_scalar_index: bool | None = None,
+        include_deleted_rows: bool | None = None,
+        order_by: Sequence[ColumnOrdering | str] | str | None = None,
+        disable_scoring_autoprojection: bool | None = None,
+        **kwargs: Any,
     ) -> pd.DataFrame:
         """Rows as a data frame: options of :meth:`scanner`, and others for :meth:`pyarrow.Table.to_pandas`."""
-        chosen = {name: options.pop(name) for name in SCAN_OPTIONS & options.keys()}
-        scanner = self.scanner(columns, filter, limit, offset, nearest, batch_size, **chosen)
-        return scanner.to_pandas(blob_mode=blob_mode, **options)
+        options = {name: kwargs.pop(name) for name in SCAN_OPTIONS & kwargs.keys()}
+        scanner = self.scanner(
+            columns,
+            filter,
+            limit,
+            offset,
+            nearest,
+            batch_size,
+            batch_readahead=batch_readahead,
+            fragment_readahead=fragment_readahead,
+            scan_in_order=scan_in_order,
+            prefilter=prefilter,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            use_stats=use_stats,
+            fast_search=fast_search,
+            full_text_query=full_text_query,
+            io_buffer_size=io_buffer_size,
+            late_materialization=late_materialization,
+            use_scalar_index=use_scalar_index,
+            include_deleted_rows=include_deleted_rows,
+            order_by=order_by,
+            disable_scoring_autoprojection=disable_scoring_autoprojection,
+            **options,
+        )
+        return scanner.to_pandas(blob_mode=blob_mode, **kwargs)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.scanner().__arrow_c_stream__(requested_schema)
@@ -471,10 +621,22 @@ class TableView:
     def replace_schema(self, schema: pa.Schema) -> NoReturn:
         raise NotSupported("a dataset with another schema is not supported; cast the result of the scan")
 
-    def join(self, *_: Any, **__: Any) -> NoReturn:
+    def join(
+        self,
+        right_dataset: Any,
+        keys: Any,
+        right_keys: Any = None,
+        join_type: str = "left outer",
+        left_suffix: str | None = None,
+        right_suffix: str | None = None,
+        coalesce_keys: bool = True,
+        use_threads: bool = True,
+    ) -> NoReturn:
         raise NotSupported("joins of datasets are not supported; join tables, or use an engine such as duckdb")
 
-    def join_asof(self, *_: Any, **__: Any) -> NoReturn:
+    def join_asof(
+        self, right_dataset: Any, on: str, by: Any, tolerance: int, right_on: Any = None, right_by: Any = None
+    ) -> NoReturn:
         raise NotSupported("joins of datasets are not supported; join tables, or use an engine such as duckdb")
 
     def sql(self, sql: str) -> NoReturn:
@@ -541,7 +703,7 @@ class TableView:
         addresses: Any = None,
         indices: Any = None,
         *,
-        buffer_size: int = DEFAULT_BUFFER_SIZE,
+        buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE,
     ) -> list[BlobFile | None]:
         """Blobs as files that are read when asked for; rows by id, address or number."""
         return take_blobs(self._table, blob_column, choose_rows(ids, addresses, indices), buffer_size)

@@ -9,16 +9,18 @@ from typing import Any
 import pyarrow as pa
 
 from lancelet.dataset import LanceDataset
+from lancelet.errors import InvalidInput
 from lancelet.fragment import reported
 from lancelet.session import Session
 from lancelet.table.manifest import BasePath
-from lancelet.writing.options import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, ROWS_PER_GROUP, write_options
+from lancelet.writing.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, ROWS_PER_GROUP
+from lancelet.writing.options import write_options
 from lancelet.writing.table import Target, write_table
 
 
 def write_dataset(
     data_obj: Any,
-    uri: str | os.PathLike[str] | LanceDataset,
+    uri: str | os.PathLike[str] | LanceDataset | None = None,
     schema: pa.Schema | None = None,
     mode: str = "create",
     *,
@@ -96,7 +98,7 @@ def write_dataset(
     use_legacy_format
         Deprecated: ``data_storage_version`` says it.
     blob_pack_file_size_threshold
-        Accepted for pylance's sake, without effect: blobs are kept in the data files.
+        How large files become that blobs share; by default the blob fields tell, see :func:`lancelet.blob_field`.
     commit_lock, namespace_client, table_id
         Not supported yet.
 
@@ -136,6 +138,8 @@ def write_dataset(
         namespace_client=namespace_client,
         table_id=table_id,
     )
+    if uri is None:
+        raise InvalidInput("uri is missing: it says where the table is or will be")
     target = Target.of(uri, storage_options, base_store_params)
     snapshot = write_table(data_obj, schema, target, options, reported(progress))
     if isinstance(uri, LanceDataset):

@@ -551,9 +551,16 @@ def test_only_what_is_not_there_yet_is_refused_by_name(where: Path) -> None:
     ):
         with pytest.raises(lancelet.errors.NotSupported, match=re.escape(name)):
             ours.scanner(**options)
-    for method in ("filter", "sort_by", "join", "join_asof", "sql", "replace_schema"):
+    for method, arguments in {
+        "filter": ["x"],
+        "sort_by": ["x"],
+        "join": ["x", "k"],
+        "join_asof": ["x", "k", "k", 1],
+        "sql": ["x"],
+        "replace_schema": ["x"],
+    }.items():
         with pytest.raises(lancelet.errors.NotSupported):
-            getattr(ours, method)("x")
+            getattr(ours, method)(*arguments)
     with pytest.raises(lancelet.errors.NotSupported, match="namespace"):
         lancelet.dataset(namespace_client=object(), table_id=["t"])
 

@@ -27,6 +27,7 @@ import pyarrow as pa
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.encoding.rows import RowIndices
 from lancelet.errors import InvalidInput, NotSupported
+from lancelet.file.versions import writable_version
 from lancelet.format.schema import Field, Schema
 from lancelet.query.fragment_reader import CREATED_AT, ROW_ID, FragmentReader
 from lancelet.query.table_reader import TableReader
@@ -43,7 +44,7 @@ from lancelet.table.snapshot import Snapshot
 from lancelet.table.written import WrittenFiles
 from lancelet.writing.bases import Folder
 from lancelet.writing.fragments import Limits, write_fragments
-from lancelet.writing.options import WriteOptions, writable_version
+from lancelet.writing.options import WriteOptions
 
 Addresses = npt.NDArray[np.uint64]
 
@@ -85,6 +86,8 @@ class RowWriter:
     limits: Limits
     folders: tuple[Folder, ...] = ()
     """Where new fragments go, in turn; the table's own folder by default."""
+    stem: bytes = b""
+    """Begins the names of all files, so that those who write together find them again."""
 
     @classmethod
     def of(
@@ -115,6 +118,7 @@ class RowWriter:
             limits=limits,
             files=self.files,
             folders=folders,
+            stem=self.stem,
         )
 
     def trace(self, fragments: Sequence[Fragment], lineage: Lineage | None) -> tuple[Fragment, ...]:

@@ -9,14 +9,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from google.protobuf.message import DecodeError
 
 from lancelet.encoding.fetch import run
 from lancelet.encoding.rows import RowIndices, RowRange, Rows
-from lancelet.errors import InvalidInput, MissingFile, NotFound, NotSupported, RowNotFound
+from lancelet.errors import CorruptFile, InvalidInput, MissingFile, NotFound, NotSupported, RowNotFound
 from lancelet.file.container import Container
+from lancelet.file.place import refuse_namespaces, split_place
 from lancelet.file.reader import open_file
+from lancelet.format.proto import column_pb2, encodings20_pb2, encodings21_pb2
 from lancelet.format.schema import Field, Schema, resolve_extensions
-from lancelet.store import ByteSource, open_store
+from lancelet.store import ByteSource, Store
 
 _MAJOR_MINOR = {"2.0": (0, 3), "2.1": (2, 1), "2.2": (2, 2), "2.3": (2, 3)}
 _TABLE_ENTRY = 16
@@ -46,6 +49,23 @@ class LanceFileStatistics:
 
 
 @dataclass(frozen=True)
+class LancePageMetadata:
+    """A page: its buffers, and how they are encoded."""
+
+    buffers: list[LanceBufferDescriptor]
+    encoding: str
+    """The description in the file, as text."""
+
+
+@dataclass(frozen=True)
+class LanceColumnMetadata:
+    """A column: buffers of its own, and its pages."""
+
+    column_buffers: list[LanceBufferDescriptor]
+    pages: list[LancePageMetadata]
+
+
+@dataclass(frozen=True)
 class LanceFileMetadata:
     """What a file says of itself."""
 
@@ -57,6 +77,7 @@ class LanceFileMetadata:
     global_buffers: list[LanceBufferDescriptor]
     major_version: int
     minor_version: int
+    columns: list[LanceColumnMetadata]
 
 
 class ReaderResults:
@@ -83,6 +104,8 @@ class LanceFileReader:
         See :func:`lancelet.store.open_store`.
     columns
         Names and nested paths; all columns by default.
+    namespace_client, table_id
+        Not supported yet.
     """
 
     def __init__(
@@ -90,8 +113,25 @@ class LanceFileReader:
         path: str | os.PathLike[str],
         storage_options: Mapping[str, str] | None = None,
         columns: Sequence[str] | None = None,
+        *,
+        namespace_client: Any = None,
+        table_id: Sequence[str] | None = None,
     ) -> None:
-        self._source = _open(os.fspath(path), storage_options)
+        refuse_namespaces(namespace_client, table_id)
+        self._open(*split_place(os.fspath(path), storage_options), columns)
+
+    @classmethod
+    def _at(cls, store: Store, name: str, columns: Sequence[str] | None) -> LanceFileReader:
+        """A reader in a store that is open already."""
+        made = cls.__new__(cls)
+        made._open(store, name, columns)
+        return made
+
+    def _open(self, store: Store, name: str, columns: Sequence[str] | None) -> None:
+        try:
+            self._source: ByteSource = store.open(name)
+        except MissingFile as error:
+            raise NotFound(f"Not found: {error.path}") from None
         self._reader = open_file(self._source)
         if self._reader.version == "0.1":
             raise NotSupported(f"{self._source.path} is a file of version 0.1, which reads only through its table")
@@ -139,7 +179,17 @@ class LanceFileReader:
             buffers,
             major,
             minor,
+            [self._described(index) for index in range(len(container.columns))],
         )
+
+    def _described(self, index: int) -> LanceColumnMetadata:
+        column = self._container.column(self._source, index)
+        try:
+            encodings = [_encoding(page.encoding.direct.encoding) for page in column.pages]
+        except DecodeError as error:
+            raise CorruptFile(self._source.path, f"an encoding does not parse: {error}", f"column {index}") from None
+        pages = [LancePageMetadata(_buffers(page), text) for page, text in zip(column.pages, encodings, strict=True)]
+        return LanceColumnMetadata(_buffers(column), pages)
 
     def file_statistics(self) -> LanceFileStatistics:
         """Pages and bytes of each column."""
@@ -182,17 +232,24 @@ class LanceFileReader:
         return pa.array(values, pa.large_binary())
 
 
+def _buffers(holder: Any) -> list[LanceBufferDescriptor]:
+    return [
+        LanceBufferDescriptor(at, size) for at, size in zip(holder.buffer_offsets, holder.buffer_sizes, strict=False)
+    ]
+
+
+def _encoding(packed: bytes) -> str:
+    """The description of a page; of 2.0 in one language, of later versions in another."""
+    message = column_pb2.AnyMessage.FromString(packed)
+    kind: Any = (
+        encodings20_pb2.ArrayEncoding if message.type_url.endswith("ArrayEncoding") else encodings21_pb2.PageLayout
+    )
+    return str(kind.FromString(message.value))
+
+
 def _shown(schema: Schema) -> pa.Schema:
     """The columns in storage types; extension types are still names in the metadata."""
     return pa.schema([field.arrow_field for field in schema.fields], metadata=dict(schema.metadata) or None)
-
-
-def _open(path: str, storage_options: Mapping[str, str] | None) -> ByteSource:
-    folder, slash, name = path.rpartition("/")
-    try:
-        return open_store(folder or ("/" if slash else "."), storage_options).open(name)
-    except MissingFile as error:
-        raise NotFound(f"Not found: {error.path}") from None
 
 
 def _checked(batch_size: int) -> int:

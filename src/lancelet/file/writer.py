@@ -30,6 +30,7 @@ from lancelet.encoding.v2_1.encode.page import encode_column
 from lancelet.encoding.v2_1.encode.shred import leaves_of
 from lancelet.errors import LanceletError, NotSupported, UnfitData
 from lancelet.file.container import MAGIC
+from lancelet.file.side_blobs import SideBlobs
 from lancelet.format.proto import column_pb2, file_pb2
 from lancelet.format.schema import Field, Schema
 from lancelet.format.schema_messages import metadata_bytes, schema_messages
@@ -122,6 +123,11 @@ class FileWriter:
         How much of a column makes a page.
     threads
         How many columns are encoded at once; as many as there are processors unless told.
+    begin_side_file
+        Begins the file of a number for large blobs, see :mod:`lancelet.file.side_blobs`; without it they are in this
+        file.
+    pack_bytes
+        How large files become that blobs share; by default the fields tell.
 
     Examples
     --------
@@ -145,8 +151,11 @@ class FileWriter:
         *,
         page_bytes: int = PAGE_BYTES,
         threads: int | None = None,
+        begin_side_file: Callable[[int], Sink] | None = None,
+        pack_bytes: int | None = None,
     ) -> None:
         self._sink = sink
+        self._blobs = SideBlobs(begin_side_file, self._place, pack_bytes)
         self._schema = schema
         self._version = version
         self._page_bytes = page_bytes
@@ -212,7 +221,7 @@ class FileWriter:
                     "declare the field nullable or fill the nulls"
                 )
             if queue.blobs:
-                array = place_blobs(array, queue.field, self._place)
+                array = place_blobs(array, queue.field, self._blobs)
             self._append(queue, array)
         self.num_rows += batch.num_rows
         self._held += int(batch.nbytes)
@@ -255,6 +264,7 @@ class FileWriter:
 
     def finish(self) -> WrittenFile:
         """Write what waits, and the end of the file."""
+        self._blobs.finish()
         for queue in self._queues:
             self._flush(queue)
         self._collect(0)
@@ -282,6 +292,7 @@ class FileWriter:
             task.pages.cancel()
         self._tasks.clear()
         self._stop()
+        self._blobs.abort()
         self._sink.abort()
 
     def _stop(self) -> None:

@@ -15,13 +15,13 @@ from functools import cached_property
 import pyarrow as pa
 
 from lancelet.errors import CorruptFile, NotSupported, UnfitData, UnknownColumn
+from lancelet.format.blob_types import BLOB_V2_NAME
 from lancelet.format.extensions import storage_field
 from lancelet.format.logical_types import EXTENSION_NAME, format_logical_type, list_size, parse_logical_type
 from lancelet.format.proto import file_pb2
 
 PACKED_KEYS = ("packed", "lance-encoding:packed")
 BLOB_KEY = "lance-encoding:blob"
-BLOB_V2_NAME = "lance.blob.v2"
 MAX_DEPTH = 128
 
 BLOB_V1_DESCRIPTOR = pa.struct([("position", pa.uint64()), ("size", pa.uint64())])
@@ -242,7 +242,10 @@ def resolve_extensions(schema: pa.Schema) -> pa.Schema:
     """Turn extension names in field metadata into the extension types registered with pyarrow."""
     if not any(_names_extension(field) for field in schema):
         return schema
-    return pa.ipc.read_schema(schema.serialize())
+    try:
+        return pa.ipc.read_schema(schema.serialize())
+    except (TypeError, ValueError) as error:
+        raise NotSupported(f"a field is not made as its extension type wants it: {error}") from error
 
 
 def schema_from_arrow(schema: pa.Schema, first_id: int = 0) -> Schema:

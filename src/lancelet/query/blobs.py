@@ -10,8 +10,6 @@ second, kind 2   a file of the blob's own, named alike
 second, kind 3   ``blob_uri``, absolute or below the base path ``blob_id``; size 0 is the whole object
 second, kind 4   ``blob_uri`` below the base path ``blob_id``, or below the table when that is 0
 ===============  =====================================================================================
-
-The name of a ``.blob`` file is the 32 bits of its id, least significant first.
 """
 
 from __future__ import annotations
@@ -24,17 +22,17 @@ import pyarrow as pa
 
 from lancelet.encoding.rows import Bytes
 from lancelet.errors import CorruptFile, NotSupported
+from lancelet.format.blob_types import DEDICATED, EXTERNAL, INLINE, MANAGED, PACKED, side_file
 from lancelet.format.schema import Field
 from lancelet.query.fragment_reader import Column, FragmentReader
 from lancelet.query.present import BlobForm, scan_field
 from lancelet.store import ByteSource, open_store
 from lancelet.table.paths import FilePlace, check_inside
 
-_INLINE, _PACKED, _DEDICATED, EXTERNAL, _MANAGED = range(5)
 _NOTHING: Bytes = np.empty(0, np.uint8)
 
 
-class Blob:
+class StoredBlob:
     """One value of a blob column. Its file is opened when somebody reads it."""
 
     __slots__ = ("_open", "_size", "_source", "position")
@@ -70,7 +68,7 @@ def has_blobs(field: Field) -> bool:
     return field.logical_type == "struct" and any(has_blobs(child) for child in field.children)
 
 
-def find_blobs(reader: FragmentReader, field: Field, descriptors: pa.StructArray) -> list[Blob | None]:
+def find_blobs(reader: FragmentReader, field: Field, descriptors: pa.StructArray) -> list[StoredBlob | None]:
     """The blobs that descriptors of one fragment stand for."""
     if reader.fragment.overlays and any(field.id in overlay.file.fields for overlay in reader.fragment.overlays):
         raise NotSupported(f"blobs of column '{field.name}' have overlays, which lancelet does not read yet")
@@ -81,7 +79,7 @@ def find_blobs(reader: FragmentReader, field: Field, descriptors: pa.StructArray
     parts = [descriptors.field(i).to_pylist() for i in range(descriptors.type.num_fields)]
     if field.is_blob:
         return [
-            None if not ok or (size == 0 and position) else Blob(places.data_file, position, size)
+            None if not ok or (size == 0 and position) else StoredBlob(places.data_file, position, size)
             for ok, position, size in zip(valid, *parts, strict=True)
         ]
     return [
@@ -90,7 +88,7 @@ def find_blobs(reader: FragmentReader, field: Field, descriptors: pa.StructArray
     ]
 
 
-def read_blobs(blobs: Sequence[Blob | None]) -> list[Bytes | None]:
+def read_blobs(blobs: Sequence[StoredBlob | None]) -> list[Bytes | None]:
     """The bytes of many blobs, with one read for each file."""
     found: list[Bytes | None] = [None] * len(blobs)
     by_file: dict[int, list[int]] = {}
@@ -149,15 +147,15 @@ class _Places:
             raise CorruptFile(self._reader.snapshot.manifest.path, "no file has the blob column")
         return self._reader.files[self._holder].source
 
-    def locate(self, kind: int, position: int, size: int, number: int, uri: str) -> Blob:
-        if kind == _INLINE:
-            return Blob(self.data_file, position, size)
-        if kind in (_PACKED, _DEDICATED):
-            return Blob(partial(self._open, self._sidecar(number)), position, size)
+    def locate(self, kind: int, position: int, size: int, number: int, uri: str) -> StoredBlob:
+        if kind == INLINE:
+            return StoredBlob(self.data_file, position, size)
+        if kind in (PACKED, DEDICATED):
+            return StoredBlob(partial(self._open, self._sidecar(number)), position, size)
         if kind == EXTERNAL:
-            return Blob(partial(self._open, self._external(number, uri)), position, size or None)
-        if kind == _MANAGED:
-            return Blob(partial(self._open, self._below(number or None, uri)), position, size)
+            return StoredBlob(partial(self._open, self._external(number, uri)), position, size or None)
+        if kind == MANAGED:
+            return StoredBlob(partial(self._open, self._below(number or None, uri)), position, size)
         raise NotSupported(f"{self.data_file().path}: blobs of kind {kind} are not known")
 
     def _open(self, place: FilePlace) -> ByteSource:
@@ -171,8 +169,7 @@ class _Places:
         assert self._holder is not None, "descriptors come from a file"
         file = self._reader.fragment.files[self._holder]
         place = self._reader.snapshot.places.data_file(file)
-        name = f"{number:032b}"[::-1]
-        return FilePlace(place.store, f"{place.path.removesuffix('.lance')}/{name}.blob")
+        return FilePlace(place.store, side_file(place.path, number))
 
     def _external(self, base_id: int, uri: str) -> FilePlace:
         if base_id:

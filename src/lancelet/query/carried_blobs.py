@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet.encoding.plain import arrow_array, numpy_array
-from lancelet.query.blobs import EXTERNAL, as_binary, binary_of, find_blobs, has_blobs, read_blobs
+from lancelet.format.blob_types import EXTERNAL
+from lancelet.query.blobs import as_binary, binary_of, find_blobs, has_blobs, read_blobs
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 
 from lancelet.errors import InvalidInput
-from lancelet.query import list_functions, number_functions, text_functions, time_functions
+from lancelet.query import list_functions, number_functions, struct_functions, text_functions, time_functions
 from lancelet.query.signature import Function
 
 __all__ = ["ALIASES", "FUNCTIONS", "find_function"]
@@ -14,6 +14,7 @@ FUNCTIONS: dict[str, Function] = {
     **number_functions.FUNCTIONS,
     **text_functions.FUNCTIONS,
     **list_functions.FUNCTIONS,
+    **struct_functions.FUNCTIONS,
     **time_functions.FUNCTIONS,
 }
 
@@ -44,6 +45,7 @@ ALIASES = {
     "nvl": "coalesce",
     "position": "strpos",
     "pow": "power",
+    "row": "struct",
     "substring": "substr",
     "trim": "btrim",
 }

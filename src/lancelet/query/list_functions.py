@@ -1,4 +1,4 @@
-"""Functions on lists (membership, length, element access) and the fields of computed structs.
+"""Functions on lists: membership, length, element access.
 
 A list array is taken apart into its flat values and, for each value, the row
 it belongs to; the work is done on the flat values and scattered back to rows.
@@ -17,7 +17,7 @@ from lancelet.query.casting import Datum
 from lancelet.query.coercion import common_type, describe, is_list_like, is_text, value_type
 from lancelet.query.comparing import compare, is_in
 from lancelet.query.expr import Expr, type_of
-from lancelet.query.signature import Bound, Function, arity, as_array, coerce, constant, list_arg, rowwise, unify
+from lancelet.query.signature import Bound, Function, arity, as_array, coerce, list_arg, rowwise, unify
 
 __all__ = ["FUNCTIONS"]
 
@@ -170,20 +170,6 @@ def _run_make(args: list[Datum], kind: pa.DataType) -> Datum:
     return lists if lengths else lists[0]
 
 
-def _bind_field(name: str, args: list[Expr]) -> Bound:
-    arity(name, args, 2)
-    kind = value_type(type_of(args[0]))
-    field = str(constant(name, args[1]))
-    index = kind.get_field_index(field) if pa.types.is_struct(kind) else -1
-    if index < 0:
-        raise InvalidInput(f"{args[0]} ({describe(kind)}) has no field {field!r}")
-    return args, kind.field(index).type
-
-
-def _run_field(args: list[Datum], kind: pa.DataType) -> Datum:
-    return pc.struct_field(args[0], [args[1].as_py()])
-
-
 FUNCTIONS: dict[str, Function] = {
     "array_has": Function(_bind_has, _on_arrays(_has)),
     "array_has_any": Function(_bind_has_lists, _on_arrays(_has_any)),
@@ -192,5 +178,4 @@ FUNCTIONS: dict[str, Function] = {
     "empty": Function(_bind_empty, lambda args, _: pc.equal(pc.list_value_length(args[0]), 0)),
     "array_element": Function(_bind_element, _on_arrays(_element)),
     "make_array": Function(_bind_make, _run_make),
-    "get_field": Function(_bind_field, _run_field),
 }

@@ -158,7 +158,7 @@ class RemoteStore:
 
     def list_names(self, prefix: str) -> Iterator[str]:
         """Names of the objects directly in a folder, in order, fetched as they are consumed."""
-        cut = len(prefix) + 1
+        cut = len(prefix) + 1 if prefix else 0
         for entry in self.list_objects(prefix):
             name = entry.path[cut:]
             if "/" not in name:

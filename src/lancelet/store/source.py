@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import mmap
+import threading
 import weakref
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -29,19 +30,71 @@ FAULT_AROUND = 160 << 10
 _MEMORY_STATUS = Path("/proc/self/statm")
 
 
-@dataclass(slots=True)
 class Counters:
     """What a store was asked for so far; benchmarks and tests read it."""
 
-    requests: int = 0
-    """Reads that went to the store. For mapped files: ranges asked for."""
-    bytes: int = 0
-    """Bytes fetched, gaps between merged ranges included."""
-    lists: int = 0
-    """Listings started."""
+    __slots__ = ("__weakref__", "bytes", "lists", "requests")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        """Reads that went to the store. For mapped files: ranges asked for."""
+        self.bytes = 0
+        """Bytes fetched, gaps between merged ranges included."""
+        self.lists = 0
+        """Listings started."""
+        _TOTALS.watch(self)
+
+    def __del__(self) -> None:
+        _TOTALS.gone.append((self.requests, self.bytes))
 
     def reset(self) -> None:
+        _TOTALS.gone.append((self.requests, self.bytes))
         self.requests = self.bytes = self.lists = 0
+
+
+class _Totals:
+    """Reads and bytes of all stores of the process, also of those that are gone."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._live: weakref.WeakSet[Counters] = weakref.WeakSet()
+        self._requests = self._bytes = 0
+        # A counter may be collected at any moment, also while the lock is held: it only leaves its numbers here.
+        self.gone: deque[tuple[int, int]] = deque()
+
+    def watch(self, counters: Counters) -> None:
+        with self._lock:
+            self._live.add(counters)
+            self._settle()
+
+    def read(self) -> tuple[int, int]:
+        with self._lock:
+            live = list(self._live)
+            self._settle()
+            requests, nbytes = self._requests, self._bytes
+        return requests + sum(one.requests for one in live), nbytes + sum(one.bytes for one in live)
+
+    def _settle(self) -> None:
+        while self.gone:
+            requests, nbytes = self.gone.popleft()
+            self._requests += requests
+            self._bytes += nbytes
+
+
+_TOTALS = _Totals()
+
+
+def bytes_read_counter() -> int:
+    """Bytes that this process has read so far, from all stores.
+
+    Local files are mapped: what decoders take from the mapping without asking is not counted.
+    """
+    return _TOTALS.read()[1]
+
+
+def iops_counter() -> int:
+    """Reads that this process has asked stores for so far; of local files as in :func:`bytes_read_counter`."""
+    return _TOTALS.read()[0]
 
 
 class ByteSource(Protocol):

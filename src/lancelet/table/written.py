@@ -103,15 +103,17 @@ class WrittenFiles:
         self._settled = 0
 
     def discard(self, path: str) -> None:
-        """Remove one file of the table's folder now, if it was written: it is of no use any more."""
-        place = self._store, path
-        if place not in self._paths:
-            return
-        with suppress(StorageError):
-            self._store.delete(path)
-        at = self._paths.index(place)
-        self._settled -= at < self._settled
-        del self._paths[at]
+        """Remove one file of the table's folder now, if it was written: it is of no use any more. Its blobs go along."""
+        beside = f"{path.removesuffix('.lance')}/"
+        kept, settled = [], 0
+        for at, (store, written) in enumerate(self._paths):
+            if store is self._store and (written == path or written.startswith(beside)):
+                with suppress(StorageError):
+                    store.delete(written)
+                continue
+            kept.append((store, written))
+            settled += at < self._settled
+        self._paths, self._settled = kept, settled
 
     def remove(self) -> None:
         """Remove the files, as far as the store lets us: what stays behind is found by cleanup."""

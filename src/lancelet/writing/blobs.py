@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet.errors import UnfitData
+from lancelet.format.blob_types import INLINE, PREPARED
 from lancelet.format.schema import Field, Schema
 from lancelet.query.threads import ordered_map
 from lancelet.store import open_store
@@ -61,6 +62,7 @@ def stored_blobs(batches: Iterator[pa.RecordBatch], schema: Schema, rules: BlobR
         yield from batches
         return
     for batch in batches:
+        _mapped(batch, fields, _checked)
         if rules.ingest:
             yield from _ingested(batch, fields, rules)
         else:
@@ -75,10 +77,11 @@ def _mapped(
     def changed(column: pa.Array, field: Field) -> pa.Array:
         array = column.storage if isinstance(column, pa.ExtensionArray) else column
         if field.is_blob_v2:
-            return change(array, field) if _has_uris(array) else column
+            return change(array, field) if pa.types.is_struct(array.type) else column
         if not pa.types.is_struct(array.type) or not any(node.is_blob_v2 for node in field.walk()):
             return column
-        children = [changed(array.field(at), child) for at, child in enumerate(field.children)]
+        inner = array.flatten() if array.null_count else [array.field(at) for at in range(len(field.children))]
+        children = [changed(column, child) for column, child in zip(inner, field.children, strict=True)]
         members = [pa.field(child.name, made.type) for child, made in zip(field.children, children, strict=True)]
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(children, fields=members, mask=mask)
@@ -90,9 +93,43 @@ def _mapped(
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-def _has_uris(array: pa.Array) -> bool:
-    if not pa.types.is_struct(array.type) or array.type.get_field_index("data") < 0:
-        return False
+def _checked(array: pa.StructArray, field: Field) -> pa.StructArray:
+    """Refuse values that say nothing, or two things."""
+    if array.type == PREPARED:
+        kinds = array.field("kind")
+        if pc.any(pc.not_equal(kinds, INLINE)).as_py():
+            raise UnfitData(
+                f"column '{field.name}' has prepared blobs, which belong beside one data file: write that file with "
+                "LanceFileSession.open_writer, and commit it"
+            )
+        return array
+    flags = {name: _given(array, name) for name in ("data", "uri", "position", "size")}
+    present = array.is_valid()
+    for wrong, text in (
+        (pc.equal(flags["data"], flags["uri"]), "must set exactly one of `data` and `uri`"),
+        (pc.not_equal(flags["position"], flags["size"]), "must set both `position` and `size`, or neither"),
+        (pc.and_not(flags["position"], flags["uri"]), "sets `position` and `size`, which are for a `uri`"),
+        (_are_zero(array), "has a range of a `uri` whose `size` is not greater than zero"),
+    ):
+        rows = pc.indices_nonzero(pc.and_(present, wrong))
+        if len(rows):
+            raise UnfitData(f"column '{field.name}': the blob in row {rows[0].as_py()} of a batch {text}")
+    return array
+
+
+def _given(array: pa.StructArray, name: str) -> pa.Array:
+    if array.type.get_field_index(name) < 0:
+        return pa.array(np.zeros(len(array), np.bool_))
+    return array.field(name).is_valid()
+
+
+def _are_zero(array: pa.StructArray) -> pa.Array:
+    if array.type.get_field_index("size") < 0:
+        return pa.array(np.zeros(len(array), np.bool_))
+    return pc.equal(array.field("size"), 0).fill_null(False)
+
+
+def _has_uris(array: pa.StructArray) -> bool:
     return bool(array.type.get_field_index("uri") >= 0 and array.field("uri").null_count < len(array))
 
 
@@ -149,6 +186,8 @@ class _Values:
 
 def _referred(array: pa.StructArray, field: Field, rules: BlobRules) -> pa.StructArray:
     """The URIs as they are stored."""
+    if array.type == PREPARED or not _has_uris(array):
+        return array
     values = _Values.of(array)
     plain = _plain(values.uri)
     kept, base = values.uri, pa.array(np.zeros(len(array), np.uint32))
@@ -198,12 +237,16 @@ def _ingested(batch: pa.RecordBatch, fields: dict[str, Field], rules: BlobRules)
     sizes = np.zeros(batch.num_rows, np.int64)
 
     def measure(array: pa.StructArray, field: Field) -> pa.Array:
+        if array.type == PREPARED or not _has_uris(array):
+            return array
         values = _Values.of(array)
         lengths = list(ordered_map(sources.length, values.references(field), _READS_AT_ONCE))
         np.add.at(sizes, values.rows(), np.array(lengths, np.int64))
         return array
 
     def read(array: pa.StructArray, field: Field) -> pa.Array:
+        if array.type == PREPARED or not _has_uris(array):
+            return array
         values = _Values.of(array)
         found = list(ordered_map(sources.read, values.references(field), _READS_AT_ONCE))
         data = pc.replace_with_mask(values.data, values.uri.is_valid(), pa.array(found, pa.large_binary()))

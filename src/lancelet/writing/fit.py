@@ -4,6 +4,7 @@ What the user's Arrow schema becomes (spec file-format.md 2.5)::
 
     arrow.json, text                        logical type json, extension lance.json
     large_binary + lance-encoding:blob      from 2.2 on: struct<data, uri>, extension lance.blob.v2
+    lance.blob.v2 with prepared blobs       the logical struct<data, uri, position, size>
 
 An append may leave out nullable columns, at any depth of structs and lists; they
 read as null. Columns are found by name, so their order is free.
@@ -17,16 +18,21 @@ import pyarrow as pa
 
 from lancelet.errors import UnfitData
 from lancelet.file.writer import check_schema
+from lancelet.format.blob_types import (
+    BLOB_V2_NAME,
+    LOGICAL,
+    LOGICAL_WITHOUT_RANGES,
+    PREPARED,
+    BlobSizes,
+    is_logical,
+)
 from lancelet.format.extensions import storage_field
-from lancelet.format.logical_types import EXTENSION_METADATA, EXTENSION_NAME
-from lancelet.format.schema import BLOB_KEY, BLOB_V2_NAME, Field, Schema, schema_from_arrow
+from lancelet.format.json_fields import with_json
+from lancelet.format.logical_types import EXTENSION_NAME
+from lancelet.format.schema import BLOB_KEY, Field, Schema, schema_from_arrow
 from lancelet.query.plan import table_schema
 
-_ARROW_JSON = "arrow.json"
-_LANCE_JSON = "lance.json"
-_BLOB_V2 = pa.struct([("data", pa.large_binary()), ("uri", pa.string())])
 _BLOBS_V2_SINCE = "2.2"
-_TEXTS = ("string", "large_string")
 
 
 def new_schema(arrow: pa.Schema, version: str, storage_version: str | None = None) -> Schema:
@@ -41,8 +47,11 @@ def new_schema(arrow: pa.Schema, version: str, storage_version: str | None = Non
         numbered = schema_from_arrow(pa.schema(fields, arrow.metadata))
     except UnicodeDecodeError as error:
         raise UnfitData(f"metadata of the schema is not UTF-8: {error}") from None
-    schema = Schema(tuple(_with_json(field) for field in numbered.fields), numbered.metadata)
+    schema = with_json(numbered)
     check_schema(schema, version)
+    for node in schema.walk():
+        if node.is_blob_v2:
+            BlobSizes.of(node.name, node.metadata)
     return schema
 
 
@@ -88,13 +97,19 @@ def _shown(schema: pa.Schema, name: str) -> str:
 
 
 def _blob_field(field: pa.Field) -> pa.Field:
-    """Blobs of the first kind as those of the second, wherever they are nested."""
+    """Blobs of the first kind as those of the second, and prepared ones as logical ones, wherever they are nested."""
     metadata = dict(field.metadata or {})
     dtype = field.type
     if metadata.get(BLOB_KEY.encode()) == b"true" and dtype == pa.large_binary():
         del metadata[BLOB_KEY.encode()]
         metadata[EXTENSION_NAME.encode()] = BLOB_V2_NAME.encode()
-        return pa.field(field.name, _BLOB_V2, field.nullable, metadata)
+        return pa.field(field.name, LOGICAL_WITHOUT_RANGES, field.nullable, metadata)
+    if metadata.get(EXTENSION_NAME.encode()) == BLOB_V2_NAME.encode():
+        if dtype == PREPARED:
+            return field.with_type(LOGICAL)
+        if not is_logical(dtype):
+            raise UnfitData(f"field '{field.name}': blobs are {LOGICAL_WITHOUT_RANGES} or {LOGICAL}, not {dtype}")
+        return field
     if pa.types.is_struct(dtype):
         return field.with_type(pa.struct([_blob_field(child) for child in dtype]))
     if pa.types.is_list(dtype):
@@ -102,17 +117,6 @@ def _blob_field(field: pa.Field) -> pa.Field:
     if pa.types.is_large_list(dtype):
         return field.with_type(pa.large_list(_blob_field(dtype.value_field)))
     return field
-
-
-def _with_json(field: Field) -> Field:
-    children = tuple(_with_json(child) for child in field.children)
-    name = field.extension_name
-    if (name == _ARROW_JSON and field.logical_type in _TEXTS) or (
-        name == _LANCE_JSON and field.logical_type == "large_binary"
-    ):
-        metadata = {**field.metadata, EXTENSION_NAME: _LANCE_JSON, EXTENSION_METADATA: ""}
-        return replace(field, logical_type="json", metadata=metadata)
-    return replace(field, children=children)
 
 
 def _matched(
@@ -132,6 +136,12 @@ def _matched(
 
 def _fitted(stored: Field, given: Field, path: str, flaws: list[str], *, parts: bool) -> Field:
     if stored.is_blob_v2 and given.is_blob_v2:
+        known, wanted = (BlobSizes.of(path, field.metadata).effective() for field in (stored, given))
+        flaws.extend(
+            f"`{path}` has {key}={known[key]} in the table, {number} in the data"
+            for key, number in wanted.items()
+            if key in given.metadata and number != known[key]
+        )
         return stored
     if _kind(stored) != _kind(given):
         flaws.append(f"`{path}` is {stored.logical_type} in the table, {given.logical_type} in the data")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lancelet.file.writer import PAGE_BYTES, FileWriter
+from lancelet.format.blob_types import side_file
 from lancelet.format.schema import Schema
 from lancelet.store.writing import open_sink
 from lancelet.table.fragment import DataFile, Fragment
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from lancelet.store import Store
+    from lancelet.store.writing import Sink
     from lancelet.table.written import WrittenFiles
 
 _NAME_BYTES = 16
@@ -40,6 +42,8 @@ class Limits:
     """A soft limit: looked at after every ``step`` rows or more."""
     step: int = 1024
     page_bytes: int = PAGE_BYTES
+    pack_bytes: int | None = None
+    """How large files become that blobs share; None goes by the fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +139,22 @@ class _Files:
         self._files.add(path, folder.store)
         if self._progress is not None:
             self._progress.begin(Fragment(0, (), None, 0))
+
+        def begin_side_file(number: int) -> Sink:
+            side = side_file(path, number)
+            self._files.add(side, folder.store)
+            return open_sink(folder.store, side)
+
         sink = open_sink(folder.store, path)
         try:
-            self._writer = FileWriter(sink, self._schema, self._version, page_bytes=self._limits.page_bytes)
+            self._writer = FileWriter(
+                sink,
+                self._schema,
+                self._version,
+                page_bytes=self._limits.page_bytes,
+                begin_side_file=begin_side_file,
+                pack_bytes=self._limits.pack_bytes,
+            )
         except BaseException:
             sink.abort()
             raise

@@ -8,21 +8,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lancelet.errors import InvalidInput, InvalidOption, InvalidType, NotSupported
-from lancelet.file.writer import DEFAULT_VERSION, PAGE_BYTES, VERSIONS
+from lancelet.file.versions import writable_version
+from lancelet.file.writer import PAGE_BYTES
 from lancelet.table.manifest import BasePath
 from lancelet.table.names import NamingScheme
 from lancelet.table.operations import COMMIT_MESSAGE
 from lancelet.writing.bases import numbered_bases
+from lancelet.writing.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, ROWS_PER_GROUP
 from lancelet.writing.fragments import Limits
 
 MODES = ("create", "append", "overwrite")
-MAX_ROWS_PER_FILE = 1 << 20
-MAX_BYTES_PER_FILE = 90 << 30
-ROWS_PER_GROUP = 1024
+CLEANUP_KEYS = ("lance.auto_cleanup.interval", "lance.auto_cleanup.older_than")
 LEAST_PAGE = 4096
 """Pages are not made smaller than this on request: each costs a description in the footer."""
-_KNOWN_VERSIONS = ("0.1", "2.0", "2.1", "2.2", "2.3")
-_VERSION_NAMES = {"legacy": "0.1", "stable": DEFAULT_VERSION, "next": "2.3"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +51,8 @@ class WriteOptions:
     """Whether blobs may be references to anywhere."""
     ingest_blobs: bool = False
     """Whether blobs that are given by URI are read and stored as bytes."""
+    pack_bytes: int | None = None
+    """How large files become that blobs share; None goes by the fields."""
 
     def limits(self, columns: int) -> Limits:
         """For files with so many top-level columns."""
@@ -61,7 +61,13 @@ class WriteOptions:
             pages = self.data_cache_bytes // max(1, columns)
         if self.max_page_bytes is not None:
             pages = min(pages, self.max_page_bytes)
-        return Limits(self.max_rows_per_file, self.max_bytes_per_file, self.max_rows_per_group, max(LEAST_PAGE, pages))
+        return Limits(
+            self.max_rows_per_file,
+            self.max_bytes_per_file,
+            self.max_rows_per_group,
+            max(LEAST_PAGE, pages),
+            self.pack_bytes,
+        )
 
 
 def write_options(
@@ -98,6 +104,7 @@ def write_options(
         ("max_rows_per_group", max_rows_per_group),
         ("data_cache_bytes", data_cache_bytes),
         ("max_page_bytes", max_page_bytes),
+        ("blob_pack_file_size_threshold", blob_pack_file_size_threshold),
     ):
         if number is not None and not _is_positive(number):
             raise InvalidInput(f"{name} is a positive number, not {number!r}")
@@ -125,13 +132,14 @@ def write_options(
         None if data_storage_version is None else writable_version(data_storage_version),
         NamingScheme.V2 if enable_v2_manifest_paths else NamingScheme.V1,
         enable_stable_row_ids,
-        _cleanup_config(auto_cleanup_options),
+        {} if auto_cleanup_options is None else cleanup_config(auto_cleanup_options),
         transaction_texts(commit_message, transaction_properties),
         tuple(numbered_bases(initial_bases or ()).values()),
         _names(target_bases),
         target_all_bases,
         allow_external_blob_outside_bases,
         external_blob_mode == "ingest",
+        blob_pack_file_size_threshold,
     )
 
 
@@ -143,19 +151,6 @@ def _names(bases: Sequence[str] | None) -> tuple[str, ...]:
 
 def _is_positive(number: Any) -> bool:
     return isinstance(number, int) and not isinstance(number, bool) and number > 0
-
-
-def writable_version(name: str) -> str:
-    """The file version of this name, if files of it can be written."""
-    version = _VERSION_NAMES.get(name, name)
-    if version not in _KNOWN_VERSIONS:
-        raise InvalidInput(f"there is no file version {name}; choose one of {', '.join(VERSIONS)}")
-    if version not in VERSIONS:
-        raise NotSupported(
-            f"files of version {version} can be read, but not written; choose data_storage_version from "
-            f"{', '.join(VERSIONS)}"
-        )
-    return version
 
 
 def refuse_services(
@@ -180,16 +175,15 @@ def transaction_texts(message: str | None, properties: Mapping[str, str] | None)
     return texts
 
 
-def _cleanup_config(options: Mapping[str, int] | None) -> dict[str, str]:
-    if options is None:
-        return {}
+def cleanup_config(options: Any) -> dict[str, str]:
+    """Entries of a table's config that have writers clean up."""
     try:
         interval, seconds = int(options["interval"]), int(options["older_than_seconds"])
     except (KeyError, TypeError, ValueError):
         raise InvalidInput(
             f"auto_cleanup_options has the numbers interval and older_than_seconds, not {options!r}"
         ) from None
-    return {"lance.auto_cleanup.interval": str(interval), "lance.auto_cleanup.older_than": _span(seconds)}
+    return dict(zip(CLEANUP_KEYS, (str(interval), _span(seconds)), strict=True))
 
 
 def _span(seconds: int) -> str:

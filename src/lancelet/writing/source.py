@@ -22,7 +22,7 @@ class Source:
 
 
 def open_source(data: Any, schema: pa.Schema | None = None) -> Source:
-    """Rows out of tables, batches, readers, data frames, dicts, other datasets, or an iterable of batches.
+    """Rows out of tables, batches, readers, data frames, dicts, models, other datasets, or an iterable of batches.
 
     ``schema`` is for an iterable of batches and for Python values, which do not tell their types; data that has a
     schema keeps its own.
@@ -51,6 +51,10 @@ def _made(data: Any, schema: pa.Schema | None) -> pa.Table | None:
         return pa.Table.from_pydict(data, schema=schema)
     if isinstance(data, list) and data and isinstance(data[0], dict):
         return pa.Table.from_pylist(data, schema=schema)
+    if isinstance(data, list) and data and _is_model(type(data[0])):
+        from lancelet.pydantic import model_rows
+
+        return model_rows(type(data[0]), data, schema)
     return None
 
 
@@ -79,6 +83,11 @@ def _open(data: Any, schema: pa.Schema | None) -> Source:
         f"rows cannot be taken from {type(data)}; they come from pyarrow, pandas, polars, a list of dicts, a dataset, "
         "an iterable of batches with a schema, or anything with __arrow_c_stream__"
     )
+
+
+def _is_model(kind: type) -> bool:
+    """Whether instances are pydantic's, told by name for the same reason as below."""
+    return any(base.__name__ == "BaseModel" and base.__module__.startswith("pydantic.") for base in kind.__mro__)
 
 
 def _is_frame(data: Any, library: str) -> bool:

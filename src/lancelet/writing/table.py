@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancelet.errors import InvalidBase, InvalidInput, InvalidType, NotSupported, TableExists, TableNotFound
+from lancelet.file.versions import writable_version
 from lancelet.file.writer import DEFAULT_VERSION
 from lancelet.format.schema import Schema
 from lancelet.store import open_store
@@ -24,7 +25,7 @@ from lancelet.writing.bases import Folder, target_folders
 from lancelet.writing.blobs import BlobRules, stored_blobs
 from lancelet.writing.fit import fitted_schema, new_schema
 from lancelet.writing.fragments import Progress, write_fragments
-from lancelet.writing.options import WriteOptions, writable_version
+from lancelet.writing.options import WriteOptions
 from lancelet.writing.source import Source, open_source
 
 if TYPE_CHECKING:

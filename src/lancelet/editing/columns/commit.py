@@ -22,6 +22,7 @@ from lancelet.editing.columns.fill import spread_over_deleted, with_file, write_
 from lancelet.editing.columns.list_shapes import with_checked_lists
 from lancelet.editing.columns.new_fields import Growth
 from lancelet.errors import InvalidInput, RetryableCommitConflict
+from lancelet.file.versions import writable_version
 from lancelet.fragment_metadata import FragmentMetadata, fragment_metadata, stored_file
 from lancelet.query.table_reader import TableReader
 from lancelet.table.commit import commit
@@ -30,7 +31,6 @@ from lancelet.table.fragment import DataFile, Fragment
 from lancelet.table.names import DATA_DIR
 from lancelet.table.operations import Merge
 from lancelet.table.written import WrittenFiles
-from lancelet.writing.options import writable_version
 
 if TYPE_CHECKING:
     from lancelet.query.fragment_reader import FragmentReader

@@ -22,13 +22,13 @@ from lancelet.editing.merge.keys import KeyIndex, plain
 from lancelet.editing.merge.source import HeldSource, joined_batches
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.errors import InvalidChange, InvalidType, NotSupported, UnfitData, UnknownColumn
+from lancelet.file.versions import writable_version
 from lancelet.format.schema import Field, Schema
 from lancelet.query.plan import SYSTEM_FIELDS, ScanPlan, column_of
 from lancelet.query.present import BlobForm, scan_field
 from lancelet.query.scan import Scan
 from lancelet.table.deletion_write import bitmap_bytes
 from lancelet.table.written import WrittenFiles
-from lancelet.writing.options import writable_version
 
 if TYPE_CHECKING:
     from lancelet.query.fragment_reader import FragmentReader

@@ -128,7 +128,7 @@ def _updated_rows(
         yield from _with_blobs(table, plan, rows)
         return
     at = 0
-    for kept in _kept_columns(table, plan.missing, updated.addresses):
+    for kept in kept_columns(table, plan.missing, updated.addresses):
         taken = source.take(updated.sources[at : at + kept.num_rows])
         (given,) = _with_blobs(table, plan, iter([taken]))
         at += kept.num_rows
@@ -141,8 +141,8 @@ def _with_blobs(table: TableReader, plan: MergePlan, rows: Iterator[pa.RecordBat
     return stored_blobs(rows, Schema(plan.given), BlobRules(table.snapshot.places))
 
 
-def _kept_columns(table: TableReader, fields: Sequence[Field], addresses: Addresses) -> Iterator[pa.RecordBatch]:
-    """Columns of rows that move, with their blobs."""
+def kept_columns(table: TableReader, fields: Sequence[Field], addresses: Addresses) -> Iterator[pa.RecordBatch]:
+    """Columns of rows that move, with their blobs; the addresses are in the order of the table."""
     outputs: list[tuple[str, Expr]] = [(field.name, Column((field.name,), scan_field(field).type)) for field in fields]
     blobs = any(has_blobs(field) for field in fields)
     at = 0

@@ -8,9 +8,9 @@ also records where the rows went, in the fragment-reuse index.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from lancelet.errors import InvalidInput, RetryableCommitConflict
 from lancelet.maintenance.compaction.execute import Rewritten, rewrite_fragments
@@ -43,6 +43,10 @@ FOLLOWERS = frozenset(
 pylance 14 loses rows of the other kinds when it compacts such a table itself without deferring; those no longer cover
 what was rewritten, until they are extended.
 """
+Rewriter: TypeAlias = (
+    "Callable[[TableReader, Sequence[tuple[Fragment, ...]], CompactionSettings, WrittenFiles], Sequence[Rewritten]]"
+)
+"""Rewrites groups of fragments, and adds what it makes to the files."""
 RETRIES = 10
 RETRY_SECONDS = 1800.0
 
@@ -67,7 +71,16 @@ def metrics_of(rewrites: Iterable[Rewritten]) -> CompactionMetrics:
     return CompactionMetrics(len(old), len(new), gone, sum(len(fragment.files) for fragment in new))
 
 
-def compact(table: TableReader, settings: CompactionSettings) -> tuple[Snapshot, CompactionMetrics]:
+def rewrite_here(
+    table: TableReader, groups: Sequence[tuple[Fragment, ...]], settings: CompactionSettings, files: WrittenFiles
+) -> Sequence[Rewritten]:
+    """Rewrite groups of fragments one after the other."""
+    return [rewrite_fragments(table, group, settings, files) for group in groups]
+
+
+def compact(
+    table: TableReader, settings: CompactionSettings, rewrite: Rewriter = rewrite_here
+) -> tuple[Snapshot, CompactionMetrics]:
     """Plan, rewrite and commit; an error leaves the table as it was, without new files.
 
     When another commit gets in between, the newest version is planned again. What has been rewritten is used
@@ -88,9 +101,8 @@ def compact(table: TableReader, settings: CompactionSettings) -> tuple[Snapshot,
             _discard(files, [known.pop(group) for group in list(known) if group not in groups])
             if not groups:
                 return table.snapshot, CompactionMetrics()
-            for group in groups:
-                if group not in known:
-                    known[group] = rewrite_fragments(table, group, settings, files)
+            new = [group for group in groups if group not in known]
+            known.update(zip(new, rewrite(table, new, settings, files), strict=True))
             rewrites = [replace(known[group], read_version=table.snapshot.version) for group in groups]
             try:
                 done = commit_rewrites(table.snapshot, rewrites, defer=settings.defer_index_remap, files=files)

@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import InvalidInput, InvalidOption, InvalidType, NotSupported
+from lancelet.file.versions import writable_version
 from lancelet.file.writer import VERSIONS
-from lancelet.writing.options import MAX_BYTES_PER_FILE, writable_version
+from lancelet.writing.defaults import MAX_BYTES_PER_FILE
 
 if TYPE_CHECKING:
     from lancelet.table.manifest import Manifest

@@ -4,12 +4,15 @@
 
     v1   struct<position, size> in chunks; size 0: empty at position 0, else null with position = def << 16 | rep
     v2   struct<kind, position, size, blob_id, blob_uri>, a variable packed struct; nulls are ordinary levels
+
+Payloads of v1 are in the data file; those of v2 may be in files beside it, by their size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,17 +24,32 @@ from lancelet.encoding.v2_1.encode.records import encode_records
 from lancelet.encoding.v2_1.encode.shred import Shredded
 from lancelet.encoding.v2_1.encode.values import Record, Words
 from lancelet.errors import NotSupported, UnfitData
+from lancelet.format.blob_types import EXTERNAL, INLINE, MANAGED, MANAGED_IN_BASE, PREPARED, BlobSizes
 from lancelet.format.logical_types import format_logical_type
 from lancelet.format.proto import encodings21_pb2 as pb
 from lancelet.format.schema import BLOB_V1_DESCRIPTOR, BLOB_V2_DESCRIPTOR, Field
 
-INLINE, EXTERNAL = 0, 3
-"""Kinds of v2 blobs that a file writer makes: in this file, or at a URI of the user's."""
-
 _DESCRIBED = {"lance-encoding:packed": "true", "lance-encoding:blob": "true"}
 
-Place = Callable[[Bytes], int]
-"""Writes a payload into the file and says where."""
+_Numbers = np.ndarray[tuple[int], np.dtype[np.uint64]]
+
+
+class Placed(NamedTuple):
+    """Where a payload is."""
+
+    kind: int
+    position: int
+    blob_id: int = 0
+
+
+class Places(Protocol):
+    """Where payloads go."""
+
+    def inline(self, data: Bytes) -> int:
+        """Write a payload into the data file and say where."""
+
+    def store(self, data: Bytes, sizes: BlobSizes) -> Placed:
+        """Write a payload into the data file or beside it."""
 
 
 def holds_blobs(field: Field) -> bool:
@@ -48,37 +66,44 @@ def described_field(field: Field) -> Field:
     return replace(field, children=tuple(described_field(child) for child in field.children))
 
 
-def place_blobs(array: pa.Array, field: Field, place: Place) -> pa.Array:
+def place_blobs(array: pa.Array, field: Field, places: Places) -> pa.Array:
     """The column with every payload written, and descriptors in their stead."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if field.is_blob:
-        return _place_v1(array, field, place)
+        return _place_v1(array, field, places)
     if field.is_blob_v2:
-        return _place_v2(array, field, place)
+        return _place_v2(array, field, places)
     if not holds_blobs(field):
         return array
     if field.logical_type != "struct":
         raise NotSupported(f"field '{field.name}': blobs within lists cannot be stored")
-    children = [place_blobs(array.field(i), child, place) for i, child in enumerate(field.children)]
+    children = [place_blobs(array.field(i), child, places) for i, child in enumerate(field.children)]
     fields = [pa.field(child.name, made.type) for child, made in zip(field.children, children, strict=True)]
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
 
 
-def _place_v1(array: pa.Array, field: Field, place: Place) -> pa.Array:
+def _place_v1(array: pa.Array, field: Field, places: Places) -> pa.Array:
     if array.type not in (pa.large_binary(), pa.binary()):
         raise UnfitData(f"blob column '{field.name}': Expected LargeBinary array, got {array.type}")
-    positions, sizes = _payloads(array, place)
-    return _described([pa.array(positions), pa.array(sizes)], BLOB_V1_DESCRIPTOR, array)
+    stored = _payloads(array, lambda data: Placed(INLINE, places.inline(data)))
+    return _described([pa.array(stored.positions), pa.array(stored.sizes)], BLOB_V1_DESCRIPTOR, array)
 
 
-def _place_v2(array: pa.Array, field: Field, place: Place) -> pa.Array:
-    """Data goes into this file; a URI is kept as it is."""
+def _place_v2(array: pa.Array, field: Field, places: Places) -> pa.Array:
+    """Data goes into this file or beside it; a URI is kept as it is."""
     if array.type == BLOB_V2_DESCRIPTOR:
         return array
+    if array.type == PREPARED:
+        return _place_prepared(array, places)
+    sizes = BlobSizes.of(field.name, field.metadata)
+
+    def put(data: Bytes) -> Placed:
+        return places.store(data, sizes)
+
     if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
-        return _descriptors(array, None, None, array, place)
+        return _descriptors(array, None, None, array, put)
     if not pa.types.is_struct(array.type) or array.type.get_field_index("data") < 0:
         raise UnfitData(f"blob column '{field.name}': data of type {array.type}; it must be binary or a blob struct")
     parts = {name: array.field(name) if array.type.get_field_index(name) >= 0 else None for name in _PARTS}
@@ -86,7 +111,23 @@ def _place_v2(array: pa.Array, field: Field, place: Place) -> pa.Array:
     spans = None
     if parts["position"] is not None and parts["size"] is not None:
         spans = (parts["position"], parts["size"])
-    return _descriptors(data, uri, spans, array, place, parts["blob_id"])
+    return _descriptors(data, uri, spans, array, put, parts["blob_id"])
+
+
+def _place_prepared(array: pa.StructArray, places: Places) -> pa.Array:
+    """Payloads that are in the data go into this file; what is told of others is kept."""
+    kinds = _numbers(array.field("kind")).astype(np.uint8)
+    stored = _payloads(array.field("data"), lambda data: Placed(INLINE, places.inline(data)))
+    inline = kinds == INLINE
+    kinds[kinds == MANAGED_IN_BASE] = MANAGED
+    parts = [
+        pa.array(kinds),
+        pa.array(np.where(inline, stored.positions, _numbers(array.field("position")))),
+        pa.array(np.where(inline, stored.sizes, _numbers(array.field("blob_size")))),
+        array.field("blob_id").fill_null(0),
+        array.field("uri").fill_null(""),
+    ]
+    return _described(parts, BLOB_V2_DESCRIPTOR, array, array.field("kind").is_null().to_numpy(zero_copy_only=False))
 
 
 _PARTS = ("data", "uri", "position", "size", "blob_id")
@@ -98,12 +139,12 @@ def _descriptors(
     uri: pa.Array | None,
     spans: tuple[pa.Array, pa.Array] | None,
     outer: pa.Array,
-    place: Place,
+    put: Callable[[Bytes], Placed],
     bases: pa.Array | None = None,
 ) -> pa.Array:
     count = len(data)
-    positions, sizes = _payloads(data, place)
-    kinds = np.full(count, INLINE, np.uint8)
+    stored = _payloads(data, put)
+    kinds, positions, sizes, numbers = stored
     texts = pa.array([""] * count, pa.string())
     if uri is not None and uri.null_count < count:
         there = (uri.is_valid().to_numpy(zero_copy_only=False)) & data.is_null().to_numpy(zero_copy_only=False)
@@ -114,25 +155,33 @@ def _descriptors(
         if spans is not None:
             positions = np.where(there, _numbers(spans[0]), positions)
             sizes = np.where(there, _numbers(spans[1]), sizes)
-    ids = pa.array(np.zeros(count, np.uint32)) if bases is None else bases.fill_null(0)
-    parts = [pa.array(kinds), pa.array(positions), pa.array(sizes), ids, texts]
-    missing = data.is_null().to_numpy(zero_copy_only=False) & (kinds == INLINE)
+        if bases is not None:
+            numbers = np.where(there, _numbers(bases), numbers)
+    parts = [pa.array(kinds), pa.array(positions), pa.array(sizes), pa.array(numbers.astype(np.uint32)), texts]
+    missing = data.is_null().to_numpy(zero_copy_only=False) & (kinds != EXTERNAL)
     return _described(parts, BLOB_V2_DESCRIPTOR, outer, missing)
 
 
-def _numbers(array: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    found: np.ndarray[tuple[int], np.dtype[np.uint64]] = array.fill_null(0).to_numpy().astype(np.uint64)
+def _numbers(array: pa.Array) -> _Numbers:
+    found: _Numbers = array.fill_null(0).to_numpy().astype(np.uint64)
     return found
 
 
-def _payloads(
-    array: pa.Array, place: Place
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint64]], np.ndarray[tuple[int], np.dtype[np.uint64]]]:
-    """Write what is there; where, and how long it is."""
+class _Stored(NamedTuple):
+    """Where the payloads of a column are, and how long they are."""
+
+    kinds: np.ndarray[tuple[int], np.dtype[np.uint8]]
+    positions: _Numbers
+    sizes: _Numbers
+    blob_ids: _Numbers
+
+
+def _payloads(array: pa.Array, put: Callable[[Bytes], Placed]) -> _Stored:
+    """Write what is there; empty payloads are nowhere."""
     count = len(array)
-    positions, sizes = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
+    stored = _Stored(np.full(count, INLINE, np.uint8), *(np.zeros(count, np.uint64) for _ in range(3)))
     if count == 0:
-        return positions, sizes
+        return stored
     wide = pa.types.is_large_binary(array.type)
     _, where, content = array.buffers()
     offsets = np.frombuffer(where, np.int64 if wide else np.int32)[array.offset : array.offset + count + 1]
@@ -140,9 +189,9 @@ def _payloads(
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     for row in np.flatnonzero(valid & (np.diff(offsets) > 0)).tolist():
         start, stop = int(offsets[row]), int(offsets[row + 1])
-        positions[row] = place(data[start:stop])
-        sizes[row] = stop - start
-    return positions, sizes
+        stored.kinds[row], stored.positions[row], stored.blob_ids[row] = put(data[start:stop])
+        stored.sizes[row] = stop - start
+    return stored
 
 
 def _described(

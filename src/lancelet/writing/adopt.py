@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lancelet.errors import InvalidInput, InvalidType, MissingFile, UnfitData
+from lancelet.errors import InvalidBase, InvalidInput, InvalidType, MissingFile, NotFound, UnfitData
 from lancelet.file.reader import open_file
-from lancelet.format.schema import Field
+from lancelet.format.schema import Field, Schema
 from lancelet.query.plan import table_schema
 from lancelet.table.fragment import DataFile, Fragment
 from lancelet.writing.fit import side_by_side
@@ -15,30 +15,53 @@ if TYPE_CHECKING:
     from lancelet.table.snapshot import Snapshot
 
 
+_UNNUMBERED = -1
+"""The id that descriptions of blobs have in files that pylance writes without a table: at the top level, like columns."""
+
+
 def adopted_fragment(snapshot: Snapshot, filename: Any, fragment_id: int) -> Fragment:
     """The fragment that a file below ``data/`` makes, which must have all columns of the table."""
+    return Fragment(fragment_id, *_adopted(snapshot, filename, None, whole=True))
+
+
+def adopted_file(snapshot: Snapshot, filename: Any, base_id: int | None = None) -> DataFile:
+    """A file with some columns of the table, as a manifest describes it."""
+    return _adopted(snapshot, filename, base_id, whole=False)[0][0]
+
+
+def _adopted(
+    snapshot: Snapshot, filename: Any, base_id: int | None, *, whole: bool
+) -> tuple[tuple[DataFile], None, int]:
+    """The file, no deletions, and the number of rows."""
     if not isinstance(filename, str):
         raise InvalidType(f"a file is named by a text, not by {filename!r}")
-    place = snapshot.places.data_file(DataFile(filename, (), ()))
+    if base_id is not None and base_id not in snapshot.manifest.base_paths:
+        raise InvalidBase(f"{snapshot.uri} has no base path {base_id}")
+    place = snapshot.places.data_file(DataFile(filename, (), (), base_id=base_id))
     if not place.store.exists(place.path):
-        raise MissingFile(place.full_path, "it is to become a fragment")
+        if whole:
+            raise MissingFile(place.full_path, "it is to become a fragment")
+        raise NotFound(f"Not found: {place.full_path}; it is to become a file of the table")
     source = place.open()
     reader = open_file(source)
     if reader.version == "0.1":
         raise InvalidInput(f"{place.full_path} is a file of version 0.1, which does not tell its columns")
     table, own = snapshot.manifest.schema, reader.schema()
+    own = Schema(tuple(field for field in own.fields if field.id != _UNNUMBERED), own.metadata)
+    known = {field.name: field for field in table.fields}
+    wanted = table.fields if whole else tuple(known[name] for name in own.names if name in known)
     ids: dict[int, int] = {}
-    if not _matched(table.fields, own.fields, ids):
+    if not _matched(wanted, own.fields, ids):
         raise UnfitData(
             f"the columns of {place.full_path} are not those of the table\n"
-            + side_by_side("table", table_schema(table), "file", table_schema(own))
+            + side_by_side("table", table_schema(Schema(wanted)), "file", table_schema(own))
         )
     owners = [node for node in own.walk() if node.owns_column or reader.version == "2.0"]
     inside = {below.id for node in own.walk() if node.owns_column for below in node.walk() if below is not node}
     fields = tuple(ids[node.id] for node in owners if node.id not in inside)
     major, minor = (2, 0) if reader.version == "2.0" else map(int, reader.version.split("."))
-    file = DataFile(filename, fields, tuple(range(len(fields))), major, minor, source.size)
-    return Fragment(fragment_id, (file,), None, reader.num_rows)
+    file = DataFile(filename, fields, tuple(range(len(fields))), major, minor, source.size, base_id)
+    return (file,), None, reader.num_rows
 
 
 def _matched(stored: tuple[Field, ...], found: tuple[Field, ...], ids: dict[int, int]) -> bool:

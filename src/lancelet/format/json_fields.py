@@ -1,0 +1,28 @@
+"""JSON columns: text for Arrow, a binary form of its own in files (spec file-format.md 2.5)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lancelet.format.logical_types import EXTENSION_METADATA, EXTENSION_NAME
+from lancelet.format.schema import Field, Schema
+
+_ARROW_JSON = "arrow.json"
+_LANCE_JSON = "lance.json"
+_TEXTS = ("string", "large_string")
+
+
+def with_json(schema: Schema) -> Schema:
+    """The schema with the logical type ``json`` where Arrow has the extension ``arrow.json`` or ``lance.json``."""
+    return Schema(tuple(_with_json(field) for field in schema.fields), schema.metadata)
+
+
+def _with_json(field: Field) -> Field:
+    children = tuple(_with_json(child) for child in field.children)
+    name = field.extension_name
+    if (name == _ARROW_JSON and field.logical_type in _TEXTS) or (
+        name == _LANCE_JSON and field.logical_type == "large_binary"
+    ):
+        metadata = {**field.metadata, EXTENSION_NAME: _LANCE_JSON, EXTENSION_METADATA: ""}
+        return replace(field, logical_type="json", metadata=metadata)
+    return replace(field, children=children)

@@ -1,0 +1,73 @@
+"""Telling a program which fragments are being written."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from lancelet.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lancelet.fragment_metadata import FragmentMetadata
+
+__all__ = ["FileSystemFragmentWriteProgress", "FragmentWriteProgress", "NoopFragmentWriteProgress"]
+
+
+class FragmentWriteProgress(ABC):
+    """What the ``progress`` of :func:`lancelet.write_dataset` is; anything with these methods will do."""
+
+    @abstractmethod
+    def begin(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
+        """A fragment is begun. It has no id and no files yet."""
+
+    @abstractmethod
+    def complete(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
+        """The files of a fragment are complete."""
+
+
+class NoopFragmentWriteProgress(FragmentWriteProgress):
+    """Does nothing."""
+
+    def begin(self, fragment: FragmentMetadata, **kargs: Any) -> None:
+        pass
+
+    def complete(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
+        pass
+
+
+class FileSystemFragmentWriteProgress(FragmentWriteProgress):
+    """Leaves a file for every fragment: ``fragment_<id>.json``, and ``fragment_<id>.in_progress`` until it is complete.
+
+    Parameters
+    ----------
+    base_uri
+        The folder for these files, as a path or URI.
+    metadata
+        Texts that go into the second file, for example which worker this is.
+
+    Examples
+    --------
+    >>> import lancelet
+    >>> progress = FileSystemFragmentWriteProgress("memory://docs/progress", {"worker": "1"})
+    >>> dataset = lancelet.write_dataset({"x": [1]}, "memory://docs/watched", progress=progress)
+    """
+
+    PROGRESS_EXT: str = ".in_progress"
+
+    def __init__(self, base_uri: str, metadata: Mapping[str, str] | None = None) -> None:
+        self._store = open_store(base_uri)
+        self._metadata = dict(metadata or {})
+
+    def begin(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
+        told = {"fragment_id": fragment.id, "metadata": self._metadata}
+        self._store.put(self._mark(fragment), json.dumps(told).encode())
+        self._store.put(f"fragment_{fragment.id}.json", json.dumps(fragment.to_json()).encode())
+
+    def complete(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
+        self._store.delete(self._mark(fragment))
+
+    def _mark(self, fragment: FragmentMetadata) -> str:
+        return f"fragment_{fragment.id}{self.PROGRESS_EXT}"
