@@ -158,7 +158,7 @@ class _Source:
                     raise self._error(token.start, "unexpected ';'")
             if not tokens:
                 raise FilterSyntaxError(self.text, 0, "it is empty")
-            tree = dialect.parser().parse_into(exp.Condition, tokens, text)[0]
+            trees = dialect.parser().parse_into(exp.Condition, tokens, text)
         except TokenError:
             opened = _unclosed(text)
             reason = "a literal is malformed" if opened is None else "a quote or a comment is opened and never closed"
@@ -167,9 +167,9 @@ class _Source:
             raise self._error(*_explained(error, text)) from None
         except RecursionError:
             raise _too_deep(self.text) from None
-        if tree is None:
+        if not trees or trees[0] is None:
             raise self._error(0, "there is no expression")
-        return tree
+        return trees[0]
 
     def _error(self, position: int | None, reason: str) -> FilterSyntaxError:
         if position is None or len(self.text) >= _LONG:

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lancelet.errors import InvalidInput, LanceletError
@@ -169,6 +169,7 @@ WORDS += [
 
 
 @settings(max_examples=500, deadline=None)
+@example("ELSE")
 @given(st.one_of(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), st.text(max_size=30)))
 def test_any_text_is_parsed_or_refused(text: str):
     schema = pa.schema({"a": pa.int64(), "s": pa.string(), "b": pa.bool_()})

@@ -165,7 +165,7 @@ def test_a_version_that_cannot_be_finished_is_refused(store: Store) -> None:
 def test_a_manifest_of_another_size_is_refused(store: Store) -> None:
     made(store, 3)
     undo(store, 3, 3)
-    store.put(path_of(3), store.read_all(path_of(2)) + b" ")
+    store.put(path_of(3), store.read_all(path_of(2)) + bytes(99))
     with pytest.raises(CorruptFile, match="was committed with"):
         open_snapshot(store)
 
