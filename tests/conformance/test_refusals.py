@@ -197,3 +197,11 @@ def test_conflicts_under_their_own_name(tmp_path: Path, change: str, retryable: 
         assert isinstance(caught.value, OSError)
         found.append(caught.value.retryable)
     assert found == [retryable, retryable]
+
+
+@pytest.mark.parametrize("name", ["_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version"])
+def test_reserved_names(tmp_path: Path, name: str) -> None:
+    for module in (lance, lancelet):
+        with pytest.raises(OSError, match="reserved name"):
+            module.write_dataset(pa.table({name: [1]}), tmp_path / module.__name__)
+    assert not (tmp_path / "lancelet").exists()

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import threading
 import uuid as uuids
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID
 
 from lancelet.errors import CommitConflict, NotSupported, StorageError, TableExists, TableNotFound, UncertainPut
@@ -53,18 +53,24 @@ class Copy:
     """The base path that it is in now."""
 
 
+Copier: TypeAlias = Callable[[Iterator[Copy], "Store", WrittenFiles], None]
+
+
 def shallow_clone(source: Snapshot, target: Store) -> Snapshot:
     """Make a table that refers to the files of ``source``."""
     return clone(source, target, _operation(source, is_shallow=True))
 
 
-def deep_clone(source: Snapshot, target: Store) -> Snapshot:
-    """Make a table with copies of all files of ``source``. An error leaves no files behind."""
+def deep_clone(source: Snapshot, target: Store, copy_all: Copier | None = None) -> Snapshot:
+    """Make a table with copies of all files of ``source``. An error leaves no files behind.
+
+    ``copy_all`` copies the files, and adds them to those of the clone before it begins; by default threads do.
+    """
     with suppress(TableNotFound):
         latest_version(target)
         raise TableExists(target.uri)
     with _taken(target, source.version), WrittenFiles(target) as files:
-        _copy_all(files_of(source), target, files)
+        (copy_all or _copy_here)(_without_clashes(files_of(source)), target, files)
         try:
             return clone(source, target, _operation(source, is_shallow=False), files=files)
         except TableExists:
@@ -134,9 +140,8 @@ def _listed(store: Store, folder: str) -> Iterator[tuple[str, int]]:
         yield entry.path[len(folder) + 1 :], entry.size
 
 
-def _copy_all(copies: Iterator[Copy], target: Store, files: WrittenFiles) -> None:
+def _copy_here(queue: Iterator[Copy], target: Store, files: WrittenFiles) -> None:
     """Copy files side by side; none is begun after one has failed."""
-    queue = _without_clashes(copies)
     lock = threading.Lock()
     failed = False
 

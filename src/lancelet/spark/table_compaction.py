@@ -16,7 +16,7 @@ from lancelet.query.fragment_reader import ROW_ADDRESS
 from lancelet.query.table_reader import TableReader
 from lancelet.spark.table_edit import place_of
 from lancelet.spark.table_jobs import run_tasks
-from lancelet.spark.table_values import condition_of, in_words, table_frame
+from lancelet.spark.table_values import analysed, condition_of, in_words, table_frame
 from lancelet.table.addresses import OFFSET_BITS
 from lancelet.table.names import DATA_DIR
 from lancelet.table.written import WrittenFiles
@@ -44,8 +44,7 @@ class RewriteTask:
 def rewrite(task: RewriteTask) -> tuple[Fragment, ...]:
     """Run one task; an error leaves no files."""
     table = TableReader(task.place.open())
-    found = [table.snapshot.manifest.fragments.by_id(number) for number in task.fragment_ids]
-    fragments = [fragment for fragment in found if fragment is not None]
+    fragments = [reader.fragment for reader in table.readers(task.fragment_ids)]
     with WrittenFiles(table.snapshot.store) as files:
         return rewrite_fragments(table, fragments, task.settings, files).new
 
@@ -89,5 +88,7 @@ def _fragments_with(spark: SparkSession, snapshot: Snapshot, place: Place, where
     frame = table_frame(spark, place_of(snapshot, place), snapshot.manifest.schema)
     condition = condition_of(where)
     with in_words(f"the condition {where!r}"):
-        found = frame.filter(condition).select(F.shiftright(ROW_ADDRESS, OFFSET_BITS).alias("fragment")).distinct()
+        found = analysed(
+            frame.filter(condition).select(F.shiftright(ROW_ADDRESS, OFFSET_BITS).alias("fragment")).distinct()
+        )
     return {row.fragment for row in found.collect()}

@@ -18,7 +18,16 @@ from lancelet.query.fragment_reader import ROW_ADDRESS
 from lancelet.query.table_reader import TableReader
 from lancelet.spark.options import Place
 from lancelet.spark.table_rows import Kind, RowJob, Step, commit_moved, run_rows
-from lancelet.spark.table_values import STEP, assigned, condition_of, fitted, in_words, stored_columns, table_frame
+from lancelet.spark.table_values import (
+    STEP,
+    analysed,
+    assigned,
+    condition_of,
+    fitted,
+    in_words,
+    stored_columns,
+    table_frame,
+)
 from lancelet.table.commit import commit
 from lancelet.table.deletion_write import delete_rows
 from lancelet.table.flags import check_writable
@@ -82,7 +91,7 @@ def update_where(
             F.lit(0).alias(STEP), ROW_ADDRESS, *(value.alias(f"v{at}") for at, value in enumerate(new.values()))
         )
         changed = [field for field in schema.fields if field.name in new]
-        _, done = commit_moved(snapshot, rows, job, changed)
+        done = commit_moved(snapshot, rows, job, changed)
         return {"num_rows_updated": done.updated}
 
     return retried(TableReader(place.open()), attempt, RETRIES, RETRY_SECONDS)
@@ -95,4 +104,4 @@ def _matching(frame: DataFrame, condition: Any, alias: str | None) -> DataFrame:
         return frame
     given = condition_of(condition)
     with in_words(f"the condition {condition!r}"):
-        return frame.filter(given)
+        return analysed(frame.filter(given))

@@ -15,13 +15,13 @@ written, exactly as they are stored.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
@@ -33,7 +33,16 @@ from lancelet.query.fragment_reader import ROW_ADDRESS, ROW_ID
 from lancelet.query.table_reader import TableReader
 from lancelet.spark.table_edit import RETRIES, RETRY_SECONDS, place_of
 from lancelet.spark.table_rows import Kind, RowJob, Step, commit_moved
-from lancelet.spark.table_values import STEP, assigned, condition_of, fitted, in_words, stored_columns, table_frame
+from lancelet.spark.table_values import (
+    STEP,
+    analysed,
+    assigned,
+    condition_of,
+    fitted,
+    in_words,
+    stored_columns,
+    table_frame,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -114,7 +123,7 @@ def merge_rows(spark: SparkSession, place: Place, merge: Merge) -> MergeResult:
         snapshot = table.snapshot
         frame, job = plan_merge(spark, snapshot, place, merge)
         fields = snapshot.manifest.schema.fields
-        _, done = commit_moved(snapshot, frame, job, fields, may_repeat=merge.may_repeat)
+        done = commit_moved(snapshot, frame, job, fields, may_repeat=merge.may_repeat)
         return {
             "num_inserted_rows": done.inserted,
             "num_updated_rows": done.updated,
@@ -132,7 +141,7 @@ def plan_merge(spark: SparkSession, snapshot: Snapshot, place: Place, merge: Mer
     joined = _joined(target.alias(merge.alias or TARGET), merge)
     choices = _choices(merge)
     with in_words("the conditions of the clauses"):
-        chosen = joined.select("*", choices.alias(STEP)).filter(F.col(STEP).isNotNull())
+        chosen = analysed(joined.select("*", choices.alias(STEP)).filter(F.col(STEP).isNotNull()))
     values = [_values(chosen, schema, merge, clause) for clause in merge.clauses]
     names = [name for name in schema.names if any(name in given for given in values)]
     columns = [_column(values, name).alias(f"v{at}") for at, name in enumerate(names)]
@@ -148,27 +157,17 @@ def plan_merge(spark: SparkSession, snapshot: Snapshot, place: Place, merge: Mer
 
 
 def _joined(target: DataFrame, merge: Merge) -> DataFrame:
-    """The table beside its source. The source may be named by the alias it has, or ``source`` when it has none."""
+    """The table beside its source, which is called by the alias that it has, or ``source``."""
+    given = [merge.condition, *(clause.condition for clause in merge.clauses)]
+    given += [value for clause in merge.clauses for value in (clause.values or {}).values()]
+    source = merge.source.alias(SOURCE) if any(map(_names_source, given)) else merge.source
     condition = condition_of(merge.condition, "the condition of the merge")
+    with in_words(f"the condition of the merge, {merge.condition!r}"):
+        return analysed(target.join(source.select("*", F.lit(True).alias(_FOUND)), condition, merge.join))
 
-    def join(source: DataFrame) -> DataFrame:
-        found = target.join(source.select("*", F.lit(True).alias(_FOUND)), condition, merge.join)
-        texts = [clause.condition for clause in merge.clauses if clause.condition is not None]
-        values = [value for clause in merge.clauses for value in (clause.values or {}).values()]
-        # Everything is looked up once, so that a name that nobody has is told here.
-        looked_up = [text if isinstance(text, Column) else F.expr(text) for text in (*texts, *values)]
-        if looked_up:
-            _ = found.select(*looked_up).schema
-        return found
 
-    with in_words(f"the merge on {merge.condition!r}"):
-        try:
-            return join(merge.source)
-        except AnalysisException as error:
-            try:
-                return join(merge.source.alias(SOURCE))
-            except AnalysisException:
-                raise error from None
+def _names_source(given: Any) -> bool:
+    return given is not None and re.search(rf"(?<![\w.`])`?{SOURCE}`?\s*\.", str(given)) is not None
 
 
 def _choices(merge: Merge) -> Column:

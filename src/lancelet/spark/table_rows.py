@@ -272,7 +272,7 @@ def run_rows(frame: DataFrame, job: RowJob, store: Store) -> Changed:
 
 def commit_moved(
     snapshot: Snapshot, frame: DataFrame, job: RowJob, fields: Sequence[Field], *, may_repeat: bool = False
-) -> tuple[Snapshot, Changed]:
+) -> Changed:
     """Run a job and commit what it changed.
 
     Parameters
@@ -296,12 +296,17 @@ def commit_moved(
                 files.add(path)
             if done.twice is not None and not may_repeat:
                 raise _ambiguous(snapshot, done.twice)
-            ids = [node.id for field in fields for node in field.walk()]
-            change = rows_moved(snapshot, done.addresses(), done.fragments, files, fields=ids, inserted_keys=done.keys)
-            made = commit(snapshot, change.operation, affected_rows=change.affected_rows, files=files)
+            commit_changed(snapshot, done, fields, files)
     finally:
         sweep(snapshot.store, job.stem, kept)
-    return made, done
+    return done
+
+
+def commit_changed(snapshot: Snapshot, done: Changed, fields: Sequence[Field], files: WrittenFiles) -> Snapshot:
+    """Mark the rows that are gone, and make the new ones visible."""
+    ids = [node.id for field in fields for node in field.walk()]
+    change = rows_moved(snapshot, done.addresses(), done.fragments, files, fields=ids, inserted_keys=done.keys)
+    return commit(snapshot, change.operation, affected_rows=change.affected_rows, files=files)
 
 
 def sweep(store: Store, stem: bytes, kept: Iterable[str] = ()) -> None:

@@ -33,7 +33,7 @@ def in_words(what: str) -> Iterator[None]:
     try:
         yield
     except AnalysisException as error:
-        text = re.sub(r"^\[[^\]]*\]\s*|\s*SQLSTATE: .*", "", str(error).partition("\n")[0])
+        text = re.sub(r"^\[[^\]]*\]\s*|\s*SQLSTATE: .*", "", str(error).strip().partition("\n")[0])
         raise InvalidInput(f"{what}: {text}") from None
 
 
@@ -51,6 +51,12 @@ def table_frame(spark: SparkSession, place: Place, schema: Schema | None = None,
             )
         reader = reader.option("rowAddress", "true").option("rowId", "true")
     return reader.load(place.uri)
+
+
+def analysed(frame: DataFrame) -> DataFrame:
+    """The data frame, whose expressions have been looked up; over Spark Connect that would wait until it is run."""
+    _ = frame.schema
+    return frame
 
 
 def condition_of(given: Any, what: str = "the condition") -> Column:

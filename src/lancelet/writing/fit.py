@@ -30,6 +30,7 @@ from lancelet.format.extensions import storage_field
 from lancelet.format.json_fields import with_json
 from lancelet.format.logical_types import EXTENSION_NAME
 from lancelet.format.schema import BLOB_KEY, Field, Schema, schema_from_arrow
+from lancelet.query.fragment_reader import SYSTEM_COLUMNS
 from lancelet.query.plan import table_schema
 
 _BLOBS_V2_SINCE = "2.2"
@@ -40,6 +41,11 @@ def new_schema(arrow: pa.Schema, version: str, storage_version: str | None = Non
 
     ``version`` is that of the file; blobs go by ``storage_version``, the table's, where that is another.
     """
+    for name in arrow.names:
+        if name in SYSTEM_COLUMNS:
+            raise UnfitData(
+                f"{name} is a reserved name, under which every table has a column already; rename the column"
+            )
     fields = [storage_field(field) for field in arrow]
     if (storage_version or version) >= _BLOBS_V2_SINCE:
         fields = [_blob_field(field) for field in fields]

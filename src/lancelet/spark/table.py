@@ -1,0 +1,402 @@
+"""A Lance table as Spark programs hold it, in the manner of Delta's ``DeltaTable``."""
+
+# ruff: noqa: N802, N803 - the names are Delta's, or in their manner
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from lancelet.errors import InvalidInput, InvalidType, TableNotFound
+from lancelet.opening import parse_time
+from lancelet.spark.options import Place
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from lancelet.dataset import LanceDataset
+    from lancelet.editing.delete import DeleteResult
+    from lancelet.editing.merge.run import MergeResult
+    from lancelet.editing.update import UpdateResult
+    from lancelet.maintenance.cleanup_report import CleanupExplanation
+    from lancelet.maintenance.compaction.commit import CompactionMetrics
+    from lancelet.spark.table_merge import Clause, Merge
+    from lancelet.table.cleanup_run import CleanupStats
+    from lancelet.table.refs import Reference
+
+
+class LanceTable:
+    """The newest version of a table, to be read and changed with Spark.
+
+    Rows are found, joined and written by executors; the driver commits once. When somebody else changed the same rows
+    meanwhile, the work is done again on the newest version. Conditions and expressions are Spark's, as SQL text or as
+    columns.
+
+    Examples
+    --------
+    >>> from lancelet.spark import LanceTable
+    >>> table = LanceTable.forPath(spark, "s3://bucket/people.lance")  # doctest: +SKIP
+    >>> table.delete("age < 18")  # doctest: +SKIP
+    {'num_deleted_rows': 3}
+    """
+
+    def __init__(self, spark: SparkSession, place: Place, alias: str | None = None) -> None:
+        self._spark = spark
+        self._place = place
+        self._alias = alias
+
+    def __repr__(self) -> str:
+        return f"LanceTable({self._place.uri!r})"
+
+    # Opening and reading
+
+    @classmethod
+    def forPath(
+        cls,
+        spark: SparkSession,
+        path: str,
+        storageOptions: Mapping[str, str] | None = None,
+        branch: str | None = None,
+    ) -> LanceTable:
+        """The table at a path.
+
+        Parameters
+        ----------
+        spark
+            The session that does the work.
+        path
+            A path or URI that driver and executors can reach.
+        storageOptions
+            Options of the object store; they travel to the executors.
+        branch
+            A branch of the table; the main one by default.
+        """
+        if not isinstance(path, str):
+            raise InvalidType(f"the path of a table is a text, not {path!r}")
+        place = Place(path, dict(storageOptions or {}), None if branch is None else (branch, None))
+        snapshot = place.open()
+        return cls(spark, Place(snapshot.uri, place.storage_options))
+
+    @classmethod
+    def isLanceTable(
+        cls,
+        spark: SparkSession,
+        path: str,
+        storageOptions: Mapping[str, str] | None = None,
+    ) -> bool:
+        """Whether there is a table at a path."""
+        try:
+            cls.forPath(spark, path, storageOptions)
+        except TableNotFound:
+            return False
+        return True
+
+    def alias(self, name: str) -> LanceTable:
+        """The same table under a name by which conditions and expressions can call its columns."""
+        return LanceTable(self._spark, self._place, name)
+
+    def toDF(self) -> DataFrame:
+        """The rows of the newest version; the data frame stays with that version."""
+        from lancelet.spark.table_values import table_frame
+
+        frame = table_frame(self._spark, self._place)
+        return frame if self._alias is None else frame.alias(self._alias)
+
+    def version(self) -> int:
+        """The number of the newest version."""
+        return self._place.open().version
+
+    # Rows
+
+    def delete(self, condition: str | Column | None = None) -> DeleteResult:
+        """Delete the rows for which a condition is true; all rows without one."""
+        from lancelet.spark.table_edit import delete_where
+
+        return delete_where(self._spark, self._place, condition, self._alias)
+
+    def update(
+        self,
+        condition: str | Column | None = None,
+        set: Mapping[str, str | Column] | None = None,  # noqa: A002 - Delta's name
+    ) -> UpdateResult:
+        """Give columns new values in the rows for which a condition is true; in all rows without one.
+
+        Parameters
+        ----------
+        condition
+            SQL text or a column; ``_rowid`` and ``_rowaddr`` are among the columns.
+        set
+            Columns and the expressions of their new values, which see the row as it was. Numbers are converted to the
+            type of their column, and one that does not fit is an error; other types must be cast.
+        """
+        from lancelet.spark.table_edit import update_where
+
+        if set is None:
+            raise InvalidInput("an update needs set=, a dict of columns and their new values")
+        return update_where(self._spark, self._place, condition, set, self._alias)
+
+    def updateExpr(self, condition: str | None, set: Mapping[str, str]) -> UpdateResult:  # noqa: A002
+        """As :meth:`update`, with texts only."""
+        return self.update(condition, set)
+
+    def merge(self, source: DataFrame, condition: str | Column) -> LanceMergeBuilder:
+        """Match the rows of a data frame with those of the table, and change the table by what was found.
+
+        Parameters
+        ----------
+        source
+            The rows to merge. They may be computed more than once, so they must come out the same each time.
+        condition
+            When two rows match. Columns are called by the alias of the table (``target`` when it has none) and of the
+            source (``source`` when it has none).
+
+        Returns
+        -------
+        LanceMergeBuilder
+            To be told what to do with each kind of rows, and executed.
+        """
+        from lancelet.spark.table_merge import Merge, checked_source
+
+        return LanceMergeBuilder(self._spark, self._place, Merge(checked_source(source), condition, self._alias))
+
+    # Columns
+
+    def addColumns(
+        self,
+        columns: Any,
+        *,
+        on: str | Sequence[str] | None = None,
+        types: Mapping[str, str] | None = None,
+        readColumns: Sequence[str] | None = None,
+        batchSize: int | None = None,
+        checkpoint: str | bool = False,
+    ) -> None:
+        """Add columns. Only files with the new columns are written; appends by others do not stand in the way.
+
+        Parameters
+        ----------
+        columns
+            What they hold: a dict of names and Spark expressions (SQL texts or columns, pandas UDFs among them); a
+            function from batches of the table (``pyarrow.RecordBatch``) to batches of new columns, which tasks call
+            without Spark in between; or a data frame, whose rows are found by a key.
+        on
+            The key of a data frame: columns of both, or ``_rowid``. Rows without a match get null.
+        types
+            Lance types of new columns that Spark does not have: ``{"embedding": "fixed_size_list:float:768"}``.
+        readColumns, batchSize
+            The columns that a function gets, and how many rows at once.
+        checkpoint
+            Note finished fragments, so that a run that was broken off can be continued: ``True`` beside the table, a
+            text in that folder. The next run uses what it finds there, so the columns must mean the same then.
+        """
+        from lancelet.spark.table_columns import add_columns
+
+        add_columns(
+            self._spark,
+            self._place,
+            columns,
+            on=on,
+            types=types,
+            read_columns=readColumns,
+            batch_size=batchSize,
+            checkpoint=checkpoint,
+        )
+
+    def dropColumns(self, *columns: str) -> None:
+        """Drop columns or fields of structs. Files stay as they are until compaction."""
+        self._dataset().drop_columns(list(columns))
+
+    # Versions
+
+    def history(self, limit: int | None = None) -> DataFrame:
+        """How the versions came about, the newest first."""
+        from lancelet.spark.table_history import HISTORY, history
+
+        return self._spark.createDataFrame(history(self._place.open(), limit), HISTORY)
+
+    def detail(self) -> DataFrame:
+        """What the newest version is like, in one row."""
+        from lancelet.spark.table_history import DETAIL, detail
+
+        return self._spark.createDataFrame([detail(self._place.open())], DETAIL)
+
+    def restoreToVersion(self, version: int) -> None:
+        """Make an older version the newest again, as a new version."""
+        self._dataset(replace(self._place, version=version)).restore()
+
+    def restoreToTimestamp(self, timestamp: str | datetime) -> None:
+        """Make the version that was the newest at a time the newest again."""
+        self._dataset(replace(self._place, asof=parse_time(timestamp))).restore()
+
+    def tags(self) -> dict[str, dict[str, Any]]:
+        """All tags by name."""
+        return self._dataset().tags.list()
+
+    def createTag(self, name: str, version: Reference | None = None) -> None:
+        """Give a version a name; the newest one by default. A tagged version is not vacuumed."""
+        self._dataset().tags.create(name, version)
+
+    def updateTag(self, name: str, version: Reference | None = None) -> None:
+        """Let a tag name another version."""
+        self._dataset().tags.update(name, version)
+
+    def deleteTag(self, name: str) -> None:
+        """Remove a tag; its version stays."""
+        self._dataset().tags.delete(name)
+
+    def branches(self) -> dict[str, dict[str, Any]]:
+        """All branches but the main one, by name."""
+        return self._dataset().branches.list()
+
+    def createBranch(self, name: str, version: Reference | None = None) -> LanceTable:
+        """Begin a branch at a version, the newest one by default; the table on that branch."""
+        made = self._dataset().create_branch(name, version)
+        return LanceTable(self._spark, Place(made.table.snapshot.uri, self._place.storage_options), self._alias)
+
+    def deleteBranch(self, name: str) -> None:
+        """Remove a branch with all versions of its own."""
+        self._dataset().branches.delete(name)
+
+    def clone(self, target: str, isShallow: bool = True, version: Reference | None = None) -> LanceTable:
+        """Make a table of a version; a shallow one refers to the files of this one, of a deep one tasks copy them."""
+        from lancelet.cloning.clone import shallow_clone
+        from lancelet.spark.table_clone import clone_deep
+        from lancelet.store import open_store
+        from lancelet.table.refs import check_reference
+
+        newest = self._place.open()
+        source = newest if version is None else newest.at(check_reference(version))
+        store = open_store(target, self._place.storage_options or None)
+        made = shallow_clone(source, store) if isShallow else clone_deep(self._spark, source, store)
+        return LanceTable(self._spark, Place(made.uri, self._place.storage_options))
+
+    # Files
+
+    def optimize(self) -> LanceOptimizeBuilder:
+        """Compaction: ``table.optimize().executeCompaction()``."""
+        return LanceOptimizeBuilder(self._spark, self._place)
+
+    def vacuum(
+        self,
+        retentionHours: float | None = None,
+        dryRun: bool = False,
+    ) -> CleanupStats | CleanupExplanation:
+        """Remove versions older than this, and the files that only they needed; two weeks by default.
+
+        Tagged versions stay. With ``dryRun`` nothing is removed, and the answer tells what would be.
+        """
+        if retentionHours is not None and retentionHours < 0:
+            raise InvalidInput(f"retentionHours is a number of hours, not {retentionHours!r}")
+        age = None if retentionHours is None else timedelta(hours=retentionHours)
+        dataset = self._dataset()
+        if dryRun:
+            return dataset.explain_cleanup_old_versions(age, error_if_tagged_old_versions=False, include_files=True)
+        return dataset.cleanup_old_versions(age, error_if_tagged_old_versions=False)
+
+    def _dataset(self, place: Place | None = None) -> LanceDataset:
+        """The table as one process holds it."""
+        from lancelet.entry import dataset
+
+        chosen = place or self._place
+        version: Any = chosen.version
+        return dataset(chosen.uri, version, chosen.asof, storage_options=chosen.storage_options or None)
+
+
+@dataclass(frozen=True)
+class LanceMergeBuilder:
+    """What a merge does with each kind of rows; made by :meth:`LanceTable.merge`.
+
+    Of clauses of one kind, the first whose condition is true decides. ``set`` and ``values`` are dicts of the table's
+    columns and SQL texts or columns. The methods return a new builder.
+    """
+
+    _spark: SparkSession = field(repr=False)
+    _place: Place
+    _merge: Merge = field(repr=False)
+
+    def whenMatchedUpdate(
+        self,
+        condition: str | Column | None = None,
+        set: Mapping[str, str | Column] | None = None,  # noqa: A002
+    ) -> LanceMergeBuilder:
+        """Give columns of matched rows new values; the other columns keep theirs."""
+        return self._with("MATCHED", "UPDATE", condition, _given(set, "set"))
+
+    def whenMatchedUpdateAll(self, condition: str | Column | None = None) -> LanceMergeBuilder:
+        """Give matched rows the values of all columns that the source has."""
+        return self._with("MATCHED", "UPDATE", condition)
+
+    def whenMatchedDelete(self, condition: str | Column | None = None) -> LanceMergeBuilder:
+        """Delete matched rows."""
+        return self._with("MATCHED", "DELETE", condition)
+
+    def whenNotMatchedInsert(
+        self, condition: str | Column | None = None, values: Mapping[str, str | Column] | None = None
+    ) -> LanceMergeBuilder:
+        """Insert rows that only the source has; columns without a value are null."""
+        return self._with("SOURCE", "INSERT", condition, _given(values, "values"))
+
+    def whenNotMatchedInsertAll(self, condition: str | Column | None = None) -> LanceMergeBuilder:
+        """Insert rows that only the source has, with all of its columns."""
+        return self._with("SOURCE", "INSERT", condition)
+
+    def whenNotMatchedBySourceUpdate(
+        self,
+        condition: str | Column | None = None,
+        set: Mapping[str, str | Column] | None = None,  # noqa: A002
+    ) -> LanceMergeBuilder:
+        """Give columns new values in rows that only the table has."""
+        return self._with("TARGET", "UPDATE", condition, _given(set, "set"))
+
+    def whenNotMatchedBySourceDelete(self, condition: str | Column | None = None) -> LanceMergeBuilder:
+        """Delete rows that only the table has."""
+        return self._with("TARGET", "DELETE", condition)
+
+    def execute(self) -> MergeResult:
+        """Merge, and say how many rows were inserted, updated and deleted.
+
+        Raises
+        ------
+        MergeRefused
+            Several rows of the source match one row of the table. Nothing was changed.
+        """
+        from lancelet.spark.table_merge import merge_rows
+
+        return merge_rows(self._spark, self._place, self._merge)
+
+    def _with(self, side: str, kind: str, condition: Any, values: Any = None) -> LanceMergeBuilder:
+        from lancelet.spark.table_merge import Clause, Side
+        from lancelet.spark.table_rows import Kind
+
+        added: Clause = Clause(Side[side], Kind[kind], condition, values)
+        return replace(self, _merge=replace(self._merge, clauses=(*self._merge.clauses, added)))
+
+
+def _given(values: Any, name: str) -> Any:
+    if values is None:
+        raise InvalidInput(f"the clause needs {name}=, a dict of columns and their values")
+    return values
+
+
+@dataclass(frozen=True)
+class LanceOptimizeBuilder:
+    """Which fragments to put together; made by :meth:`LanceTable.optimize`."""
+
+    _spark: SparkSession = field(repr=False)
+    _place: Place
+    _where: Any = None
+
+    def where(self, condition: str | Column) -> LanceOptimizeBuilder:
+        """Only fragments that have a row for which a condition is true."""
+        return replace(self, _where=condition)
+
+    def executeCompaction(self, **options: Any) -> CompactionMetrics:
+        """Rewrite small and worn fragments, each group by a task, and commit once.
+
+        The options are those of :meth:`lancelet.optimize.DatasetOptimizer.compact_files`.
+        """
+        from lancelet.spark.table_compaction import compact_table
+
+        return compact_table(self._spark, self._place, options, self._where)

@@ -1,0 +1,131 @@
+"""What new columns of a table are made of, as users say it: expressions, a function, another data frame."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import types as st
+
+from lancelet.editing.columns.new_fields import grown
+from lancelet.editing.columns.sources import Computed, column_source
+from lancelet.errors import InvalidInput, InvalidType, UnknownColumn
+from lancelet.query.fragment_reader import ROW_ADDRESS, ROW_ID
+from lancelet.query.table_reader import TableReader
+from lancelet.spark.table_backfill import Filler, Function, Notes, Values, backfill
+from lancelet.spark.table_edit import place_of
+from lancelet.spark.table_values import analysed, condition_of, in_words, table_frame
+from lancelet.spark.types import written_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lancelet.spark.options import Place
+
+_NOTES = ".backfill"
+
+
+def add_columns(
+    spark: SparkSession,
+    place: Place,
+    columns: Any,
+    *,
+    on: str | Sequence[str] | None = None,
+    types: Mapping[str, str] | None = None,
+    read_columns: Sequence[str] | None = None,
+    batch_size: int | None = None,
+    checkpoint: str | bool = False,
+) -> None:
+    """Commit new columns; see :meth:`lancelet.spark.LanceTable.addColumns`."""
+    table = TableReader(place.open())
+    if isinstance(columns, Mapping):
+        filler: Filler = _of_expressions(spark, place, table, columns, types or {})
+    elif hasattr(columns, "mapInArrow"):
+        filler = _of_frame(spark, place, table, columns, on, types or {})
+    elif callable(columns):
+        filler = _of_function(spark, columns, read_columns, batch_size)
+    else:
+        raise InvalidType(
+            f"new columns come from a dict of expressions, a data frame or a function, not from {type(columns)}"
+        )
+    backfill(table, place, filler, _notes(table, place, filler, checkpoint))
+
+
+def _of_expressions(
+    spark: SparkSession, place: Place, table: TableReader, given: Mapping[str, Any], types: Mapping[str, str]
+) -> Values:
+    if not given:
+        raise InvalidInput("there are no columns to add; name at least one and its expression")
+    values = [condition_of(value, f"the expression of '{name}'").alias(name) for name, value in given.items()]
+
+    def frame(table: TableReader) -> DataFrame:
+        whole = _whole(spark, place, table)
+        with in_words("the expressions of the new columns"):
+            return analysed(whole.select(ROW_ADDRESS, *values))
+
+    return Values(frame, _new_columns(table, frame(table), types))
+
+
+def _of_frame(
+    spark: SparkSession,
+    place: Place,
+    table: TableReader,
+    other: DataFrame,
+    on: str | Sequence[str] | None,
+    types: Mapping[str, str],
+) -> Values:
+    keys = [on] if isinstance(on, str) else list(on or ())
+    if not keys:
+        raise InvalidInput("rows of another data frame are found by a key: name its columns with on=")
+    known = [*table.snapshot.manifest.schema.names, ROW_ID]
+    for key in keys:
+        for names, where in ((known, "the table"), (other.columns, "the data frame")):
+            if key not in names:
+                raise UnknownColumn(key, names, where)
+    new = [name for name in other.columns if name not in keys]
+    if not new:
+        raise InvalidInput("the data frame has no column but the key; there is nothing to add")
+
+    def frame(table: TableReader) -> DataFrame:
+        mine = _whole(spark, place, table).select(ROW_ADDRESS, *keys)
+        return mine.join(other, keys, "left_outer").select(ROW_ADDRESS, *(f"`{name}`" for name in new))
+
+    return Values(frame, _new_columns(table, frame(table), types))
+
+
+def _of_function(
+    spark: SparkSession, function: Any, read_columns: Sequence[str] | None, batch_size: int | None
+) -> Function:
+    source = column_source(function, read_columns, None, batch_size)
+    assert isinstance(source, Computed)
+    if source.checkpoint is not None:
+        raise InvalidInput("the checkpoint file of a function is for one process; give addColumns a checkpoint instead")
+    return Function(spark, source)
+
+
+def _whole(spark: SparkSession, place: Place, table: TableReader) -> DataFrame:
+    """All rows of a version, with their addresses and ids."""
+    snapshot = table.snapshot
+    return table_frame(spark, place_of(snapshot, place), snapshot.manifest.schema)
+
+
+def _new_columns(table: TableReader, frame: DataFrame, types: Mapping[str, str]) -> pa.Schema:
+    """The new columns as they are stored; all of them take nulls. Refused if the table cannot have them."""
+    new = st.StructType([field for field in frame.schema.fields if field.name != ROW_ADDRESS])
+    chosen = {name.lower(): text for name, text in types.items()}
+    arrow = pa.schema([field.with_nullable(True) for field in written_schema(new, chosen, None)])
+    grown(table.snapshot.manifest, arrow)
+    return arrow
+
+
+def _notes(table: TableReader, place: Place, filler: Filler, checkpoint: str | bool) -> Notes | None:
+    """Where finished fragments are noted."""
+    if checkpoint is False:
+        return None
+    if isinstance(checkpoint, str):
+        return Notes(checkpoint, place.storage_options)
+    columns = [(field.name, field.logical_type) for field in filler.growth(table).added.fields]
+    digest = hashlib.sha256(repr(columns).encode()).hexdigest()[:16]
+    return Notes(f"{table.snapshot.uri.rstrip('/')}{_NOTES}/{digest}", place.storage_options, beside_table=True)
