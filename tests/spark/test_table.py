@@ -573,7 +573,7 @@ def test_what_goes_between_processes_is_small(table):
 
 
 def test_a_column_that_hides_addresses(spark, uri):
-    lancelet.write_dataset({"_rowaddr": [1]}, uri)
+    lance.write_dataset(pa.table({"a": [1]}), uri).alter_columns({"path": "a", "name": "_rowaddr"})
     with pytest.raises(NotSupported, match="hides the addresses"):
         LanceTable.forPath(spark, uri).delete("_rowaddr = 1")
 
