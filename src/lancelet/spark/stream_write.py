@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -23,12 +23,12 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from lancelet.errors import InvalidInput, RetryableCommitConflict, StorageError, TableExists, TableNotFound
 from lancelet.query.threads import ordered_map
 from lancelet.spark.added_columns import holds
+from lancelet.spark.attempts import data_paths, sweep, written_paths
 from lancelet.spark.options import check_known
-from lancelet.spark.writer import WriteJob, Written, plan_write, sweep, write_rows
+from lancelet.spark.writer import WriteJob, Written, plan_write, write_rows
 from lancelet.table import operations as ops
 from lancelet.table.commit import commit, create
 from lancelet.table.manifest import read_manifest
-from lancelet.table.names import DATA_DIR
 from lancelet.table.snapshot import open_snapshot
 from lancelet.table.versions import list_versions
 from lancelet.table.written import WrittenFiles
@@ -98,14 +98,13 @@ class LanceStreamWriter(DataSourceStreamArrowWriter):
         snapshot = commit_batch(written[0].job, written[0].query, batchId, fragments)
         if snapshot is not None and any(message.attempt for message in written):
             # Batches are many and repeated tasks few: only then it is worth listing the table's files.
-            held = (name for fragment in snapshot.manifest.fragments for name in _names(fragment))
-            sweep(written[0].job, snapshot.store, _paths(held))
+            sweep(snapshot.store, written[0].job.stem, data_paths(snapshot.manifest.fragments))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         written = [message for message in messages if isinstance(message, WrittenInStream)]
         # When all tasks succeeded, it was the commit that failed; it knows which files may stay.
         if written and len(written) < len(messages):
-            sweep(written[0].job, written[0].job.store())
+            sweep(written[0].job.store(), written[0].job.stem)
 
 
 def commit_batch(job: WriteJob, query: str, batch: int, fragments: tuple[Fragment, ...]) -> Snapshot | None:
@@ -116,7 +115,7 @@ def commit_batch(job: WriteJob, query: str, batch: int, fragments: tuple[Fragmen
     except TableNotFound:
         newest = None
     if newest is not None and is_committed(newest, query, batch):
-        _remove(store, fragments)
+        _remove(store, job, fragments)
         return None
     if not fragments and (newest is None or job.options.mode == "append"):
         return None
@@ -134,7 +133,7 @@ def _commit(
     mark = {f"{_MARK}{query}": str(batch)}
     identity = str(uuid.uuid5(_NAMESPACE, f"{query}:{batch}"))
     with WrittenFiles(store) as files:
-        for path in _paths(name for fragment in fragments for name in _names(fragment)):
+        for path in written_paths(store, job.stem, fragments, job.draft.schema):
             files.add(path)
         if newest is None:
             with suppress(TableExists):
@@ -189,16 +188,8 @@ def _batches_in_history(newest: Snapshot, query: str) -> Iterator[int]:
     return (found for found in ordered_map(batch_of, names[::-1], ahead) if found is not None)
 
 
-def _names(fragment: Fragment) -> Iterator[str]:
-    return (file.path for file in fragment.files)
-
-
-def _paths(names: Iterable[str]) -> Iterator[str]:
-    return (f"{DATA_DIR}/{name}" for name in names)
-
-
-def _remove(store: Store, fragments: tuple[Fragment, ...]) -> None:
+def _remove(store: Store, job: WriteJob, fragments: tuple[Fragment, ...]) -> None:
     """Files of a batch that the table had already; no version refers to them."""
-    for path in _paths(name for fragment in fragments for name in _names(fragment)):
+    for path in written_paths(store, job.stem, fragments, job.draft.schema):
         with suppress(StorageError):
             store.delete(path)

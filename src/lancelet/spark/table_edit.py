@@ -25,9 +25,9 @@ from lancelet.spark.table_values import (
     condition_of,
     fitted,
     in_words,
-    stored_columns,
     table_frame,
 )
+from lancelet.spark.types import stored_columns
 from lancelet.table.commit import commit
 from lancelet.table.deletion_write import delete_rows
 from lancelet.table.flags import check_writable

@@ -40,9 +40,9 @@ from lancelet.spark.table_values import (
     condition_of,
     fitted,
     in_words,
-    stored_columns,
     table_frame,
 )
+from lancelet.spark.types import stored_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

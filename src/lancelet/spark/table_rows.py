@@ -17,9 +17,7 @@ or ran twice are found and removed.
 from __future__ import annotations
 
 import enum
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, groupby
@@ -35,19 +33,18 @@ from lancelet.editing.merge.keys import plain
 from lancelet.editing.merge.write import kept_columns
 from lancelet.editing.moved import Addresses, RowWriter, by_fragment, lineage_of, rows_moved
 from lancelet.encoding.plain import arrow_array, numpy_array
-from lancelet.errors import MergeRefused, StorageError
+from lancelet.errors import MergeRefused
 from lancelet.query.present import BlobForm, scan_field
 from lancelet.query.table_reader import TableReader
 from lancelet.spark.arrays import conformed_batches
+from lancelet.spark.attempts import new_stem, sweep, written_paths
 from lancelet.spark.table_jobs import run_over
 from lancelet.table.addresses import row_address, row_addresses
 from lancelet.table.commit import commit
 from lancelet.table.flags import check_writable
 from lancelet.table.lineage import inline_bytes
-from lancelet.table.names import DATA_DIR
 from lancelet.table.operations import KeyFilter
 from lancelet.table.written import WrittenFiles
-from lancelet.writing.fragments import data_file_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -58,7 +55,6 @@ if TYPE_CHECKING:
     from lancelet.table.fragment import Fragment
     from lancelet.table.snapshot import Snapshot
 
-_STEM_BYTES = 8
 _SHOWN_COLUMNS = 4
 
 
@@ -90,7 +86,7 @@ class RowJob:
     """The columns with new values, as they are written; they come after step and address, in this order."""
     key: tuple[str, ...] = ()
     """The table's primary key, when keys of new rows are to be told to other writers."""
-    stem: bytes = field(default_factory=lambda: uuid.uuid4().bytes[:_STEM_BYTES])
+    stem: bytes = field(default_factory=new_stem)
     """Begins the names of all files."""
 
 
@@ -289,7 +285,7 @@ def commit_moved(
     manifest = snapshot.manifest
     check_writable(manifest.path, manifest.message.writer_feature_flags)
     done = run_rows(frame, job, snapshot.store)
-    kept = [f"{DATA_DIR}/{file.path}" for fragment in done.fragments for file in fragment.files]
+    kept = written_paths(snapshot.store, job.stem, done.fragments, manifest.schema)
     try:
         with WrittenFiles(snapshot.store) as files:
             for path in kept:
@@ -307,16 +303,6 @@ def commit_changed(snapshot: Snapshot, done: Changed, fields: Sequence[Field], f
     ids = [node.id for field in fields for node in field.walk()]
     change = rows_moved(snapshot, done.addresses(), done.fragments, files, fields=ids, inserted_keys=done.keys)
     return commit(snapshot, change.operation, affected_rows=change.affected_rows, files=files)
-
-
-def sweep(store: Store, stem: bytes, kept: Iterable[str] = ()) -> None:
-    """Remove the files of a job but for those that are kept, as far as the store lets us."""
-    begin = data_file_name(stem)[: 24 + 2 * (_STEM_BYTES - 3)]
-    spared = frozenset(kept)
-    with suppress(StorageError):
-        for name in [name for name in store.list_names(DATA_DIR) if name.startswith(begin)]:
-            if f"{DATA_DIR}/{name}" not in spared:
-                store.delete(f"{DATA_DIR}/{name}")
 
 
 def _ambiguous(snapshot: Snapshot, address: int) -> MergeRefused:

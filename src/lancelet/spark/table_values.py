@@ -16,8 +16,7 @@ from pyspark.sql import types as st
 from lancelet.errors import InvalidInput, InvalidType, NotSupported, UnfitData, UnknownColumn
 from lancelet.format.schema import BLOB_KEY, Schema, split_path
 from lancelet.query.fragment_reader import ROW_ADDRESS
-from lancelet.query.present import BlobForm, scan_field
-from lancelet.spark.types import spark_type, written_schema
+from lancelet.spark.types import spark_type, stored_columns, written_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,15 +86,6 @@ def assigned(schema: Schema, values: Any) -> dict[str, Column]:
             raise UnknownColumn(str(name), schema.names, "the table")
         found[name] = condition_of(value, f"the new value of '{name}'")
     return found
-
-
-def stored_columns(schema: Schema) -> pa.Schema:
-    """The columns as they are written to: blobs as their bytes, JSON as text."""
-    fields = []
-    for field in schema.fields:
-        shown = scan_field(field, BlobForm.BINARY)
-        fields.append(shown.with_metadata({BLOB_KEY: "true"}) if field.is_blob or field.is_blob_v2 else shown)
-    return pa.schema(fields)
 
 
 def fitted(frame: DataFrame, schema: Schema, values: Mapping[str, Column]) -> dict[str, Column]:

@@ -39,7 +39,8 @@ from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 from lancelet.errors import InvalidInput, NotSupported, UnfitData
 from lancelet.format.extensions import storage_field
 from lancelet.format.logical_types import EXTENSION_NAME, format_logical_type, parse_logical_type
-from lancelet.format.schema import BLOB_KEY
+from lancelet.format.schema import BLOB_KEY, Schema
+from lancelet.query.present import BlobForm, scan_field
 
 LANCE_TYPE = "lance.type"
 _JSON = "json"
@@ -303,3 +304,12 @@ def _natural(dtype: st.DataType, name: str) -> pa.DataType:
 
 def _is_list(dtype: pa.DataType) -> bool:
     return bool(pa.types.is_list(dtype) or pa.types.is_large_list(dtype) or pa.types.is_fixed_size_list(dtype))
+
+
+def stored_columns(schema: Schema) -> pa.Schema:
+    """The columns as they are written to: blobs as their bytes, JSON as text."""
+    fields = []
+    for field in schema.fields:
+        shown = scan_field(field, BlobForm.BINARY)
+        fields.append(shown.with_metadata(_BLOB_METADATA) if field.is_blob or field.is_blob_v2 else shown)
+    return pa.schema(fields)

@@ -10,28 +10,24 @@ found and removed.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from lancelet.errors import InvalidInput, StorageError, TableExists
-from lancelet.format.schema import BLOB_KEY
-from lancelet.query.present import BlobForm, scan_field
+from lancelet.errors import InvalidInput, TableExists
 from lancelet.spark.added_columns import add_missing, missing_columns, widened
 from lancelet.spark.arrays import conformed_batches
+from lancelet.spark.attempts import new_stem, sweep, written_paths
 from lancelet.spark.options import check_known, chosen_types, count, flag, size, storage_options, table_uri
-from lancelet.spark.types import written_schema
+from lancelet.spark.types import stored_columns, written_schema
 from lancelet.store import open_store
-from lancelet.table.names import DATA_DIR
 from lancelet.table.snapshot import open_snapshot
 from lancelet.table.written import WrittenFiles
 from lancelet.writing.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancelet.writing.fit import fitted_schema
-from lancelet.writing.fragments import data_file_name, write_fragments
+from lancelet.writing.fragments import write_fragments
 from lancelet.writing.options import WriteOptions, write_options
 from lancelet.writing.table import Draft, Target, commit_rows, prepare
 
@@ -44,7 +40,6 @@ if TYPE_CHECKING:
     from lancelet.table.snapshot import Snapshot
 
 _SAVE_MODES = ("append", "overwrite", "errorifexists", "error", "ignore")
-_STEM_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +103,10 @@ def plan_write(spark: StructType, options: Mapping[str, str], mode: str) -> Writ
     )
     snapshot = target.snapshot
     appends = snapshot is not None and mode == "append"
-    stored = _stored_columns(snapshot) if appends and snapshot is not None else None
+    stored = stored_columns(snapshot.manifest.schema) if appends and snapshot is not None else None
     arrow = written_schema(spark, chosen_types(options), stored)
     version = None if snapshot is None else snapshot.version
-    stem = uuid.uuid4().bytes[:_STEM_BYTES]
+    stem = new_stem()
     new = None
     if appends and snapshot is not None and flag(options, "mergeSchema"):
         new = missing_columns(snapshot.manifest.schema, arrow)
@@ -128,19 +123,6 @@ def _without(arrow: pa.Schema, new: pa.Schema) -> pa.Schema:
     import pyarrow as pa
 
     return pa.schema([field for field in arrow if field.name not in new.names])
-
-
-def _stored_columns(snapshot: Snapshot) -> pa.Schema:
-    """The table's columns as they are written to: blobs as their bytes, JSON as text."""
-    import pyarrow as pa
-
-    fields = []
-    for field in snapshot.manifest.schema.fields:
-        shown = scan_field(field, BlobForm.BINARY)
-        if field.is_blob or field.is_blob_v2:
-            shown = shown.with_metadata({BLOB_KEY: "true"})
-        fields.append(shown)
-    return pa.schema(fields)
 
 
 def write_rows(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> tuple[Fragment, ...]:
@@ -161,11 +143,7 @@ def write_rows(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> tuple[Fragme
 def commit_write(job: WriteJob, fragments: tuple[Fragment, ...]) -> Snapshot:
     """Make what the tasks have written visible, and remove what others of their attempts wrote."""
     target = job.target()
-    kept = [f"{DATA_DIR}/{file.path}" for fragment in fragments for file in fragment.files]
-    if any(field.is_blob_v2 for field in job.draft.schema.walk()):
-        # Large blobs are in files beside the data file, in a folder of its name.
-        owners = frozenset(kept)
-        kept += [path for path in _files_of(job, target.store) if f"{path.rpartition('/')[0]}.lance" in owners]
+    kept = written_paths(target.store, job.stem, fragments, job.draft.schema)
     with WrittenFiles(target.store) as files:
         for path in kept:
             files.add(path)
@@ -173,23 +151,8 @@ def commit_write(job: WriteJob, fragments: tuple[Fragment, ...]) -> Snapshot:
             assert target.snapshot is not None
             target = Target(target.store, add_missing(target.snapshot, job.new_columns, job.draft.schema))
         snapshot = commit_rows(job.arrow, job.draft, fragments, target, job.options, files)
-    sweep(job, target.store, kept)
+    sweep(target.store, job.stem, kept)
     return snapshot
-
-
-def sweep(job: WriteJob, store: Store, kept: Iterable[str] = ()) -> None:
-    """Remove the files of a write but for those that are kept, as far as the store lets us."""
-    spared = frozenset(kept)
-    with suppress(StorageError):
-        for path in list(_files_of(job, store)):
-            if path not in spared:
-                store.delete(path)
-
-
-def _files_of(job: WriteJob, store: Store) -> Iterator[str]:
-    """All files that tasks of a write have made."""
-    stem = data_file_name(job.stem)[: 24 + 2 * (_STEM_BYTES - 3)]
-    return (entry.path for entry in store.list_objects(DATA_DIR) if entry.path.startswith(f"{DATA_DIR}/{stem}"))
 
 
 class LanceWriter(DataSourceArrowWriter):
@@ -207,7 +170,7 @@ class LanceWriter(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         # When all tasks succeeded, it was the commit that failed; it knows which files may stay.
         if any(message is None for message in messages):
-            sweep(self._job, self._job.store())
+            sweep(self._job.store(), self._job.stem)
 
 
 class NoWriter(DataSourceArrowWriter):
