@@ -17,12 +17,19 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 
 import lancelet
 from lancelet.errors import LanceletError
+from lancelet.index.folder import SegmentWriter
+from lancelet.index.kind import NewRows, Source
+from lancelet.index.metadata import read_indices
+from lancelet.index.registry import kind_of_entry
+from lancelet.index.segments import Whereabouts, indexed_field, open_segment
 from lancelet.store import open_store
+from lancelet.table.written import WrittenFiles
 
 SECONDS = 20
 # Sound in memory, only senseless as text or as a time of day: another value, which a flipped bit may well give.
@@ -52,9 +59,45 @@ def _blobs(dataset: Any) -> None:
                 blob.readall()
 
 
+def _ask(dataset: Any) -> None:
+    """Filters that indices answer, on the columns that have one."""
+    for index in dataset.describe_indices():
+        column = index.field_names[0]
+        dtype = dataset.schema.field(column).type
+        if pa.types.is_list(dtype):
+            asked = ["array_has({}, 'b')", "array_has_all({}, ['a', 'b'])", "not array_has({}, 'a')"]
+        elif pa.types.is_string(dtype):
+            asked = ["{} = 'row 18'", "{} like 'row 1%'", "contains({}, 'row 2')", "{} in ('row 3', 'row 4', 'x', 'y')"]
+        else:
+            asked = ["{} = 17", "{} between 5 and 60", "{} in (1, 17, 99, 250)", "not ({} = 3)", "{} > 250"]
+        for text in (*asked, "{} is null"):
+            _sound(dataset.to_table(filter=text.format(column)))
+            dataset.count_rows(text.format(column))
+
+
+def _carry(dataset: Any) -> None:
+    """All entries of the segments, as an optimization or a compaction reads them."""
+    store = open_store("memory://carried")
+    where = Whereabouts(dataset._snapshot, lambda: dataset.table.row_id_index)
+    for entry in read_indices(dataset._snapshot.manifest):
+        kind = kind_of_entry(entry)
+        dtype = indexed_field(dataset._snapshot, entry).arrow_field.type
+        segment = open_segment(dataset._snapshot, entry, dtype)
+        out = SegmentWriter(store, uuid4(), "2.1", WrittenFiles(store))
+        kind.write([Source(segment, where.rename(entry))], NewRows(dtype), out, kind.options(entry))
+
+
 def _readings(where: Path | str) -> dict[str, Callable[[], Any]]:
     def opened() -> Any:
         return lancelet.dataset(where)
+
+    if lancelet.dataset(where).describe_indices():
+        return {
+            "ask": lambda: _ask(opened()),
+            "carry": lambda: _carry(opened()),
+            "statistics": lambda: [opened().stats.index_stats(index.name) for index in opened().describe_indices()],
+            "prewarm": lambda: [opened().prewarm_index(index.name) for index in opened().describe_indices()],
+        }
 
     return {
         "scan": lambda: _sound(opened().to_table()),

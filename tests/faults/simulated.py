@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from lancelet.errors import MissingFile, StorageError, UncertainPut
-from lancelet.store import ByteSource, Counters, ObjectInfo, Store
+from lancelet.store import ByteSource, Counters, ObjectInfo, Sink, Store
+from lancelet.store.objects import delete_each, put_own
 
 # The objects of the first version, which every listing shows.
 FIRST = 2
@@ -166,12 +167,33 @@ class SimulatedStore:
             raise UncertainPut(self.join(path), "time-out")
         return done and chance.random() >= weather.repeated
 
+    def put_new(self, path: str, data: bytes) -> None:
+        put_own(self, path, data)
+
+    def put_hint(self, path: str, data: bytes) -> None:
+        self.put(path, data)
+
+    def open_sink(self, path: str) -> Sink:
+        raise NotImplementedError
+
+    def settle(self, paths: Sequence[str]) -> None:
+        """Every object lasts."""
+
     def copy(self, source: str, target: str) -> None:
+        raise NotImplementedError
+
+    def copy_from(self, source: Store, path: str, target: str, size: int | None = None) -> bool:
         raise NotImplementedError
 
     def delete(self, path: str) -> None:
         self._step(path)
         self.objects.pop(path, None)
+
+    def delete_many(self, paths: Sequence[str], *, lasting: bool = False) -> list[str]:
+        return delete_each(self, paths)
+
+    def remove_folder(self, folder: str, spared: Collection[str] = ()) -> None:
+        raise NotImplementedError
 
     def _create(self, path: str, data: bytes) -> bool:
         if path in self.objects:

@@ -1,13 +1,19 @@
-"""Stores that fail on purpose, around one that works."""
+"""Stores that fail on purpose, around one that works, and changes of tables that are tried on them."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from lancelet.errors import StorageError, UncertainPut
-from lancelet.store import ByteSource, Counters, ObjectInfo, Store
+import lancelet
+from lancelet.errors import LanceletError, StorageError, UncertainPut
+from lancelet.store import ByteSource, Counters, ObjectInfo, Sink, Store, open_store
+from lancelet.store.local_sink import LocalSink
+from lancelet.store.objects import delete_each, put_own, remove_listed
 
 
 class Killed(BaseException):
@@ -88,11 +94,33 @@ class FaultyStore:
     def put_if_absent(self, path: str, data: bytes) -> bool:
         return self._do("put_if_absent", path, lambda: self.inner.put_if_absent(path, data))
 
+    def put_new(self, path: str, data: bytes) -> None:
+        put_own(self, path, data)
+
+    def put_hint(self, path: str, data: bytes) -> None:
+        self._do("put_hint", path, lambda: self.inner.put_hint(path, data))
+
+    def open_sink(self, path: str) -> Sink:
+        return FaultySink(self, path)
+
+    def settle(self, paths: Sequence[str]) -> None:
+        self._do("settle", ", ".join(paths), lambda: self.inner.settle(paths))
+
     def copy(self, source: str, target: str) -> None:
         self._do("copy", source, lambda: self.inner.copy(source, target))
 
+    def copy_from(self, source: Store, path: str, target: str, size: int | None = None) -> bool:
+        origin = source.inner if isinstance(source, FaultyStore) else source
+        return self._do("copy_from", path, lambda: self.inner.copy_from(origin, path, target, size))
+
     def delete(self, path: str) -> None:
         self._do("delete", path, lambda: self.inner.delete(path))
+
+    def delete_many(self, paths: Sequence[str], *, lasting: bool = False) -> list[str]:
+        return delete_each(self, paths)
+
+    def remove_folder(self, folder: str, spared: Collection[str] = ()) -> None:
+        remove_listed(self, folder, spared)
 
     def _do(self, what: str, path: str, act: Callable[[], Any]) -> Any:
         if self.dead:
@@ -112,3 +140,103 @@ class FaultyStore:
         if self.fault is Fault.REFUSED or what != "put_if_absent":
             raise StorageError(self.join(path), "fault on purpose")
         raise UncertainPut(self.join(path), "fault on purpose")
+
+
+class FaultySink:
+    """A sink whose operations count as those of its store."""
+
+    def __init__(self, store: FaultyStore, path: str) -> None:
+        self.path = store.join(path)
+        self._store = store
+        self._name = path
+        self._sink: Any = None
+        try:
+            store._do("begin", path, self._begin)
+        except BaseException:
+            self._close()
+            raise
+
+    def _begin(self) -> None:
+        self._sink = self._store.inner.open_sink(self._name)
+
+    def _close(self) -> None:
+        """What the end of a process does."""
+        if isinstance(self._sink, LocalSink) and not self._sink._done:
+            self._sink._done = True
+            os.close(self._sink._file)
+
+    def write(self, data: Any) -> None:
+        self._store._do("write", self._name, lambda: self._sink.write(data))
+
+    def tell(self) -> int:
+        return self._sink.tell()
+
+    def finish(self) -> None:
+        self._store._do("finish", self._name, self._sink.finish)
+
+    def abort(self) -> None:
+        if self._store.dead:
+            self._close()
+        else:
+            self._sink.abort()
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A change of a table that was tried once."""
+
+    where: Path
+    existing: list[str]
+    """The table's files before."""
+    calls: list[str]
+    """What the store was asked to do."""
+    error: BaseException | None
+    label: str
+
+
+Prepare = Callable[[Path], object]
+"""Makes the table to change, if there is to be one."""
+Act = Callable[[FaultyStore], object]
+
+
+def attempt(where: Path, prepare: Prepare, act: Act, at: int = -1, fault: Fault = Fault.REFUSED) -> Attempt:
+    """Make a table and change it, with one operation of its store failing."""
+    prepare(where)
+    existing = files_below(where)
+    store = FaultyStore(open_store(where), at, fault)
+    error: BaseException | None = None
+    try:
+        act(store)
+    except (Killed, LanceletError) as caught:
+        error = caught
+    label = f"{fault.name} at {at}: {store.calls[at]}: {error!r}"
+    return Attempt(where, existing, store.calls, error, label)
+
+
+def attempts(folder: Path, prepare: Prepare, act: Act, fault: Fault, calls: Sequence[str]) -> Iterator[Attempt]:
+    """The change tried again for each operation that it takes, with that one failing."""
+    for at in range(len(calls)):
+        yield attempt(folder / str(at), prepare, act, at, fault)
+
+
+def files_below(where: Path) -> list[str]:
+    return sorted(str(path.relative_to(where)) for path in where.rglob("*") if path.is_file())
+
+
+def row_files(where: Path) -> set[str]:
+    """Data and deletion files that are there."""
+    return {file for file in files_below(where) if file.startswith(("data/", "_deletions/"))}
+
+
+def referenced(where: Path) -> set[str]:
+    """Data and deletion files that some version refers to."""
+    found = set()
+    for entry in lancelet.dataset(where).versions():
+        for fragment in lancelet.dataset(where, entry["version"]).get_fragments():
+            found |= {f"data/{file.path}" for file in fragment.data_files()}
+            found |= {fragment.deletion_file()} - {None}
+    return found
+
+
+def without_hint(files: list[str]) -> list[str]:
+    return [file for file in files if not file.endswith("hint.json")]

@@ -10,12 +10,8 @@ import pyarrow as pa
 import pytest
 
 import lancelet
-from faults.stores import Fault, FaultyStore, Killed
-from faults.test_writing import FaultySink, files_below, without_hint
-from lancelet.errors import CommitOutcomeUnknown, LanceletError
-from lancelet.store import open_store
-from lancelet.store.writing import open_sink
-from lancelet.writing import fragments
+from faults.stores import Fault, FaultyStore, Killed, attempt, attempts, files_below, without_hint
+from lancelet.errors import CommitOutcomeUnknown
 from lancelet.writing.options import write_options
 from lancelet.writing.table import Target, write_table
 
@@ -39,37 +35,27 @@ def content(where: Path) -> list[bytes]:
     return ours
 
 
-def side_files(where: Path) -> int:
-    return sum(file.endswith(".blob") for file in files_below(where))
+def side_files(files: list[str]) -> int:
+    return sum(file.endswith(".blob") for file in files)
+
+
+def make(where: Path) -> None:
+    lancelet.write_dataset(clips(0), where)
+
+
+def append(store: FaultyStore) -> None:
+    write_table(clips(100), None, Target.at(store), write_options("append", max_rows_per_file=4))
 
 
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.name.lower())
-def test_a_fault_at_every_operation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault) -> None:
-    monkeypatch.setattr(
-        fragments,
-        "open_sink",
-        lambda store, path: FaultySink(store, path) if isinstance(store, FaultyStore) else open_sink(store, path),
-    )
-
-    def attempt(at: int) -> tuple[Path, list[str], FaultyStore, BaseException | None]:
-        where = tmp_path / str(at)
-        lancelet.write_dataset(clips(0), where)
-        existing = files_below(where)
-        store = FaultyStore(open_store(where), at, fault)
-        try:
-            write_table(clips(100), None, Target.at(store), write_options("append", max_rows_per_file=4))
-        except (Killed, LanceletError) as error:
-            return where, existing, store, error
-        return where, existing, store, None
-
-    where, existing, counting, error = attempt(-1)
-    assert error is None
-    assert side_files(where) > sum(file.endswith(".blob") for file in existing)
-    old, new = content(where)[: len(SIZES)], content(where)
-    blobs = {len(old): sum(file.endswith(".blob") for file in existing), len(new): side_files(where)}
-    for at, call in enumerate(counting.calls):
-        where, existing, _, error = attempt(at)
-        label = f"{fault.name} at {at}: {call}: {error!r}"
+def test_a_fault_at_every_operation(tmp_path: Path, fault: Fault) -> None:
+    whole = attempt(tmp_path / "whole", make, append)
+    assert whole.error is None
+    old, new = content(whole.where)[: len(SIZES)], content(whole.where)
+    blobs = {len(old): side_files(whole.existing), len(new): side_files(files_below(whole.where))}
+    assert blobs[len(new)] > blobs[len(old)]
+    for tried in attempts(tmp_path, make, append, fault, whole.calls):
+        where, error, label = tried.where, tried.error, tried.label
         found = content(where)
         if error is None:
             assert found == new, label
@@ -77,8 +63,8 @@ def test_a_fault_at_every_operation(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             assert found in (old, new), label
         else:
             assert found == old, label
-            assert without_hint(files_below(where)) == without_hint(existing), label
+            assert without_hint(files_below(where)) == without_hint(tried.existing), label
         if isinstance(error, Killed):
             lancelet.dataset(where).cleanup_old_versions(timedelta(0), delete_unverified=True)
             assert content(where) == found, label
-            assert side_files(where) == blobs[len(found)], label
+            assert side_files(files_below(where)) == blobs[len(found)], label

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancelet
-from faults.stores import Fault, FaultyStore, Killed
+from faults.stores import Fault, FaultyStore, Killed, files_below
 from lancelet.errors import LanceletError
 from lancelet.store import open_store
 from lancelet.table.cleanup import CleanupPolicy, plan_cleanup
@@ -51,10 +51,6 @@ def contents(where: Path) -> dict[int, pa.Table]:
     return {version: lancelet.dataset(where, version).to_table() for version in found}
 
 
-def files_below(where: Path) -> set[str]:
-    return {str(path.relative_to(where)) for path in where.rglob("*") if path.is_file()}
-
-
 def clean(store: FaultyStore) -> None:
     snapshot = open_snapshot(store)
     run_cleanup(snapshot, plan_cleanup(snapshot, POLICY))
@@ -69,10 +65,10 @@ def copy_of(table: Path, target: Path) -> Path:
 @pytest.mark.parametrize("fault", [Fault.KILLED_BEFORE, Fault.KILLED_AFTER, Fault.REFUSED, Fault.ANSWER_LOST])
 def test_every_operation_fails_once(tmp_path: Path, table: Path, fault: Fault) -> None:
     where = copy_of(table, tmp_path / "t")
-    expected, before = contents(where), files_below(where)
+    expected, before = contents(where), set(files_below(where))
     quiet = FaultyStore(open_store(str(where)))
     clean(quiet)
-    left, survivors = files_below(where), list(contents(where))
+    left, survivors = set(files_below(where)), list(contents(where))
     assert survivors == [3, 6, 8, 9]
     assert sum(call.startswith("delete") for call in quiet.calls) == len(before - left) > 10
     for at in range(len(quiet.calls)):
@@ -81,13 +77,13 @@ def test_every_operation_fails_once(tmp_path: Path, table: Path, fault: Fault) -
         with suppress(Killed, LanceletError):
             clean(store)
         # Nothing that is needed is gone, and every version that is listed reads as before.
-        assert left <= files_below(where), store.calls[at]
+        assert left <= set(files_below(where)), store.calls[at]
         found = contents(where)
         assert set(survivors) <= set(found)
         assert found == {version: expected[version] for version in found}
         again = open_snapshot(where)
         run_cleanup(again, plan_cleanup(again, DEBRIS))
-        assert files_below(where) == left, store.calls[at]
+        assert set(files_below(where)) == left, store.calls[at]
     assert lance.dataset(where).checkout_version(("dev", None)).count_rows() == 10
 
 
@@ -111,7 +107,7 @@ def test_a_killed_process_leaves_versions_whole(tmp_path: Path, table: Path) -> 
     where = copy_of(table, tmp_path / "t")
     quiet = FaultyStore(open_store(str(where)))
     clean(quiet)
-    left = files_below(where)
+    left = set(files_below(where))
     copy_of(table, where)
     deletes = [number for number, call in enumerate(quiet.calls) if call.startswith("delete")]
     store = FaultyStore(open_store(str(where)), deletes[len(deletes) // 2], Fault.KILLED_BEFORE)
@@ -119,7 +115,7 @@ def test_a_killed_process_leaves_versions_whole(tmp_path: Path, table: Path) -> 
         clean(store)
     snapshot = open_snapshot(where)
     run_cleanup(snapshot, plan_cleanup(snapshot, POLICY))
-    assert left < files_below(where)
+    assert left < set(files_below(where))
     later = datetime.now(timezone.utc) + timedelta(days=8)
     run_cleanup(snapshot, plan_cleanup(snapshot, POLICY, now=later))
-    assert files_below(where) == left
+    assert set(files_below(where)) == left

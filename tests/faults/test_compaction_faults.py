@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import lance
@@ -9,17 +10,13 @@ import pyarrow as pa
 import pytest
 
 import lancelet
-from faults.stores import Fault, FaultyStore, Killed
-from faults.test_writing import FaultySink, files_below, referenced
-from lancelet.errors import CommitOutcomeUnknown, LanceletError
+from faults.stores import Fault, FaultyStore, Killed, attempt, attempts, files_below, referenced, row_files
+from lancelet.errors import CommitOutcomeUnknown
 from lancelet.maintenance.compaction.commit import compact
 from lancelet.maintenance.compaction.options import compaction_settings
 from lancelet.query.table_reader import TableReader
-from lancelet.store import open_store
-from lancelet.store.writing import open_sink
 from lancelet.table import fragment_reuse
 from lancelet.table.snapshot import open_snapshot
-from lancelet.writing import fragments
 
 
 def make(where: Path, *, indexed: bool) -> None:
@@ -39,54 +36,39 @@ def content(where: Path) -> pa.Table:
     return found
 
 
-def stored(where: Path) -> set[str]:
-    return {file for file in files_below(where) if file.startswith(("data/", "_deletions/", "_indices/"))}
+def stored(files: list[str]) -> list[str]:
+    return [file for file in files if file.startswith(("data/", "_deletions/", "_indices/"))]
 
 
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.name.lower())
-@pytest.mark.parametrize(
-    "indexed", [pytest.param(False, id="plain", marks=pytest.mark.soak), pytest.param(True, id="indexed")]
-)
-def test_a_fault_at_every_operation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, indexed: bool, fault: Fault
-) -> None:
+@pytest.mark.parametrize("index", [pytest.param("", id="plain", marks=pytest.mark.soak), "remapped", "deferred"])
+def test_a_fault_at_every_operation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str, fault: Fault) -> None:
     monkeypatch.setattr(fragment_reuse, "INLINE_BYTES", 10)
-    monkeypatch.setattr(
-        fragments,
-        "open_sink",
-        lambda store, path: FaultySink(store, path) if isinstance(store, FaultyStore) else open_sink(store, path),
-    )
+    prepare = partial(make, indexed=bool(index))
+    options = {"target_rows_per_fragment": 20, "defer_index_remap": index == "deferred"}
 
-    def attempt(at: int) -> tuple[Path, set[str], FaultyStore, BaseException | None]:
-        where = tmp_path / str(at)
-        make(where, indexed=indexed)
-        existing = stored(where)
-        store = FaultyStore(open_store(where), at, fault)
-        try:
-            table = TableReader(open_snapshot(store))
-            compact(table, compaction_settings({"target_rows_per_fragment": 20}, table.snapshot.manifest))
-        except (Killed, LanceletError) as error:
-            return where, existing, store, error
-        return where, existing, store, None
+    def act(store: FaultyStore) -> None:
+        table = TableReader(open_snapshot(store))
+        compact(table, compaction_settings(options, table.snapshot.manifest))
 
-    where, _, counting, error = attempt(-1)
-    assert error is None
-    rows = content(where)
-    assert len(lance.dataset(where).get_fragments()) == 1
-    assert any("details.binpb" in call for call in map(str, counting.calls)) is indexed
-    for at, call in enumerate(counting.calls):
-        where, existing, _, error = attempt(at)
-        label = f"{fault.name} at {at}: {call}: {error!r}"
+    whole = attempt(tmp_path / "whole", prepare, act)
+    assert whole.error is None
+    rows = content(whole.where)
+    assert len(lance.dataset(whole.where).get_fragments()) == 1
+    made = {"remapped": "bitmap_page_lookup.lance", "deferred": "details.binpb"}
+    assert {name for name, file in made.items() if any(file in call for call in whole.calls)} == ({index} - {""})
+    for tried in attempts(tmp_path, prepare, act, fault, whole.calls):
+        where, error, label = tried.where, tried.error, tried.label
         assert content(where).equals(rows), label
         done = len(lance.dataset(where).get_fragments()) == 1
         if error is None:
             assert done, label
-            assert {file for file in stored(where) if not file.startswith("_indices/")} == referenced(where), label
+            assert row_files(where) == referenced(where), label
         elif not isinstance(error, (Killed, CommitOutcomeUnknown)):
             assert not done, label
-            assert stored(where) == existing, label
+            assert stored(files_below(where)) == stored(tried.existing), label
         if isinstance(error, Killed):
             # Whatever was left behind is in nobody's way.
             lancelet.dataset(where).optimize.compact_files()
             assert content(where).equals(rows), label
-    assert len(counting.calls) > 10
+    assert len(whole.calls) > 10

@@ -16,13 +16,19 @@ import pyarrow as pa
 import pytest
 
 import lancelet
-from faults.stores import Fault, FaultyStore, Killed
-from faults.test_writing import FaultySink, files_below, referenced, without_hint
-from lancelet.errors import CommitOutcomeUnknown, LanceletError
-from lancelet.store import open_store
-from lancelet.store.writing import open_sink
+from faults.stores import (
+    Fault,
+    FaultyStore,
+    Killed,
+    attempt,
+    attempts,
+    files_below,
+    referenced,
+    row_files,
+    without_hint,
+)
+from lancelet.errors import CommitOutcomeUnknown
 from lancelet.table.snapshot import open_snapshot
-from lancelet.writing import fragments
 
 ROWS = pa.table({"k": range(12), "t": [f"row {k}" for k in range(12)]})
 SOURCE = pa.table({"k": [3, 8, 50], "t": ["three", "eight", "fifty"]})
@@ -78,53 +84,35 @@ def content(where: Path, version: int | None = None) -> list[Any]:
     return [table.to_pylist(), [fragment.fragment_id for fragment in theirs.get_fragments()], theirs.config()]
 
 
-def referred(where: Path) -> set[str]:
-    return {file for file in files_below(where) if file.startswith(("data/", "_deletions/"))}
-
-
 @pytest.mark.parametrize(("name", "fault", "stable"), CELLS)
-def test_a_fault_at_every_operation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, fault: Fault, stable: bool
-) -> None:
-    monkeypatch.setattr(
-        fragments,
-        "open_sink",
-        lambda store, path: FaultySink(store, path) if isinstance(store, FaultyStore) else open_sink(store, path),
-    )
-
-    def attempt(at: int) -> tuple[Path, list[str], FaultyStore, BaseException | None]:
-        where = tmp_path / str(at)
+def test_a_fault_at_every_operation(tmp_path: Path, name: str, fault: Fault, stable: bool) -> None:
+    def make(where: Path) -> None:
         lancelet.write_dataset(ROWS, where, max_rows_per_file=5, enable_stable_row_ids=stable).delete("k = 6")
-        existing = files_below(where)
-        store = FaultyStore(open_store(where), at, fault)
-        try:
-            ACTS[name](lancelet.LanceDataset._of(str(where), open_snapshot(store), None, None))
-        except (Killed, LanceletError) as error:
-            return where, existing, store, error
-        return where, existing, store, None
 
-    where, _, counting, error = attempt(-1)
-    assert error is None
-    new, old = content(where), content(where, 2)
-    versions = lance.dataset(where).version
+    def act(store: FaultyStore) -> None:
+        ACTS[name](lancelet.LanceDataset._of(store.uri, open_snapshot(store), None, None))
+
+    whole = attempt(tmp_path / "whole", make, act)
+    assert whole.error is None
+    new, old = content(whole.where), content(whole.where, 2)
+    versions = lance.dataset(whole.where).version
     assert new != old
-    for at, call in enumerate(counting.calls):
-        where, existing, _, error = attempt(at)
-        label = f"{fault.name} at {at}: {call}: {error!r}"
+    for tried in attempts(tmp_path, make, act, fault, whole.calls):
+        where, error, label = tried.where, tried.error, tried.label
         found = content(where)
         if error is None:
             assert found == new, label
-            assert referred(where) == referenced(where), label
+            assert row_files(where) == referenced(where), label
         elif isinstance(error, (Killed, CommitOutcomeUnknown)):
             assert found in (old, new), label
         else:
             assert found == old, label
             if versions == 3:
-                assert without_hint(files_below(where)) == without_hint(existing), label
+                assert without_hint(files_below(where)) == without_hint(tried.existing), label
         if isinstance(error, Killed):
             before = lancelet.dataset(where).versions()
             lancelet.dataset(where).cleanup_old_versions(timedelta(0), retain_versions=100, delete_unverified=True)
             assert lancelet.dataset(where).versions() == before, label
-            assert referred(where) == referenced(where), label
+            assert row_files(where) == referenced(where), label
             assert content(where) == found, label
-    assert len(counting.calls) > 4
+    assert len(whole.calls) > 4

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,22 @@ import pyarrow as pa
 import pytest
 
 import lancelet
-from faults.stores import Fault, FaultyStore, Killed
+from faults.stores import (
+    Act,
+    Fault,
+    FaultyStore,
+    Killed,
+    attempt,
+    attempts,
+    files_below,
+    referenced,
+    row_files,
+    without_hint,
+)
 from lancelet.editing.delete import delete_where
 from lancelet.errors import CommitOutcomeUnknown, InvalidInput, LanceletError, NotSupported
 from lancelet.query.table_reader import TableReader
-from lancelet.store import open_store
-from lancelet.store.writing import open_sink
 from lancelet.table.snapshot import open_snapshot
-from lancelet.writing import fragments
 from lancelet.writing.options import write_options
 from lancelet.writing.table import Target, write_table
 
@@ -34,10 +42,6 @@ MODES = ("create", "append", "overwrite")
 def rows(first: int, count: int) -> pa.Table:
     keys = range(first, first + count)
     return pa.table([pa.array(keys, pa.int64()), pa.array([f"row {k}" for k in keys])], schema=SCHEMA)
-
-
-def files_below(where: Path) -> list[str]:
-    return sorted(str(path.relative_to(where)) for path in where.rglob("*") if path.is_file())
 
 
 def prepare(where: Path, mode: str) -> list[str]:
@@ -203,48 +207,6 @@ def test_a_disk_that_fills_up_anywhere(tmp_path: Path, act: str) -> None:
     assert int(done.stdout.split()[1]) >= 2
 
 
-class FaultySink:
-    """A sink whose operations count as those of its store."""
-
-    def __init__(self, store: FaultyStore, path: str) -> None:
-        self.path = store.join(path)
-        self._store = store
-        self._name = path
-        self._sink: Any = None
-        try:
-            store._do("begin", path, self._begin)
-        except BaseException:
-            self._close()
-            raise
-
-    def _begin(self) -> None:
-        self._sink = open_sink(self._store.inner, self._name)
-
-    def _close(self) -> None:
-        """What the end of a process does."""
-        if self._sink is not None and not self._sink._done:
-            self._sink._done = True
-            os.close(self._sink._file)
-
-    def write(self, data: Any) -> None:
-        self._store._do("write", self._name, lambda: self._sink.write(data))
-
-    def tell(self) -> int:
-        return self._sink.tell()
-
-    def finish(self) -> None:
-        self._store._do("finish", self._name, self._sink.finish)
-
-    def abort(self) -> None:
-        if self._store.dead:
-            self._close()
-        else:
-            self._sink.abort()
-
-
-Act = Callable[[FaultyStore], Any]
-
-
 def writes(mode: str, stable: bool) -> Act:
     def act(store: FaultyStore) -> None:
         options = write_options(mode, max_rows_per_file=4, enable_stable_row_ids=stable)
@@ -281,71 +243,41 @@ def content(where: Path) -> Rows | None:
     return dict(zip(keys, ids, strict=True))
 
 
-def referenced(where: Path) -> set[str]:
-    """Data and deletion files that some version refers to."""
-    found = set()
-    for entry in lancelet.dataset(where).versions():
-        for fragment in lancelet.dataset(where, entry["version"]).get_fragments():
-            found |= {f"data/{file.path}" for file in fragment.data_files()}
-            found |= {fragment.deletion_file()} - {None}
-    return found
-
-
-def without_hint(files: list[str]) -> list[str]:
-    return [file for file in files if not file.endswith("hint.json")]
-
-
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.name.lower())
 @pytest.mark.parametrize("name", ACTS)
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
-def test_a_fault_at_every_operation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, fault: Fault, stable: bool
-) -> None:
+def test_a_fault_at_every_operation(tmp_path: Path, name: str, fault: Fault, stable: bool) -> None:
     """The table is the old version or the new one, an error means the old one and no files, and work goes on."""
-    monkeypatch.setattr(
-        fragments,
-        "open_sink",
-        lambda store, path: FaultySink(store, path) if isinstance(store, FaultyStore) else open_sink(store, path),
-    )
     act = deletes if name == "delete" else writes(name, stable)
     before_keys, after_keys = ACTS[name]
 
-    def attempt(at: int) -> tuple[Path, list[str], FaultyStore, BaseException | None]:
-        where = tmp_path / str(at)
+    def make(where: Path) -> None:
         if before_keys is not None:
             lancelet.write_dataset(rows(0, 8), where, max_rows_per_file=5, enable_stable_row_ids=stable)
-        existing = files_below(where)
-        store = FaultyStore(open_store(where), at, fault)
-        try:
-            act(store)
-        except (Killed, LanceletError) as error:
-            return where, existing, store, error
-        return where, existing, store, None
 
-    where, _, counting, error = attempt(-1)
-    assert error is None
-    new = content(where)
+    whole = attempt(tmp_path / "whole", make, act)
+    assert whole.error is None
+    assert any(call.startswith("settle") for call in whole.calls)
+    new = content(whole.where)
     assert new is not None
     assert sorted(new) == list(after_keys)
-    old = None if before_keys is None else content_of(where, 1)
-    for at, call in enumerate(counting.calls):
-        where, existing, _, error = attempt(at)
-        label = f"{fault.name} at {at}: {call}: {error!r}"
+    old = None if before_keys is None else content_of(whole.where, 1)
+    for tried in attempts(tmp_path, make, act, fault, whole.calls):
+        where, error, label = tried.where, tried.error, tried.label
         found = content(where)
         if error is None:
             assert found == new, label
-            kept = {file for file in files_below(where) if file.startswith(("data/", "_deletions/"))}
-            assert kept == referenced(where), label
+            assert row_files(where) == referenced(where), label
         elif isinstance(error, (Killed, CommitOutcomeUnknown)):
             assert found in (old, new), label
         else:
             assert found == old, label
-            assert without_hint(files_below(where)) == without_hint(existing), label
+            assert without_hint(files_below(where)) == without_hint(tried.existing), label
         # Whatever was left behind is in nobody's way.
         if isinstance(error, Killed):
             lancelet.write_dataset(rows(500, 2), where, mode="append", enable_stable_row_ids=stable)
             assert sorted(content(where) or ()) == sorted([*(found or ()), 500, 501]), label
-    assert len(counting.calls) > 4
+    assert len(whole.calls) > 4
 
 
 def content_of(where: Path, version: int) -> Rows:

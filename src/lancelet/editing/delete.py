@@ -18,7 +18,7 @@ from lancelet.query.plan import ScanPlan, plan_filter
 from lancelet.query.scan import Scan
 from lancelet.query.table_reader import TableReader
 from lancelet.rows import row_numbers
-from lancelet.table.addresses import split_addresses
+from lancelet.table.addresses import by_fragment
 from lancelet.table.commit import commit
 from lancelet.table.deletion_write import delete_rows
 from lancelet.table.flags import check_writable
@@ -104,9 +104,5 @@ def _matching(
     outputs: tuple[tuple[str, Expr], ...] = ((ROW_ADDRESS, Column((ROW_ADDRESS,), pa.uint64())),)
     plan = ScanPlan(table.snapshot.manifest.schema, outputs, condition, fragment_ids=fragments)
     found = Scan(table, plan).to_table().column(0).to_numpy()
-    numbers, offsets = split_addresses(found)
-    # Rows come in the order of the table, so those of a fragment are neighbours.
-    ids, starts = np.unique(numbers, return_index=True)
-    order = np.argsort(starts)
-    ids, starts = ids[order], starts[order]
-    return dict(zip(ids.tolist(), np.split(offsets, starts[1:]), strict=True)) if len(ids) else {}
+    # Rows come in the order of the table.
+    return {number: offsets for number, _, offsets in by_fragment(found)}

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +31,7 @@ from lancelet.format.schema import Field, Schema
 from lancelet.query.fragment_reader import CREATED_AT, ROW_ID, FragmentReader
 from lancelet.query.table_reader import TableReader
 from lancelet.table import operations as ops
-from lancelet.table.addresses import split_addresses
+from lancelet.table.addresses import by_fragment
 from lancelet.table.conflicts import Rows
 from lancelet.table.deletion_write import delete_rows
 from lancelet.table.fragment import CREATED_AT_FIELD, ROW_ID_FIELD, DataFile, Fragment, Spilled
@@ -176,15 +175,6 @@ def reader_of(table: TableReader, fragment_id: int) -> FragmentReader:
     position = table.snapshot.manifest.fragments.position(fragment_id)
     assert position is not None, "the addresses are of this version"
     return table.reader(position)
-
-
-def by_fragment(addresses: Addresses) -> Iterator[tuple[int, slice, npt.NDArray[np.int64]]]:
-    """Fragment id, where its rows are among ascending addresses, and their offsets."""
-    numbers, offsets = split_addresses(addresses)
-    bounds = [0, *(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), len(numbers)]
-    for start, stop in pairwise(bounds):
-        if start < stop:
-            yield int(numbers[start]), slice(start, stop), offsets[start:stop]
 
 
 def rows_moved(

@@ -40,7 +40,7 @@ class FileBytes:
     def fetch(
         self, starts: Indices, sizes: Indices, place: Place
     ) -> Generator[Ranges, list[Bytes], tuple[Bytes, Indices]]:
-        """Bytes of many pieces, as one array and the position of each piece in it."""
+        """Bytes of many pieces, as one array and the position of each piece in it; a piece may come several times."""
         if self.mapped is not None:
             # Kernels check every position against the array that they are given.
             return self.mapped, starts
@@ -49,8 +49,9 @@ class FileBytes:
         if starts.min() < 0 or sizes.min() < 0 or (starts > self.size - sizes).any():
             raise place.corrupt(f"a buffer lies outside of the file's {self.size} bytes")
         ends = starts + sizes
-        # Pieces come sorted; a new run begins where a piece does not touch the one before.
-        first = np.flatnonzero(np.concatenate(([True], starts[1:] != ends[:-1])))
+        # Pieces come sorted; a new run begins where a piece does not touch the one before, nor is the same.
+        apart = (starts[1:] != ends[:-1]) & (starts[1:] != starts[:-1])
+        first = np.flatnonzero(np.concatenate(([True], apart)))
         last = np.append(first[1:], len(starts)) - 1
         run_starts, run_sizes = starts[first], ends[last] - starts[first]
         parts = yield list(zip(run_starts.tolist(), run_sizes.tolist(), strict=True))

@@ -28,7 +28,6 @@ from lancelet.format.blob_types import (
     side_file,
 )
 from lancelet.format.logical_types import EXTENSION_NAME
-from lancelet.store.writing import open_sink, settle
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -176,7 +175,7 @@ class _SideFile:
         self._blob_id = check_blob_id(blob_id)
         self._store = store
         self._name = side_file(data_file, blob_id)
-        self._sink = open_sink(store, self._name)
+        self._sink = store.open_sink(self._name)
         self._finished = False
 
     def __enter__(self) -> Self:
@@ -207,7 +206,7 @@ class _SideFile:
         self._check_open()
         self._finished = True
         self._sink.finish()
-        settle(self._store, [self._name])
+        self._store.settle([self._name])
 
     def _check_open(self) -> None:
         if self._finished:

@@ -1,7 +1,7 @@
 """Open files, kept for the next read and bounded in bytes.
 
 What is kept is what locates bytes: footers, column metadata, chunk tables,
-dictionaries. A pickled cache arrives empty.
+dictionaries; and, under a bound of their own, open indices. A pickled cache arrives empty.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from lancelet.file.reader import FileReader, open_file
 from lancelet.store import ByteSource
 
 DEFAULT_BYTES = 1 << 30
+DEFAULT_INDEX_BYTES = 6 << 30
 _MAX_FILES = 16384
 _CHECK_EVERY = 64
 
@@ -25,17 +27,73 @@ class OpenFile:
     reader: FileReader
 
 
+class Sized(Protocol):
+    """Something that knows how many bytes it keeps, which may become more with use."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+
+class ObjectCache:
+    """Objects by key, bounded in bytes; the least recently used go first, the last one stays."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.hits = 0
+        self.misses = 0
+        self._objects: OrderedDict[object, Sized] = OrderedDict()
+        self._uses = 0
+        self._lock = threading.Lock()
+
+    @property
+    def nbytes(self) -> int:
+        with self._lock:
+            return sum(held.nbytes for held in self._objects.values())
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def get(self, key: object, make: Callable[[], Any]) -> Any:
+        """The object under a key, made now if it is not there."""
+        with self._lock:
+            found = self._objects.get(key)
+            if found is not None:
+                self.hits += 1
+                self._objects.move_to_end(key)
+                return found
+            self.misses += 1
+        made = make()
+        with self._lock:
+            self._objects[key] = made
+            self._evict()
+        return made
+
+    def trim(self) -> None:
+        """Let go of what is too much, now and then: objects grow with use."""
+        with self._lock:
+            self._uses += 1
+            if self._uses % _CHECK_EVERY == 0:
+                self._evict()
+
+    def _evict(self) -> None:
+        total = sum(held.nbytes for held in self._objects.values())
+        while total > self.max_bytes and len(self._objects) > 1:
+            _, gone = self._objects.popitem(last=False)
+            total -= gone.nbytes
+
+
 class FileCache:
     """Least recently used files go first."""
 
-    def __init__(self, max_bytes: int = DEFAULT_BYTES) -> None:
+    def __init__(self, max_bytes: int = DEFAULT_BYTES, index_bytes: int = DEFAULT_INDEX_BYTES) -> None:
         self.max_bytes = max_bytes
+        self.indices = ObjectCache(index_bytes)
         self._files: OrderedDict[object, OpenFile] = OrderedDict()
         self._lock = threading.Lock()
         self._opened = 0
 
     def __reduce__(self) -> tuple[object, ...]:
-        return FileCache, (self.max_bytes,)
+        return FileCache, (self.max_bytes, self.indices.max_bytes)
 
     def __len__(self) -> int:
         return len(self._files)

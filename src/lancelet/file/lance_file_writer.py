@@ -15,7 +15,6 @@ from lancelet.file.writer import DEFAULT_VERSION, PAGE_BYTES, FileWriter
 from lancelet.format.extensions import storage_field
 from lancelet.format.json_fields import with_json
 from lancelet.format.schema import schema_from_arrow
-from lancelet.store.writing import open_sink, settle
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -73,19 +72,10 @@ class LanceFileWriter:
         self._open(store, name, schema, data_cache_bytes, version, max_page_bytes, **kwargs)
 
     @classmethod
-    def _at(
-        cls,
-        store: Store,
-        name: str,
-        schema: pa.Schema | None,
-        data_cache_bytes: int | None,
-        version: str | None,
-        max_page_bytes: int | None,
-        keep_original_array: bool | None,
-    ) -> LanceFileWriter:
+    def _at(cls, store: Store, name: str, *how: Any) -> LanceFileWriter:
         """A writer in a store that is open already."""
         made = cls.__new__(cls)
-        made._open(store, name, schema, data_cache_bytes, version, max_page_bytes, keep_original_array)
+        made._open(store, name, *how)
         return made
 
     def _open(
@@ -153,7 +143,7 @@ class LanceFileWriter:
         except BaseException:
             self._abort()
             raise
-        settle(self._store, [self._name])
+        self._store.settle([self._name])
         self._closed = True
         self.size_bytes = written.size
         return written.num_rows
@@ -183,7 +173,7 @@ class LanceFileWriter:
         if self._max_page_bytes is not None:
             pages = min(pages, self._max_page_bytes)
         self._store.delete(self._name)
-        sink = open_sink(self._store, self._name)
+        sink = self._store.open_sink(self._name)
         writer = FileWriter(sink, fields, self._version, page_bytes=max(_LEAST_PAGE, pages))
         for buffer in self._buffers:
             writer.add_global_buffer(buffer)

@@ -16,7 +16,6 @@ from lancelet.file.place import refuse_namespaces
 from lancelet.store import open_store
 from lancelet.store.local import LocalStore
 from lancelet.store.transfer import copy_object
-from lancelet.store.writing import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -139,7 +138,7 @@ class LanceFileSession:
         source, name = _local(local_path)
         target = _inside(remote_path)
         copy_object(source, name, self._store, target)
-        settle(self._store, [target])
+        self._store.settle([target])
 
     def download_file(self, remote_path: str, local_path: str | os.PathLike[str]) -> None:
         """Copy a file to a local path, over what is there; the folder must exist."""

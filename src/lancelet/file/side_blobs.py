@@ -16,7 +16,7 @@ from collections.abc import Callable
 from lancelet.encoding.rows import Bytes
 from lancelet.encoding.v2_1.encode.blobs import Placed
 from lancelet.format.blob_types import DEDICATED, INLINE, PACKED, BlobSizes
-from lancelet.store.writing import Sink
+from lancelet.store import Sink
 
 
 class SideBlobs:

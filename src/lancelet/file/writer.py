@@ -34,7 +34,7 @@ from lancelet.file.side_blobs import SideBlobs
 from lancelet.format.proto import column_pb2, file_pb2
 from lancelet.format.schema import Field, Schema
 from lancelet.format.schema_messages import metadata_bytes, schema_messages
-from lancelet.store.writing import Sink
+from lancelet.store import Sink
 
 VERSIONS = ("2.0", "2.1", "2.2")
 DEFAULT_VERSION = "2.2"
@@ -43,10 +43,17 @@ ALIGNMENT = 64
 _PAD = b"\x48" * ALIGNMENT
 _NUMBERS = {"2.0": (0, 3)}
 """What footers call versions that have another number there."""
-_VALUES, _BLOBS = (
+_ENCODINGS = (
     column_pb2.AnyMessage(type_url="/lance.encodings.ColumnEncoding", value=value).SerializeToString()
     for value in (b"\x0a\x00", b"\x1a\x04\x0a\x02\x0a\x00")
 )
+_VALUES, _BLOBS = (
+    column_pb2.ColumnMetadata(
+        encoding=column_pb2.Encoding(direct=column_pb2.DirectEncoding(encoding=encoding))
+    ).SerializeToString()
+    for encoding in _ENCODINGS
+)
+"""Metadata of a column without pages."""
 _FOOTER = struct.Struct("<QQQIIHH4s")
 _ENTRY = struct.Struct("<QQ")
 _SMALL = 256 << 10
@@ -114,7 +121,7 @@ class FileWriter:
     Parameters
     ----------
     sink
-        Where the bytes go, see :func:`lancelet.store.writing.open_sink`.
+        Where the bytes go, see :meth:`lancelet.store.Store.open_sink`.
     schema
         The fields with their ids.
     version
@@ -134,9 +141,8 @@ class FileWriter:
     >>> import pyarrow as pa
     >>> from lancelet.format.schema import schema_from_arrow
     >>> from lancelet.store import open_store
-    >>> from lancelet.store.writing import open_sink
     >>> batch = pa.record_batch({"x": [1, 2, 3]})
-    >>> sink = open_sink(open_store("memory://docs"), "data/x.lance")
+    >>> sink = open_store("memory://docs").open_sink("data/x.lance")
     >>> with FileWriter(sink, schema_from_arrow(batch.schema)) as writer:
     ...     writer.write_batch(batch)
     ...     writer.finish().num_rows
@@ -411,8 +417,7 @@ def check_schema(schema: Schema, version: str) -> None:
 
 
 def _column(owner: Field, blobs: bool) -> _Column:
-    encoding = column_pb2.DirectEncoding(encoding=_BLOBS if blobs else _VALUES)
-    return _Column(owner, column_pb2.ColumnMetadata(encoding=column_pb2.Encoding(direct=encoding)))
+    return _Column(owner, column_pb2.ColumnMetadata.FromString(_BLOBS if blobs else _VALUES))
 
 
 def _processors() -> int:

@@ -30,6 +30,8 @@ def storage_field(field: pa.Field) -> pa.Field:
     dtype, metadata = field.type, field.metadata
     if isinstance(dtype, pa.BaseExtensionType):
         dtype, metadata = dtype.storage_type, _metadata(field)
+    elif dtype.num_fields == 0:
+        return field
     return pa.field(field.name, _storage_type(dtype), field.nullable, metadata)
 
 

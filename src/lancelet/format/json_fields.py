@@ -18,11 +18,12 @@ def with_json(schema: Schema) -> Schema:
 
 
 def _with_json(field: Field) -> Field:
-    children = tuple(_with_json(child) for child in field.children)
     name = field.extension_name
     if (name == _ARROW_JSON and field.logical_type in _TEXTS) or (
         name == _LANCE_JSON and field.logical_type == "large_binary"
     ):
         metadata = {**field.metadata, EXTENSION_NAME: _LANCE_JSON, EXTENSION_METADATA: ""}
         return replace(field, logical_type="json", metadata=metadata)
-    return replace(field, children=children)
+    if not field.children:
+        return field
+    return replace(field, children=tuple(_with_json(child) for child in field.children))

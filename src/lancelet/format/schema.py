@@ -80,7 +80,7 @@ class Field:
         """A blob of the second kind: a struct in the schema, a descriptor in the file."""
         return self.logical_type == "struct" and self.extension_name == BLOB_V2_NAME
 
-    @cached_property
+    @property
     def owns_column(self) -> bool:
         """Whether a 2.1 or later file has a column under this field's own id."""
         return not self.children or self.is_packed or self.is_blob_v2
@@ -134,6 +134,14 @@ class Schema:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metadata", dict(self.metadata))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Of numbers alone, so that it is right in other processes too."""
+        return hash(tuple(field.id for field in self.fields))
 
     @classmethod
     def from_proto(
@@ -223,19 +231,27 @@ class Schema:
 
 
 def split_path(path: str) -> list[str]:
-    """Split ``a.b.`c.d``` at dots outside backticks."""
+    """Split ``a.b.`c.d``` at dots outside backticks; two of them inside backticks stand for one.
+
+    What ends inside backticks is one name.
+    """
     if "`" not in path:
         return path.split(".")
-    steps, current, quoted = [], "", False
-    for char in path:
-        if char == "`":
+    steps, current, quoted, at = [], "", False, 0
+    while at < len(path):
+        char = path[at]
+        if char == "`" and quoted and path.startswith("``", at):
+            current += char
+            at += 1
+        elif char == "`":
             quoted = not quoted
         elif char == "." and not quoted:
             steps.append(current)
             current = ""
         else:
             current += char
-    return [*steps, current]
+        at += 1
+    return [path] if quoted else [*steps, current]
 
 
 def resolve_extensions(schema: pa.Schema) -> pa.Schema:

@@ -8,6 +8,7 @@ know the metadata's words.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lancelet.format.proto import file_pb2
@@ -25,14 +26,20 @@ _VARIABLE = ("string", "large_string", "binary", "large_binary", "json")
 
 
 def schema_messages(schema: Schema) -> list[file_pb2.Field]:
-    """The fields depth first, each parent before its children."""
+    """The fields depth first, each parent before its children. They are to be copied, not changed: others have them too."""
+    return [message for field in schema.fields for message in _tree(field)]
+
+
+@lru_cache(maxsize=4096)
+def _tree(field: Field) -> tuple[file_pb2.Field, ...]:
+    """A top-level field. A commit writes each into the file, the transaction and the manifest."""
 
     def below(field: Field, parent: int) -> Iterator[file_pb2.Field]:
         yield field_message(field, parent)
         for child in field.children:
             yield from below(child, field.id)
 
-    return [message for field in schema.fields for message in below(field, TOP_LEVEL)]
+    return tuple(below(field, TOP_LEVEL))
 
 
 def field_message(field: Field, parent: int) -> file_pb2.Field:
@@ -63,14 +70,16 @@ def metadata_bytes(metadata: Mapping[str, str]) -> dict[str, bytes]:
 def refresh_keys(message: file_pb2.Field) -> None:
     """Set the key fields from the metadata."""
 
-    def position(key: str) -> int:
-        text = message.metadata.get(key, b"0").decode(errors="replace")
-        return int(text) if text.isascii() and text.isdecimal() and int(text) < 2**32 else 0
+    def position(key: str) -> int | None:
+        text = message.metadata.get(key, b"").decode(errors="replace")
+        return int(text) if text.isascii() and text.isdecimal() and int(text) < 2**32 else None
 
     said = message.metadata.get(PRIMARY_KEY, b"").decode(errors="replace").lower() in _TRUE
-    message.unenforced_primary_key_position = position(PRIMARY_KEY_POSITION)
-    message.unenforced_primary_key = said or message.unenforced_primary_key_position > 0
-    message.unenforced_clustering_key_position = position(CLUSTERING_KEY_POSITION)
+    # Position 0 is one, though it reads like none.
+    place = position(PRIMARY_KEY_POSITION)
+    message.unenforced_primary_key_position = place or 0
+    message.unenforced_primary_key = said or place is not None
+    message.unenforced_clustering_key_position = position(CLUSTERING_KEY_POSITION) or 0
 
 
 def _encoding(logical_type: str) -> file_pb2.Field.Encoding:

@@ -1,6 +1,6 @@
 """Bytes: local files, memory and object stores behind one small interface."""
 
-from lancelet.store.base import ObjectInfo, Store
+from lancelet.store.base import ObjectInfo, Sink, Store
 from lancelet.store.local import LocalStore
 from lancelet.store.source import FAULT_AROUND, Bytes, ByteSource, Counters, MappedSource, Ranges
 from lancelet.store.uri import open_store
@@ -14,6 +14,7 @@ __all__ = [
     "MappedSource",
     "ObjectInfo",
     "Ranges",
+    "Sink",
     "Store",
     "open_store",
 ]

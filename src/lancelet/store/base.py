@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lancelet.store.source import ByteSource, Counters
@@ -20,6 +20,26 @@ class ObjectInfo:
     """Relative to the store's folder."""
     size: int
     modified: datetime
+
+
+class Sink(Protocol):
+    """An object under construction. Nobody sees it before :meth:`finish`, or it is of no use before that."""
+
+    @property
+    def path(self) -> str:
+        """Full path or URI, for error texts."""
+
+    def write(self, data: Any) -> None:
+        """Append the bytes of anything with the buffer protocol."""
+
+    def tell(self) -> int:
+        """Bytes written so far."""
+
+    def finish(self) -> None:
+        """Make the object complete; :meth:`Store.settle` makes it lasting."""
+
+    def abort(self) -> None:
+        """Give up: what was written goes away. Does nothing after :meth:`finish`."""
 
 
 class Store(Protocol):
@@ -84,7 +104,37 @@ class Store(Protocol):
         ``UncertainPut`` says that nobody knows whether the object was written; any other error, that it was not.
         """
 
+    def put_new(self, path: str, data: bytes) -> None:
+        """Write a small object whose name is ours alone; like a sink's, it lasts after :meth:`settle`."""
+
+    def put_hint(self, path: str, data: bytes) -> None:
+        """Write an object that nothing depends on, replacing an existing one."""
+
+    def open_sink(self, path: str) -> Sink:
+        """Begin an object that must not exist yet, to be written piece by piece."""
+
+    def settle(self, paths: Sequence[str]) -> None:
+        """Have finished objects survive a crash of the machine."""
+
     def copy(self, source: str, target: str) -> None: ...
+
+    def copy_from(self, source: Store, path: str, target: str, size: int | None = None) -> bool:
+        """Copy an object of another store by the system's or the store's own means, replacing what is there.
+
+        False when there are none and its bytes must be carried over. The copy lasts after :meth:`settle`; a known
+        ``size`` saves a request.
+        """
 
     def delete(self, path: str) -> None:
         """Remove an object; no error when it is not there."""
+
+    def delete_many(self, paths: Sequence[str], *, lasting: bool = False) -> list[str]:
+        """Remove objects, as many with one request as the store allows; returns the paths of those it refused to remove.
+
+        Objects that are not there are no failures. On a local file system, folders two levels down that become empty
+        go away as well (``_indices/<uuid>``); a ``lasting`` removal is on the disk once this returns, before any
+        later one.
+        """
+
+    def remove_folder(self, folder: str, spared: Collection[str] = ()) -> None:
+        """Remove everything below a folder, but for what is in some folders below it. No error when there is nothing."""

@@ -6,18 +6,36 @@ import errno
 import os
 import shutil
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from lancelet.errors import LanceletError, MissingFile, StorageError, UncertainPut
+from lancelet.errors import MissingFile, StorageError, UncertainPut
 from lancelet.store.base import ObjectInfo
+from lancelet.store.local_files import (
+    copy_bytes,
+    failures,
+    remove_if_empty,
+    remove_tree,
+    sync_file,
+    sync_folder,
+    unlink_all,
+    write_all,
+)
+from lancelet.store.local_sink import LocalSink
 from lancelet.store.mapped import MappedFile
 from lancelet.store.source import ByteSource, Counters, MappedSource
+from lancelet.store.writeback import start_writing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from lancelet.store.base import Store
+
+# A network file system that failed after it had carried out a request, perhaps.
+_SILENCE = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ECONNRESET, errno.EINTR)
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
 class _Staged(NamedTuple):
@@ -69,25 +87,25 @@ class LocalStore:
 
     def open(self, path: str, size: int | None = None) -> ByteSource:
         full = self.join(path)
-        with _failures(full):
+        with failures(full):
             return MappedSource(full, MappedFile(full), self.counters)
 
     def read_all(self, path: str) -> bytes:
         full = self.join(path)
-        with _failures(full):
+        with failures(full):
             data = Path(full).read_bytes()
         return self._counted(data)
 
     def read_tail(self, path: str, nbytes: int) -> tuple[bytes, int]:
         full = self.join(path)
-        with _failures(full), Path(full).open("rb", buffering=0) as file:
+        with failures(full), Path(full).open("rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
             data = os.pread(file.fileno(), nbytes, max(size - nbytes, 0))
         return self._counted(data), size
 
     def size_of(self, path: str) -> int:
         full = self.join(path)
-        with _failures(full):
+        with failures(full):
             return Path(full).stat().st_size
 
     def exists(self, path: str) -> bool:
@@ -115,7 +133,7 @@ class LocalStore:
         self.counters.lists += 1
         full = self.join(prefix)
         try:
-            with _failures(full):
+            with failures(full):
                 return [entry.name for entry in os.scandir(full)]
         except MissingFile:
             return []
@@ -127,14 +145,14 @@ class LocalStore:
     def _scan(self, prefix: str) -> list[os.DirEntry[str]]:
         full = self.join(prefix)
         try:
-            with _failures(full), os.scandir(full) as entries:
+            with failures(full), os.scandir(full) as entries:
                 return sorted(entries, key=lambda entry: entry.name)
         except MissingFile:
             return []
 
     def put(self, path: str, data: bytes) -> None:
         full = self.join(path)
-        with _failures(full), self._staged(full, data) as temporary:
+        with failures(full), self._staged(full, data) as temporary:
             os.fsync(temporary.file)
             Path(temporary.path).replace(full)
             self._sync_folders({full.rpartition("/")[0]})
@@ -142,13 +160,13 @@ class LocalStore:
     def put_hint(self, path: str, data: bytes) -> None:
         """Write a file that nothing depends on, replacing an existing one; a crash of the machine may lose it."""
         full = self.join(path)
-        with _failures(full), self._staged(full, data) as temporary:
+        with failures(full), self._staged(full, data) as temporary:
             Path(temporary.path).replace(full)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a file only if there is none. It survives a crash of the machine once this returns True."""
         full = self.join(path)
-        with _failures(full), self._staged(full, data) as temporary:
+        with failures(full), self._staged(full, data) as temporary:
             os.fsync(temporary.file)
             try:
                 os.link(temporary.path, full)
@@ -172,27 +190,73 @@ class LocalStore:
 
     def copy(self, source: str, target: str) -> None:
         full, origin = self.join(target), self.join(source)
-        with _failures(origin), self._staged(full, b"") as temporary:
+        with failures(origin), self._staged(full, b"") as temporary:
             shutil.copyfile(origin, temporary.path)
             os.fsync(temporary.file)
             Path(temporary.path).replace(full)
             self._sync_folders({full.rpartition("/")[0]})
 
+    def copy_from(self, source: Store, path: str, target: str, size: int | None = None) -> bool:
+        if not isinstance(source, LocalStore):
+            return False
+        origin, full = source.join(path), self.join(target)
+        with failures(origin):
+            read = os.open(origin, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            with failures(full):
+                self._copy_open(read, full)
+        finally:
+            os.close(read)
+        return True
+
+    def _copy_open(self, read: int, full: str) -> None:
+        try:
+            write = os.open(full, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+        except FileNotFoundError:
+            write = self._open_new(full)
+        try:
+            copy_bytes(read, write)
+            # A sync that comes later waits less.
+            start_writing(write, 0, os.fstat(write).st_size)
+        finally:
+            os.close(write)
+
     def delete(self, path: str) -> None:
         full = self.join(path)
-        with _failures(full):
+        with failures(full):
             Path(full).unlink(missing_ok=True)
 
-    def begin(self, path: str) -> int:
-        """A descriptor for a new file, to write to. Nothing of it lasts before :meth:`settle`."""
+    def delete_many(self, paths: Sequence[str], *, lasting: bool = False) -> list[str]:
+        files = {self.join(path): path for path in paths}
+        failed = [files[full] for full in unlink_all(list(files))]
+        for folder in {path.rpartition("/")[0] for path in paths}:
+            if "/" in folder:
+                remove_if_empty(self.join(folder))
+            elif lasting:
+                with suppress(FileNotFoundError):
+                    sync_folder(self.join(folder))
+        return failed
+
+    def remove_folder(self, folder: str, spared: Collection[str] = ()) -> None:
+        try:
+            remove_tree(self.join(folder), frozenset(map(self.join, spared)))
+        except OSError as error:
+            raise StorageError(error.filename or self.join(folder), error.strerror or str(error)) from None
+        # Folders are nothing to a table, so those that lead to what is gone need not stay.
+        for parent in PurePosixPath(folder).parents:
+            if parent.name:
+                remove_if_empty(self.join(str(parent)))
+
+    def open_sink(self, path: str) -> LocalSink:
+        """Begin a new file. Nothing of it lasts before :meth:`settle`."""
         full = self.join(path)
-        with _failures(full):
-            return self._open_new(full)
+        with failures(full):
+            return LocalSink(full, self._open_new(full))
 
     def put_new(self, path: str, data: bytes) -> None:
         """Write a small file unless it is there. An error may leave half of it, and nothing lasts before :meth:`settle`."""
         full = self.join(path)
-        with _failures(full):
+        with failures(full):
             try:
                 file = self._open_new(full)
             except FileExistsError:
@@ -202,13 +266,15 @@ class LocalStore:
             finally:
                 os.close(file)
 
-    def settle(self, paths: Iterable[str]) -> None:
+    def settle(self, paths: Sequence[str]) -> None:
         """Have new files survive a crash of the machine; several together take little longer than one."""
+        if not paths:
+            return
         files = [self.join(path) for path in paths]
         for full in files:
-            with _failures(full):
-                _sync(full)
-        with _failures(self._root):
+            with failures(full):
+                sync_file(full)
+        with failures(self._root):
             self._sync_folders({full.rpartition("/")[0] for full in files})
 
     def _sync_folders(self, folders: set[str]) -> None:
@@ -251,53 +317,3 @@ class LocalStore:
         self.counters.requests += 1
         self.counters.bytes += len(data)
         return data
-
-
-def write_all(file: int, data: memoryview) -> None:
-    """Write all bytes to a descriptor, however many turns the system takes for it."""
-    while data.nbytes:
-        data = data[os.write(file, data) :]
-
-
-def sync_folder(folder: str) -> None:
-    """Have the file system remember which files a folder has."""
-    try:
-        _sync(folder)
-    except OSError as error:
-        # Some network file systems cannot sync a folder; they keep names by their own means.
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
-
-
-def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-# A network file system that failed after it had carried out a request, perhaps.
-_SILENCE = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ECONNRESET, errno.EINTR)
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-
-
-@contextmanager
-def _failures(path: str) -> Iterator[None]:
-    """Turn what the operating system says into our errors."""
-    try:
-        yield
-    except LanceletError:
-        raise
-    except FileNotFoundError:
-        raise MissingFile(path) from None
-    except NotADirectoryError:
-        raise MissingFile(path, "a parent of it is a file") from None
-    except ValueError as error:
-        # A name with a null character never reaches the operating system.
-        raise StorageError(path, str(error)) from None
-    except OSError as error:
-        hint = ""
-        if error.errno == errno.ENOMEM:
-            hint = "; too many files may be mapped at once (see vm.max_map_count)"
-        raise StorageError(path, f"{error.strerror or error}{hint}") from None

@@ -33,11 +33,15 @@ from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 from lancelet.errors import CorruptFile, InvalidInput, LanceletError, MissingFile, StorageError, UncertainPut
 from lancelet.store.base import ObjectInfo
 from lancelet.store.coalesce import Span, merge, split
+from lancelet.store.objects import delete_each, put_own, remove_listed
 from lancelet.store.options import sort_options
+from lancelet.store.remote_sink import RemoteSink
 from lancelet.store.source import Bytes, ByteSource, Counters, Ranges, out_of_range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from lancelet.store.base import Store
 
 Client: TypeAlias = S3Store | GCSStore | AzureStore | MemoryStore
 
@@ -53,6 +57,8 @@ _REFUSALS = (
     UnknownConfigurationKeyError,
 )
 LIST_CHUNK = 1000
+_ONE_COPY = 5 << 30
+"""Object stores copy no more than this in one request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,14 +196,29 @@ class RemoteStore:
                 self.count(1, 0)
         return True
 
+    def put_new(self, path: str, data: bytes) -> None:
+        put_own(self, path, data)
+
+    def put_hint(self, path: str, data: bytes) -> None:
+        self.put(path, data)
+
+    def open_sink(self, path: str) -> RemoteSink:
+        return RemoteSink(self, path)
+
+    def settle(self, paths: Sequence[str]) -> None:
+        """Object stores see to that by themselves."""
+
     def copy(self, source: str, target: str) -> None:
         with self.failures(source) as client:
             obstore.copy(client, self.key(source), self.key(target))
         self.count(1, 0)
 
-    def copy_from(self, source: RemoteStore, path: str, target: str) -> bool:
-        """Have the store copy an object of another folder; False when its bytes must be carried over instead."""
+    def copy_from(self, source: Store, path: str, target: str, size: int | None = None) -> bool:
+        if not isinstance(source, RemoteStore):
+            return False
         if (source._address, dict(source.options)) != (self._address, dict(self.options)):
+            return False
+        if (source.size_of(path) if size is None else size) > _ONE_COPY:
             return False
         with source.failures(path) as client:
             obstore.copy(client, source.key(path), self.key(target))
@@ -212,6 +233,21 @@ class RemoteStore:
             return
         finally:
             self.count(1, 0)
+
+    def delete_many(self, paths: Sequence[str], *, lasting: bool = False) -> list[str]:
+        if len(paths) > 1:
+            try:
+                with self.failures(paths[0]) as client:
+                    obstore.delete(client, [self.key(path) for path in paths])
+            except (StorageError, MissingFile):
+                # One of them was refused or missing, and what became of the others is not said.
+                return delete_each(self, paths)
+            self.count(1, 0)
+            return []
+        return delete_each(self, paths)
+
+    def remove_folder(self, folder: str, spared: Collection[str] = ()) -> None:
+        remove_listed(self, folder, spared)
 
     def fetch(self, path: str, parts: list[tuple[int, int]]) -> list[Any]:
         """The bytes of each (start, stop), with requests side by side. No two parts overlap."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import obstore
 
-from lancelet.store.remote import RemoteStore
+if TYPE_CHECKING:
+    from lancelet.store.remote import RemoteStore
 
 _PART = 8 << 20
 

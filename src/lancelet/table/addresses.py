@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 
@@ -23,3 +26,12 @@ def split_addresses(addresses: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.i
     """Fragment ids and physical offsets of addresses."""
     fragments = (addresses >> np.uint64(OFFSET_BITS)).astype(np.int64)
     return fragments, (addresses & np.uint64(OFFSET_MASK)).astype(np.int64)
+
+
+def by_fragment(addresses: npt.NDArray[np.uint64]) -> Iterator[tuple[int, slice, npt.NDArray[np.int64]]]:
+    """Fragment id, where its rows are among the addresses, and their offsets; rows of a fragment are neighbours."""
+    numbers, offsets = split_addresses(addresses)
+    bounds = [0, *(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), len(numbers)]
+    for start, stop in pairwise(bounds):
+        if start < stop:
+            yield int(numbers[start]), slice(start, stop), offsets[start:stop]

@@ -16,7 +16,6 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from lancelet.errors import StorageError
-from lancelet.store.deleting import delete_objects
 from lancelet.table.cleanup import Candidate, CleanupPlan, is_named, names_of_branch, referring_branches
 from lancelet.table.external import base_of, external_for
 from lancelet.table.names import is_detached
@@ -145,6 +144,6 @@ def _delete(store: Store, files: Sequence[Candidate], rate: DeleteRate, *, lasti
     """Remove files; returns those that are gone."""
     gone: list[Candidate] = []
     for chunk in rate.chunks(files):
-        failed = set(delete_objects(store, [file.path for file in chunk], lasting=lasting))
+        failed = set(store.delete_many([file.path for file in chunk], lasting=lasting))
         gone += [file for file in chunk if file.path not in failed]
     return gone

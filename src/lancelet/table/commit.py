@@ -21,7 +21,7 @@ import os
 import random
 import time
 import uuid as uuids
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -38,7 +38,6 @@ from lancelet.errors import (
     TableNotFound,
     UncertainPut,
 )
-from lancelet.store.writing import put_hint
 from lancelet.table import operations as ops
 from lancelet.table.conflicts import Committed, Rebase, Rows, check_conflict, unknown_transaction
 from lancelet.table.fragment_reuse import read_rewrites
@@ -56,6 +55,7 @@ from lancelet.table.written import WrittenFiles
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from lancelet.format.proto import table_pb2
     from lancelet.store import Store
     from lancelet.table.draft import Draft
 
@@ -154,6 +154,8 @@ def commit(
     files: WrittenFiles | None = None,
     uuid: str | None = None,
     config: Mapping[str, str] | None = None,
+    strict: bool = False,
+    indices: Sequence[table_pb2.IndexMetadata] = (),
     pace: Pace | None = None,
 ) -> Snapshot:
     """Commit an operation as a new version.
@@ -188,6 +190,11 @@ def commit(
     config
         Entries for the table's config, which all later versions have too: marks that outlast the cleanup of old
         versions. Only for a table that is there.
+    strict
+        The new version follows ``read_version`` immediately, or there is a ``RetryableCommitConflict``: for an
+        ``Overwrite`` whose rows were made from those of that version.
+    indices
+        Segments over the fragments of a strict ``Overwrite``, which the new version has at once.
     pace
         Clock and chance for waiting between attempts.
 
@@ -215,6 +222,7 @@ def commit(
     transaction = ops.Transaction(read_version or 0, operation, uuid or str(uuids.uuid4()), dict(properties or {}))
     with _Writer(store, transaction, files, pace or Pace()) as writer:
         writer.config = dict(config or {})
+        writer.strict, writer.indices = strict, tuple(indices)
         try:
             newest = latest_version(store)
         except TableNotFound:
@@ -252,7 +260,7 @@ def commit(
 class _Writer:
     """One commit under way. Leaving it with an error removes the files that it made."""
 
-    __slots__ = ("_files", "_pace", "_pending", "_store", "based_on", "config", "transaction")
+    __slots__ = ("_files", "_pace", "_pending", "_store", "based_on", "config", "indices", "strict", "transaction")
 
     def __init__(self, store: Store, transaction: ops.Transaction, files: WrittenFiles | None, pace: Pace) -> None:
         self._store = store
@@ -264,6 +272,8 @@ class _Writer:
         self.transaction = transaction
         self.based_on = transaction.read_version
         self.config: dict[str, str] = {}
+        self.strict = False
+        self.indices: tuple[table_pb2.IndexMetadata, ...] = ()
 
     def __enter__(self) -> _Writer:
         return self
@@ -367,6 +377,13 @@ class _Writer:
             if message is not None and message.uuid == self.transaction.uuid:
                 return manifest
             self._occupied(version)
+            if self.strict:
+                raise RetryableCommitConflict(
+                    self._store.uri,
+                    version,
+                    f"version {version} was committed since version {self.transaction.read_version}, which the change "
+                    "has to follow immediately; make it again on the newest version",
+                )
             theirs = None if message is None else transaction_from_proto(message, manifest.path)
             if theirs is None:
                 raise unknown_transaction(self._store.uri, manifest, missing=message is None)
@@ -389,7 +406,7 @@ class _Writer:
     def _draft(self, base: Manifest, version: int, storage_version: str | None) -> Draft:
         operation = self.transaction.operation
         restored = read_one(self._store, operation.version) if isinstance(operation, ops.Restore) else None
-        return next_manifest(
+        draft = next_manifest(
             base,
             self.transaction,
             version,
@@ -399,6 +416,8 @@ class _Writer:
             rewrites=read_rewrites(Snapshot.of(self._store, base)),
             config=self.config,
         )
+        draft.indices.extend(self.indices)
+        return draft
 
     def _publish(self, draft: Draft, name: ManifestName) -> Manifest | None:
         """Write the transaction's file and create the manifest. None when the version is not ours (yet)."""
@@ -483,4 +502,4 @@ def write_hint(store: Store, version: int) -> None:
     if store.lists_in_order or os.environ.get("LANCE_USE_VERSION_HINT", "").lower() in ("0", "false", "off"):
         return
     with suppress(StorageError, MissingFile):
-        put_hint(store, HINT, f'{{"version":{version}}}'.encode())
+        store.put_hint(HINT, f'{{"version":{version}}}'.encode())

@@ -19,10 +19,11 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancelet.errors import InvalidInput
+from lancelet.store.objects import put_own
 from lancelet.table.deletion import ARROW_SCHEMA, read_deletions
 from lancelet.table.fragment import DeletionFile, Fragment
 from lancelet.table.operations import Delete
-from lancelet.table.written import WrittenFiles, put_own
+from lancelet.table.written import WrittenFiles
 
 if TYPE_CHECKING:
     from lancelet.store import Store

@@ -24,8 +24,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from lancelet.errors import CorruptFile, InvalidInput, MissingFile, StorageError, UncertainPut
+from lancelet.store.objects import put_own
 from lancelet.table.names import SUFFIX, VERSIONS_DIR, ManifestName, parse_manifest_name
-from lancelet.table.written import put_own
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -25,13 +25,13 @@ from pyroaring import BitMap, BitMap64
 from lancelet.errors import InvalidInput, NotSupported
 from lancelet.format.proto import table_pb2
 from lancelet.format.proto.fragment_reuse_pb2 import FragmentReuseIndexDetails
+from lancelet.store.objects import put_own
 from lancelet.table.addresses import OFFSET_BITS, row_addresses
 from lancelet.table.deletion import read_deletions
 from lancelet.table.index_upkeep import REUSE_INDEX, SYSTEM_INDICES, Indices, covered_fragments, with_coverage
 from lancelet.table.manifest import parse_message
 from lancelet.table.names import INDICES_DIR
 from lancelet.table.operations import IndexSegment, Rewrite, RewriteGroup
-from lancelet.table.written import put_own
 
 if TYPE_CHECKING:
     from lancelet.table.fragment import Fragment
@@ -53,6 +53,22 @@ INLINE_BYTES = 200 << 10
 def reuse_entry(indices: Iterable[table_pb2.IndexMetadata]) -> table_pb2.IndexMetadata | None:
     """The entry in the index list, if there is one."""
     return next((index for index in indices if index.name == REUSE_INDEX), None)
+
+
+def is_known(snapshot: Snapshot) -> bool:
+    """Whether we can tell where rows went; also when none did."""
+    entry = reuse_entry(snapshot.manifest.indices)
+    return entry is None or entry.index_version == KNOWN_VERSION
+
+
+def check_known(snapshot: Snapshot) -> None:
+    """Refuse a change that indices must follow when we cannot tell where their rows are."""
+    entry = reuse_entry(snapshot.manifest.indices)
+    if entry is not None and entry.index_version != KNOWN_VERSION:
+        raise NotSupported(
+            f"{snapshot.uri} has a fragment-reuse index of version {entry.index_version}, which this version of lancelet "
+            "does not know, so that its indices cannot follow a compaction; drop the indices first"
+        )
 
 
 def read_rewrites(snapshot: Snapshot) -> tuple[Version, ...]:
@@ -107,15 +123,10 @@ def describe_rewrite(places: Places, groups: Iterable[RewriteGroup]) -> bytes:
 def remember_rewrite(rewrite: Rewrite, latest: Snapshot, files: WrittenFiles) -> Rewrite:
     """The rewrite with the entry that records it after those that ``latest`` remembers."""
     assert rewrite.moves is not None
-    entry = reuse_entry(latest.manifest.indices)
-    if entry is not None and entry.index_version != KNOWN_VERSION:
-        raise NotSupported(
-            f"{latest.uri} has a fragment-reuse index of version {entry.index_version}, which this version of lancelet "
-            "does not know, so that its indices cannot follow a compaction; drop the indices first"
-        )
+    check_known(latest)
     newest = Version.FromString(rewrite.moves)
     newest.dataset_version = latest.version
-    kept = [*_needed(read_rewrites(latest), latest), newest]
+    kept = [*_needed(read_rewrites(latest), latest.manifest.indices), newest]
     new = [fragment.id for version in kept for group in version.groups for fragment in group.new_fragments]
     message = table_pb2.IndexMetadata(
         name=REUSE_INDEX,
@@ -141,9 +152,17 @@ def remember_rewrite(rewrite: Rewrite, latest: Snapshot, files: WrittenFiles) ->
     return replace(rewrite, reuse_index=IndexSegment.of(message))
 
 
-def _needed(rewrites: Sequence[Version], latest: Snapshot) -> list[Version]:
+def unneeded_rewrites(snapshot: Snapshot, indices: Indices) -> Indices:
+    """The entry of the fragment-reuse index, when none of these indices needs it any more."""
+    entry = reuse_entry(snapshot.manifest.indices)
+    if entry is None or entry.index_version != KNOWN_VERSION or _needed(read_rewrites(snapshot), indices):
+        return []
+    return [entry]
+
+
+def _needed(rewrites: Sequence[Version], indices: Iterable[table_pb2.IndexMetadata]) -> list[Version]:
     """Rewrites that some index has not seen: it was built from the version before, or an earlier one."""
-    built = [index.dataset_version for index in latest.manifest.indices if index.name not in SYSTEM_INDICES]
+    built = [index.dataset_version for index in indices if index.name not in SYSTEM_INDICES]
     oldest = min(built, default=0)
     return [rewrite for rewrite in rewrites if built and rewrite.dataset_version >= oldest]
 

@@ -6,23 +6,10 @@ hundreds of versions compares these bytes and parses only what is new.
 
 from libc.stdint cimport uint8_t, uint64_t
 
+from lancelet.table.varint cimport read_varint
+
 cdef enum:
     FRAGMENT = 0x12  # field 2, behind a length
-
-
-cdef bint read_varint(const uint8_t* data, Py_ssize_t* at, Py_ssize_t stop, uint64_t* value) noexcept nogil:
-    cdef uint64_t result = 0
-    cdef int shift = 0
-    cdef uint8_t byte
-    while at[0] < stop and shift < 70:
-        byte = data[at[0]]
-        at[0] += 1
-        result |= <uint64_t>(byte & 0x7F) << shift
-        if byte < 0x80:
-            value[0] = result
-            return True
-        shift += 7
-    return False
 
 
 def split_manifest(bytes data not None):

@@ -13,24 +13,9 @@ Whatever looks different is left to the protobuf library.
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
+from lancelet.table.varint cimport read_varint
+
 import numpy as np
-
-
-cdef bint read_varint(const uint8_t* data, Py_ssize_t* at, Py_ssize_t stop, uint64_t* value) noexcept nogil:
-    cdef uint64_t result = 0
-    cdef int shift = 0
-    cdef uint8_t byte
-    while at[0] < stop and shift < 70:
-        byte = data[at[0]]
-        at[0] += 1
-        if shift == 63 and byte > 1:
-            return False
-        result |= <uint64_t>(byte & 0x7F) << shift
-        if byte < 0x80:
-            value[0] = result
-            return True
-        shift += 7
-    return False
 
 
 cdef bint read_block(const uint8_t* data, Py_ssize_t* at, Py_ssize_t stop, Py_ssize_t* end) noexcept nogil:

@@ -10,21 +10,12 @@ from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from lancelet.errors import StorageError, UncertainPut
-from lancelet.store.writing import put_new, settle
+from lancelet.errors import StorageError
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from lancelet.store import Store
-
-
-def put_own(store: Store, path: str, data: bytes) -> None:
-    """Write a file whose name is ours alone: when the store does not say whether it did, a second try settles it."""
-    try:
-        store.put_if_absent(path, data)
-    except UncertainPut:
-        store.put_if_absent(path, data)
 
 
 class WrittenFiles:
@@ -80,13 +71,13 @@ class WrittenFiles:
     def put(self, path: str, data: bytes) -> None:
         """Write a small file and remember it."""
         self.add(path)
-        put_new(self._store, path, data)
+        self._store.put_new(path, data)
 
     def settle(self) -> None:
         """Have the files survive a crash of the machine."""
         for _, files in groupby(self._paths[self._settled :], lambda file: id(file[0])):
             stores, paths = zip(*files, strict=True)
-            settle(stores[0], paths)
+            stores[0].settle(paths)
         self._settled = len(self._paths)
 
     def hold(self) -> None:

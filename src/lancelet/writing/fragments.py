@@ -17,15 +17,13 @@ import pyarrow as pa
 from lancelet.file.writer import PAGE_BYTES, FileWriter
 from lancelet.format.blob_types import side_file
 from lancelet.format.schema import Schema
-from lancelet.store.writing import open_sink
 from lancelet.table.fragment import DataFile, Fragment
 from lancelet.writing.bases import Folder
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from lancelet.store import Store
-    from lancelet.store.writing import Sink
+    from lancelet.store import Sink, Store
     from lancelet.table.written import WrittenFiles
 
 _NAME_BYTES = 16
@@ -143,9 +141,9 @@ class _Files:
         def begin_side_file(number: int) -> Sink:
             side = side_file(path, number)
             self._files.add(side, folder.store)
-            return open_sink(folder.store, side)
+            return folder.store.open_sink(side)
 
-        sink = open_sink(folder.store, path)
+        sink = folder.store.open_sink(path)
         try:
             self._writer = FileWriter(
                 sink,

@@ -5,20 +5,33 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import InvalidInput, InvalidOption, InvalidType, NotSupported
 from lancelet.file.versions import writable_version
 from lancelet.file.writer import PAGE_BYTES
+from lancelet.keywords import refuse_unknown
 from lancelet.table.manifest import BasePath
 from lancelet.table.names import NamingScheme
 from lancelet.table.operations import COMMIT_MESSAGE
 from lancelet.writing.bases import numbered_bases
 from lancelet.writing.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, ROWS_PER_GROUP
 from lancelet.writing.fragments import Limits
+from lancelet.writing.keywords import DEFAULTS, TableKeywords
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 MODES = ("create", "append", "overwrite")
 CLEANUP_KEYS = ("lance.auto_cleanup.interval", "lance.auto_cleanup.older_than")
+COUNTS = (
+    "max_rows_per_file",
+    "max_bytes_per_file",
+    "max_rows_per_group",
+    "data_cache_bytes",
+    "max_page_bytes",
+    "blob_pack_file_size_threshold",
+)
 LEAST_PAGE = 4096
 """Pages are not made smaller than this on request: each costs a description in the footer."""
 
@@ -73,73 +86,54 @@ class WriteOptions:
 def write_options(
     mode: str = "create",
     *,
-    max_rows_per_file: int = MAX_ROWS_PER_FILE,
-    max_rows_per_group: int | None = ROWS_PER_GROUP,
-    max_bytes_per_file: int = MAX_BYTES_PER_FILE,
-    data_cache_bytes: int | None = None,
-    max_page_bytes: int | None = None,
-    commit_lock: Any = None,
-    data_storage_version: str | None = None,
-    use_legacy_format: bool | None = None,
-    enable_v2_manifest_paths: bool = True,
-    enable_stable_row_ids: bool = False,
-    auto_cleanup_options: Mapping[str, int] | None = None,
-    commit_message: str | None = None,
-    transaction_properties: Mapping[str, str] | None = None,
-    initial_bases: Sequence[BasePath] | None = None,
-    target_bases: Sequence[str] | None = None,
-    target_all_bases: bool | None = None,
-    external_blob_mode: str = "reference",
-    allow_external_blob_outside_bases: bool = False,
-    blob_pack_file_size_threshold: int | None = None,
     namespace_client: Any = None,
     table_id: Sequence[str] | None = None,
+    **given: Unpack[TableKeywords],
 ) -> WriteOptions:
     """Check the arguments of :func:`lancelet.write_dataset`, under whose names they come."""
     if mode not in MODES:
         raise InvalidInput(f"mode is {mode!r}, but has to be one of {', '.join(MODES)}")
-    for name, number in (
-        ("max_rows_per_file", max_rows_per_file),
-        ("max_bytes_per_file", max_bytes_per_file),
-        ("max_rows_per_group", max_rows_per_group),
-        ("data_cache_bytes", data_cache_bytes),
-        ("max_page_bytes", max_page_bytes),
-        ("blob_pack_file_size_threshold", blob_pack_file_size_threshold),
-    ):
+    refuse_unknown("write_dataset", given, TableKeywords)
+    chosen: TableKeywords = {**DEFAULTS, **given}
+    for name in COUNTS:
+        number = chosen.get(name)
         if number is not None and not _is_positive(number):
             raise InvalidInput(f"{name} is a positive number, not {number!r}")
-    refuse_services(commit_lock, namespace_client, table_id)
-    if external_blob_mode not in ("reference", "ingest"):
-        raise InvalidInput(f"external_blob_mode is 'reference' or 'ingest', not {external_blob_mode!r}")
-    if external_blob_mode == "ingest" and allow_external_blob_outside_bases:
+    refuse_services(chosen.get("commit_lock"), namespace_client, table_id)
+    blobs, outside = chosen["external_blob_mode"], chosen["allow_external_blob_outside_bases"]
+    if blobs not in ("reference", "ingest"):
+        raise InvalidInput(f"external_blob_mode is 'reference' or 'ingest', not {blobs!r}")
+    if blobs == "ingest" and outside:
         raise InvalidOption(
             "allow_external_blob_outside_bases is about references; external_blob_mode='ingest' keeps none"
         )
-    if use_legacy_format is not None:
+    version, legacy = chosen.get("data_storage_version"), chosen.get("use_legacy_format")
+    cleanup = chosen.get("auto_cleanup_options")
+    if legacy is not None:
         warnings.warn(
             "use_legacy_format is out of use; data_storage_version names the file version",
             DeprecationWarning,
             stacklevel=3,
         )
-        data_storage_version = "legacy" if use_legacy_format else "stable"
+        version = "legacy" if legacy else "stable"
     return WriteOptions(
         mode,
-        max_rows_per_file,
-        max_bytes_per_file,
-        max_rows_per_group or ROWS_PER_GROUP,
-        data_cache_bytes,
-        max_page_bytes,
-        None if data_storage_version is None else writable_version(data_storage_version),
-        NamingScheme.V2 if enable_v2_manifest_paths else NamingScheme.V1,
-        enable_stable_row_ids,
-        {} if auto_cleanup_options is None else cleanup_config(auto_cleanup_options),
-        transaction_texts(commit_message, transaction_properties),
-        tuple(numbered_bases(initial_bases or ()).values()),
-        _names(target_bases),
-        target_all_bases,
-        allow_external_blob_outside_bases,
-        external_blob_mode == "ingest",
-        blob_pack_file_size_threshold,
+        chosen["max_rows_per_file"],
+        chosen["max_bytes_per_file"],
+        chosen["max_rows_per_group"] or ROWS_PER_GROUP,
+        chosen.get("data_cache_bytes"),
+        chosen.get("max_page_bytes"),
+        None if version is None else writable_version(version),
+        NamingScheme.V2 if chosen["enable_v2_manifest_paths"] else NamingScheme.V1,
+        chosen["enable_stable_row_ids"],
+        {} if cleanup is None else cleanup_config(cleanup),
+        transaction_texts(chosen.get("commit_message"), chosen.get("transaction_properties")),
+        tuple(numbered_bases(chosen.get("initial_bases") or ()).values()),
+        _names(chosen.get("target_bases")),
+        chosen.get("target_all_bases"),
+        outside,
+        blobs == "ingest",
+        chosen.get("blob_pack_file_size_threshold"),
     )
 
 

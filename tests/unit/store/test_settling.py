@@ -13,7 +13,6 @@ import lancelet
 from lancelet.errors import MissingFile, StorageError
 from lancelet.fragment import write_fragments
 from lancelet.store.local import LocalStore
-from lancelet.store.writing import open_sink, put_hint, put_new, settle
 from lancelet.table.written import WrittenFiles
 
 
@@ -49,17 +48,17 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Syscalls:
 
 def test_nothing_is_synced_before_it_is_asked_for(tmp_path: Path, calls: Syscalls) -> None:
     store = LocalStore(tmp_path / "t")
-    sink = open_sink(store, "data/a.lance")
+    sink = store.open_sink("data/a.lance")
     sink.write(b"x" * 3_000_000)
     sink.finish()
-    put_new(store, "_transactions/b.txn", b"y")
-    put_hint(store, "_versions/hint.json", b"z")
+    store.put_new("_transactions/b.txn", b"y")
+    store.put_hint("_versions/hint.json", b"z")
     assert calls.seen == []
-    settle(store, ["data/a.lance", "_transactions/b.txn"])
+    store.settle(["data/a.lance", "_transactions/b.txn"])
     assert sorted(calls.seen[:2]) == ["sync t/_transactions/*", "sync t/data/*"]
     assert sorted(calls.seen[2:]) == ["sync .", "sync t", "sync t/_transactions", "sync t/data"]
     calls.seen.clear()
-    settle(store, ["data/a.lance"])
+    store.settle(["data/a.lance"])
     assert calls.seen == ["sync t/data/*", "sync t/data"], "folders are new only once"
 
 
@@ -130,14 +129,14 @@ def test_a_file_that_went_away_is_not_committed(tmp_path: Path) -> None:
 
 def test_a_new_file_is_never_written_over(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
-    put_new(store, "x", b"first")
-    put_new(store, "x", b"second")
+    store.put_new("x", b"first")
+    store.put_new("x", b"second")
     assert (tmp_path / "x").read_bytes() == b"first"
 
 
 @pytest.mark.parametrize("pieces", [(0,), (5, 0, 7), (1 << 20,), (3, (1 << 20) - 4, 2), (5 << 20, 1, 3 << 20)])
 def test_pieces_of_any_size(tmp_path: Path, pieces: tuple[int, ...]) -> None:
-    sink = open_sink(LocalStore(tmp_path), "x")
+    sink = LocalStore(tmp_path).open_sink("x")
     parts = [os.urandom(size) for size in pieces]
     for part in parts:
         sink.write(part)
@@ -148,7 +147,7 @@ def test_pieces_of_any_size(tmp_path: Path, pieces: tuple[int, ...]) -> None:
 
 
 def test_a_sink_that_is_given_up(tmp_path: Path) -> None:
-    sink = open_sink(LocalStore(tmp_path), "x")
+    sink = LocalStore(tmp_path).open_sink("x")
     sink.write(b"y" * (2 << 20))
     sink.abort()
     sink.abort()

@@ -75,16 +75,16 @@ class Filled:
 
 
 def fill_fragment(
-    table: TableReader, reader: FragmentReader, work: Work, growth: Growth, files: WrittenFiles
+    table: TableReader, reader: FragmentReader, work: Work, growth: Growth, files: WrittenFiles, stem: bytes = b""
 ) -> Filled:
-    """Write the new columns of one fragment."""
+    """Write the new columns of one fragment; the name of their file begins with ``stem``."""
     if not growth.added.fields:
         return Filled(reader.fragment, None)
     version = writable_version(table.snapshot.manifest.data_storage_version)
     batches = with_checked_lists(table, reader, growth.added, work.batches(table, reader))
     if not work.covers_deleted(table):
         batches = spread_over_deleted(reader, growth.added, batches)
-    return Filled(reader.fragment, write_columns(reader, growth.added, version, batches, files))
+    return Filled(reader.fragment, write_columns(reader, growth.added, version, batches, files, stem))
 
 
 def commit_columns(table: TableReader, work: Work, checkpoint: BatchUDFCheckpoint | None = None) -> Snapshot:

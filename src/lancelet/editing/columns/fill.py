@@ -32,9 +32,14 @@ _MOST_ROWS = 1 << 15
 
 
 def write_columns(
-    reader: FragmentReader, columns: Schema, version: str, batches: Iterable[pa.RecordBatch], files: WrittenFiles
+    reader: FragmentReader,
+    columns: Schema,
+    version: str,
+    batches: Iterable[pa.RecordBatch],
+    files: WrittenFiles,
+    stem: bytes = b"",
 ) -> DataFile:
-    """Write columns of a fragment, given for all its physical rows, into a new file."""
+    """Write columns of a fragment, given for all its physical rows, into a new file; its name begins with ``stem``."""
     written = write_fragments(
         reader.snapshot.store,
         columns,
@@ -42,6 +47,7 @@ def write_columns(
         version=version,
         limits=_ONE_FILE,
         files=files,
+        stem=stem,
     )
     return written[0].files[0]
 

@@ -1,8 +1,9 @@
 """Which rows of a table have the keys of a source, and what becomes of each.
 
 The table is read once, its key columns only, and looked up in an index of the
-source's keys: memory goes by the source's keys and the rows that match. Columns
-that a condition looks at are read for matching rows only.
+source's keys: memory goes by the source's keys and the rows that match. When there
+are few of them, and the table has an index on the key, only the rows with these keys
+are read. Columns that a condition looks at are read for matching rows only.
 """
 
 from __future__ import annotations
@@ -17,20 +18,23 @@ import pyarrow as pa
 from lancelet.editing.merge.clauses import SOURCE, TARGET, Matched, MergePlan
 from lancelet.editing.merge.keys import KeyIndex, plain
 from lancelet.editing.merge.source import HeldSource, joined_batches
-from lancelet.editing.moved import Addresses, by_fragment
+from lancelet.editing.moved import Addresses
 from lancelet.encoding.plain import numpy_array
 from lancelet.encoding.rows import Indices
 from lancelet.errors import MergeRefused
 from lancelet.format.schema import Field
-from lancelet.query.expr import Column, Expr, columns_of
+from lancelet.query.expr import Column, Expr, In, ValueSet, columns_of
 from lancelet.query.fragment_reader import ROW_ADDRESS
 from lancelet.query.plan import ScanPlan, column_of
 from lancelet.query.present import scan_field
 from lancelet.query.scan import Scan
 from lancelet.query.table_reader import TableReader
-from lancelet.table.addresses import row_addresses
+from lancelet.table.addresses import by_fragment, row_addresses
 
 _SCAN_ROWS = 1 << 16
+_FEW_KEYS = 4096
+_FEW_OF = 100
+"""So many times more rows than keys make it worth to ask an index."""
 _BLOCK_ROWS = 1 << 15
 _BLOCK_BYTES = 16 << 20
 _LEAST_BLOCK = 64
@@ -71,7 +75,8 @@ class Actions:
 def match_keys(table: TableReader, keys: Sequence[Field], index: KeyIndex) -> Matches:
     """The rows of a table whose keys are in an index."""
     outputs: list[tuple[str, Expr]] = [(key.name, Column((key.name,), scan_field(key).type)) for key in keys]
-    plan = ScanPlan(table.snapshot.manifest.schema, (*outputs, _ADDRESS), batch_size=_SCAN_ROWS)
+    schema = table.snapshot.manifest.schema
+    plan = ScanPlan(schema, (*outputs, _ADDRESS), _among(table, keys, index), batch_size=_SCAN_ROWS)
     addresses, sources = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
     for batch in Scan(table, plan).batches():
         here, there = index.match([plain(column) for column in batch.columns[:-1]])
@@ -79,6 +84,23 @@ def match_keys(table: TableReader, keys: Sequence[Field], index: KeyIndex) -> Ma
             addresses.append(numpy_array(batch.column(batch.num_columns - 1))[here])
             sources.append(there)
     return Matches(np.concatenate(addresses), np.concatenate(sources))
+
+
+def _among(table: TableReader, keys: Sequence[Field], index: KeyIndex) -> Expr | None:
+    """A filter that leaves out rows without a match, where the table has an index for it; None for none.
+
+    A float may equal another float whose bytes differ, so that keys of floats are not asked for.
+    """
+    wanted = index.columns[0]
+    if len(keys) > 1 or len(wanted) > _FEW_KEYS or len(wanted) * _FEW_OF > table.num_rows:
+        return None
+    column = Column((keys[0].name,), scan_field(keys[0]).type)
+    if wanted.type != column.type or pa.types.is_floating(column.type) or pa.types.is_nested(column.type):
+        return None
+    from lancelet.query.candidates import Search
+
+    condition = In(column, ValueSet(wanted.drop_null().unique()))
+    return None if Search.of(table, condition, None) is None else condition
 
 
 def decide(table: TableReader, plan: MergePlan, source: HeldSource, index: KeyIndex) -> Actions:

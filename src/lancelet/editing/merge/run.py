@@ -10,7 +10,7 @@ from lancelet.editing.merge.filter import key_filter
 from lancelet.editing.merge.join import Actions, decide
 from lancelet.editing.merge.keys import KeyIndex
 from lancelet.editing.merge.source import HeldSource
-from lancelet.editing.merge.write import rewrite_columns, rewrite_rows
+from lancelet.editing.merge.write import Decided, rewrite_columns, rewrite_rows
 from lancelet.editing.moved import Change, RowWriter
 from lancelet.editing.retry import retried
 from lancelet.encoding.plain import arrow_array
@@ -69,8 +69,8 @@ def write_merge(table: TableReader, clauses: Clauses, source: HeldSource, files:
     writer = RowWriter.of(snapshot, files, clauses.version, _folders(snapshot, clauses))
     index = KeyIndex([source.column(key.name) for key in plan.keys])
     actions = decide(table, plan, source, index)
-    write = rewrite_columns if plan.rewrites_columns else rewrite_rows
-    change = write(table, plan, source, actions, writer, _inserted_keys(snapshot, plan, index, actions))
+    decided = Decided(table, plan, source, actions, _inserted_keys(snapshot, plan, index, actions))
+    change = (rewrite_columns if plan.rewrites_columns else rewrite_rows)(decided, writer)
     if clauses.sstables:
         operation = replace(change.operation, compacted_sstables=clauses.sstables)
         change = replace(change, operation=operation)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -13,15 +13,7 @@ import pyarrow as pa
 from lancelet.editing.merge.clauses import MergePlan
 from lancelet.editing.merge.join import Actions, Matches, rows_at
 from lancelet.editing.merge.source import HeldSource, joined_batches
-from lancelet.editing.moved import (
-    Addresses,
-    Change,
-    RowWriter,
-    by_fragment,
-    lineage_of,
-    reader_of,
-    rows_moved,
-)
+from lancelet.editing.moved import Addresses, Change, RowWriter, lineage_of, reader_of, rows_moved
 from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import Indices, RowRange
 from lancelet.errors import NotSupported
@@ -33,7 +25,7 @@ from lancelet.query.fragment_reader import FragmentReader
 from lancelet.query.present import BlobForm, present, scan_field
 from lancelet.query.table_reader import TableReader
 from lancelet.table import operations as ops
-from lancelet.table.addresses import OFFSET_BITS
+from lancelet.table.addresses import OFFSET_BITS, by_fragment
 from lancelet.table.deletion_write import bitmap_bytes
 from lancelet.table.fragment import TOMBSTONE, DataFile, Fragment
 from lancelet.table.lineage import inline_bytes
@@ -44,23 +36,32 @@ _UNIT_ROWS = 1 << 16
 _WHOLE_STRUCTS = "2.0"
 
 
-def rewrite_rows(
-    table: TableReader,
-    plan: MergePlan,
-    source: HeldSource,
-    actions: Actions,
-    writer: RowWriter,
-    inserted_keys: ops.KeyFilter | None,
-) -> Change:
+@dataclass(frozen=True, slots=True, eq=False)
+class Decided:
+    """A merge of which is known what becomes of each row."""
+
+    table: TableReader
+    plan: MergePlan
+    source: HeldSource
+    actions: Actions
+    inserted_keys: ops.KeyFilter | None
+    """Keys of the rows that are new, where others have to know them."""
+
+    def with_blobs(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of the source with references to blobs as the table may have them."""
+        return stored_blobs(rows, Schema(self.plan.given), BlobRules(self.table.snapshot.places))
+
+
+def rewrite_rows(merge: Decided, writer: RowWriter) -> Change:
     """Write updated and inserted rows into new fragments, and mark the old ones as deleted."""
+    table, plan, source, actions = merge.table, merge.plan, merge.source, merge.actions
     updated = actions.updated
     lineage = None
     if table.snapshot.manifest.has_stable_row_ids:
         if not plan.missing:
             updated = _by_source(updated, source.num_rows)
         lineage = lineage_of(table, updated.addresses)
-    moved = _updated_rows(table, plan, source, updated)
-    new = _inserted_rows(table, plan, source, actions.inserted)
+    moved, new = _updated_rows(merge, updated), _inserted_rows(merge)
     if lineage is not None and inline_bytes(table.snapshot.manifest) != float("inf"):
         fragments = writer.trace(writer.write(moved, plan.written), lineage) + writer.write(new, plan.written)
     elif lineage is not None or plan.missing:
@@ -68,23 +69,16 @@ def rewrite_rows(
     else:
         # Nobody asks which rows moved: the source is written as it comes.
         rows = _given_rows(source, updated.sources, actions.inserted)
-        fragments = writer.write(_with_blobs(table, plan, rows), plan.written)
+        fragments = writer.write(merge.with_blobs(rows), plan.written)
     gone = np.concatenate([actions.updated.addresses, actions.deleted])
     fields = [node.id for node in table.snapshot.manifest.schema.walk()]
-    return rows_moved(table.snapshot, gone, fragments, writer.files, fields=fields, inserted_keys=inserted_keys)
+    return rows_moved(table.snapshot, gone, fragments, writer.files, fields=fields, inserted_keys=merge.inserted_keys)
 
 
-def rewrite_columns(
-    table: TableReader,
-    plan: MergePlan,
-    source: HeldSource,
-    actions: Actions,
-    writer: RowWriter,
-    inserted_keys: ops.KeyFilter | None,
-) -> Change:
+def rewrite_columns(merge: Decided, writer: RowWriter) -> Change:
     """Write new files for the source's columns of every fragment with updated rows."""
-    snapshot = table.snapshot
-    stable = snapshot.manifest.has_stable_row_ids
+    table, plan, source, actions = merge.table, merge.plan, merge.source, merge.actions
+    stable = table.snapshot.manifest.has_stable_row_ids
     changed: list[Fragment] = []
     offsets: dict[int, bytes] = {}
     for number, here, rows in by_fragment(actions.updated.addresses):
@@ -94,14 +88,13 @@ def rewrite_columns(
         changed.append(_with_file(reader.fragment, writer.write_file(batches, Schema(plan.changed))))
         if stable:
             offsets[number] = bitmap_bytes(rows.astype(np.uint32))
-    new = _with_blobs(table, plan, source.chosen(actions.inserted))
-    fragments = writer.write(new, Schema(plan.given))
+    fragments = writer.write(merge.with_blobs(source.chosen(actions.inserted)), Schema(plan.given))
     operation = ops.Update(
         updated_fragments=tuple(changed),
         new_fragments=fragments,
         fields_modified=tuple(node.id for field in plan.changed for node in field.walk()) if changed else (),
         rewrites_columns=True,
-        inserted_keys=inserted_keys,
+        inserted_keys=merge.inserted_keys,
         updated_offsets=offsets,
     )
     return Change(operation, None)
@@ -119,26 +112,19 @@ def _by_source(matches: Matches, rows: int) -> Matches:
     return Matches(matches.addresses[order], matches.sources[order])
 
 
-def _updated_rows(
-    table: TableReader, plan: MergePlan, source: HeldSource, updated: Matches
-) -> Iterator[pa.RecordBatch]:
+def _updated_rows(merge: Decided, updated: Matches) -> Iterator[pa.RecordBatch]:
     """The updated rows, in the order of the pairs; columns that the source lacks come from the table."""
-    if not plan.missing:
-        rows = _given_rows(source, updated.sources, np.zeros(source.num_rows, np.bool_))
-        yield from _with_blobs(table, plan, rows)
+    missing, source = merge.plan.missing, merge.source
+    if not missing:
+        yield from merge.with_blobs(_given_rows(source, updated.sources, np.zeros(source.num_rows, np.bool_)))
         return
     at = 0
-    for kept in kept_columns(table, plan.missing, updated.addresses):
+    for kept in kept_columns(merge.table, missing, updated.addresses):
         taken = source.take(updated.sources[at : at + kept.num_rows])
-        (given,) = _with_blobs(table, plan, iter([taken]))
+        (given,) = merge.with_blobs(iter([taken]))
         at += kept.num_rows
         columns = [*given.columns, *(_stored(column) for column in kept.columns)]
         yield pa.RecordBatch.from_arrays(columns, names=[*given.schema.names, *kept.schema.names])
-
-
-def _with_blobs(table: TableReader, plan: MergePlan, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows of the source with references to blobs as the table may have them."""
-    return stored_blobs(rows, Schema(plan.given), BlobRules(table.snapshot.places))
 
 
 def kept_columns(table: TableReader, fields: Sequence[Field], addresses: Addresses) -> Iterator[pa.RecordBatch]:
@@ -169,13 +155,11 @@ def _given_rows(source: HeldSource, rows: Indices, inserted: npt.NDArray[np.bool
         yield source.take(again[start : start + _UNIT_ROWS])
 
 
-def _inserted_rows(
-    table: TableReader, plan: MergePlan, source: HeldSource, inserted: npt.NDArray[np.bool_]
-) -> Iterator[pa.RecordBatch]:
+def _inserted_rows(merge: Decided) -> Iterator[pa.RecordBatch]:
     """Rows that only the source has; columns that it lacks are null."""
-    for batch in _with_blobs(table, plan, source.chosen(inserted)):
+    for batch in merge.with_blobs(merge.source.chosen(merge.actions.inserted)):
         columns, names = batch.columns, batch.schema.names
-        for field in plan.missing:
+        for field in merge.plan.missing:
             columns.append(pa.nulls(batch.num_rows, scan_field(field, BlobForm.BINARY).type))
             names.append(field.name)
         yield pa.RecordBatch.from_arrays(columns, names=names)

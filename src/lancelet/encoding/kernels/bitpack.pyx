@@ -5,27 +5,18 @@ Functions return -1 when all went well, else the index of the chunk whose bytes
 lie; nothing outside ``data`` is read and nothing outside ``out`` written.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
+
+from lancelet.encoding.kernels.words cimport read_word
 
 cdef extern from "fastlanes.h" nogil:
     void lancelet_unpack(int bits, const void *packed, int width, void *out)
 
 
 cdef int64_t _header(const uint8_t *at, int bits) noexcept nogil:
-    cdef uint16_t two
-    cdef uint32_t four
-    cdef uint64_t eight
-    if bits == 8:
-        return at[0]
-    if bits == 16:
-        memcpy(&two, at, 2)
-        return two
-    if bits == 32:
-        memcpy(&four, at, 4)
-        return four
-    memcpy(&eight, at, 8)
-    return <int64_t>eight if eight <= 64 else 65
+    cdef uint64_t width = read_word(at, bits)
+    return <int64_t>width if width <= 64 else 65
 
 
 def unpack_inline(

@@ -11,8 +11,10 @@ Functions return -1 when all went well, else the index of the row whose chunk
 lies; nothing outside ``data`` is read.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint64_t
 from libc.string cimport memcpy
+
+from lancelet.encoding.kernels.words cimport read_word
 
 # Codecs of values and of levels.
 NONE = 0
@@ -36,22 +38,6 @@ _BLOCK[6] = 3
 _BLOCK[7] = 7
 
 
-cdef inline uint64_t _word(const uint8_t *at, int bits) noexcept nogil:
-    cdef uint16_t two
-    cdef uint32_t four
-    cdef uint64_t eight
-    if bits == 8:
-        return at[0]
-    if bits == 16:
-        memcpy(&two, at, 2)
-        return two
-    if bits == 32:
-        memcpy(&four, at, 4)
-        return four
-    memcpy(&eight, at, 8)
-    return eight
-
-
 cdef inline uint64_t _packed(const uint8_t *block, int bits, int width, int item) noexcept nogil:
     """Item of one block of 1024 values; the block's 128 * width bytes are there."""
     cdef int lanes = 1024 // bits, m = item % 128
@@ -61,9 +47,9 @@ cdef inline uint64_t _packed(const uint8_t *block, int bits, int width, int item
     cdef uint64_t value
     if width == 0:
         return 0
-    value = _word(block + (word * lanes + lane) * size, bits) >> shift
+    value = read_word(block + (word * lanes + lane) * size, bits) >> shift
     if shift + width > bits:
-        value |= _word(block + ((word + 1) * lanes + lane) * size, bits) << (bits - shift)
+        value |= read_word(block + ((word + 1) * lanes + lane) * size, bits) << (bits - shift)
     if width < 64:
         value &= ((<uint64_t>1) << width) - 1
     return value
@@ -83,7 +69,7 @@ cdef inline bint _level(
     if codec == _INLINE:
         if size < 2 or count > 1024:
             return False
-        head = _word(at, 16)
+        head = read_word(at, 16)
         if head > 16 or size < 2 + 128 * <int64_t>head:
             return False
         out[0] = <uint16_t>_packed(at + 2, 16, <int>head, <int>item)
@@ -105,7 +91,7 @@ cdef inline bint _level(
     if codec == _RUNS:
         if size < 8:
             return False
-        head = _word(at, 64)
+        head = read_word(at, 64)
         if head > <uint64_t>(size - 8):
             return False
         values = <int64_t>head
@@ -160,10 +146,10 @@ def pick_items(
             chunk = &data[0] + positions[i]
             at = (header + 7) & ~7
             if with_def:
-                if <int64_t>_word(chunk, 16) != counts[i]:
+                if <int64_t>read_word(chunk, 16) != counts[i]:
                     with gil:
                         return i
-                def_size = <int64_t>_word(chunk + 2, 16)
+                def_size = <int64_t>read_word(chunk + 2, 16)
                 if at + def_size > sizes[i]:
                     with gil:
                         return i
@@ -171,7 +157,7 @@ def pick_items(
                     with gil:
                         return i
                 at = (at + def_size + 7) & ~7
-            size = <int64_t>_word(chunk + (4 if with_def else 2), 32 if large else 16)
+            size = <int64_t>read_word(chunk + (4 if with_def else 2), 32 if large else 16)
             if at + size > sizes[i]:
                 with gil:
                     return i
@@ -187,7 +173,7 @@ def pick_items(
                         return i
                 out[i] = values[item >> 3] >> (item & 7) & 1
             elif codec == _INLINE:
-                head = _word(values, bits) if size >= step else 65
+                head = read_word(values, bits) if size >= step else 65
                 if head > <uint64_t>bits or size < step + 128 * <int64_t>head or counts[i] > 1024:
                     with gil:
                         return i
@@ -197,8 +183,8 @@ def pick_items(
                 if counts[i] >= size // step:
                     with gil:
                         return i
-                first = <int64_t>_word(values + item * step, bits)
-                last = <int64_t>_word(values + (item + 1) * step, bits)
+                first = <int64_t>read_word(values + item * step, bits)
+                last = <int64_t>read_word(values + (item + 1) * step, bits)
                 if first < (counts[i] + 1) * step or last < first or last > size:
                     with gil:
                         return i

@@ -50,6 +50,8 @@ from lancelet.format.proto import encodings21_pb2 as pb
 
 _MAX_BUFFERS = 64
 _MAX_ITEMS = 2**40
+_FEW = 16
+"""So few neighbouring items are picked like scattered ones, rather than decoding their chunk."""
 _PACKED_LEVELS = pb.InlineBitpacking(uncompressed_bits_per_value=16)
 _RUN_LEVELS = pb.Rle(
     values=pb.CompressiveEncoding(flat=pb.Flat(bits_per_value=16)),
@@ -250,10 +252,10 @@ class MiniBlockRun:
                 only = int(rows.values[0])
                 return (yield from self._read_list_range(table, only, only))
             return (yield from self._read_scattered_lists(table, rows.values))
+        if self._picks is not None and (len(rows) <= _FEW or not isinstance(rows, RowRange)):
+            return (yield from self._pick(table, rows.to_indices(), self._picks))
         if isinstance(rows, RowRange):
             return (yield from self._read_range(table, rows))
-        if self._picks is not None:
-            return (yield from self._pick(table, rows.values, self._picks))
         return (yield from self._read_scattered(table, rows.values))
 
     def _read_range(self, table: ChunkTable, rows: RowRange) -> Generator[Ranges, list[Bytes], PageRows]:
@@ -293,21 +295,17 @@ class MiniBlockRun:
         def_codec, def_width, codec, bits = picks
         owner = table.item_starts.searchsorted(rows, "right") - 1
         count = len(rows)
-        sizes = table.sizes[owner]
-        # Items of one chunk share its bytes.
-        fresh = np.concatenate(([True], owner[1:] != owner[:-1]))
-        chosen = owner[fresh]
-        data, places = yield from self._context.file.fetch(table.positions[chosen], table.sizes[chosen], place)
-        positions = places[fresh.cumsum() - 1]
+        sizes, counts = table.sizes[owner], table.counts[owner]
+        data, positions = yield from self._context.file.fetch(table.positions[owner], sizes, place)
         levels = np.empty(count if def_codec else 0, np.uint16)
         strings = codec == pick.STRINGS
         if codec == pick.FLAT:
-            fits(table.counts[owner], sizes // (bits // 8), "values", place)
+            fits(counts, sizes // (bits // 8), "values", place)
         starts, lengths = np.empty((2, count if strings else 0), np.int64)
         buffer, out = allocate(0 if strings else count * bits // 8)
         inside = rows - table.item_starts[owner]
         bad = pick.pick_items(
-            data, positions, sizes, table.counts[owner], inside,
+            data, positions, sizes, counts, inside,
             def_codec, def_width, self._recipe.large, codec, bits, levels, out, starts, lengths,
         )  # fmt: skip
         check(bad, "items", place)

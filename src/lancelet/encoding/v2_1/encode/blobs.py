@@ -53,7 +53,7 @@ class Places(Protocol):
 
 
 def holds_blobs(field: Field) -> bool:
-    return any(node.is_blob or node.is_blob_v2 for node in field.walk())
+    return field.is_blob or field.is_blob_v2 or any(map(holds_blobs, field.children))
 
 
 def described_field(field: Field) -> Field:

@@ -91,13 +91,13 @@ def mini_block_page(
         kernel.entry_bounds(page.defs, page.max_visible, counts, bounds)
     else:
         bounds = bounds_of(counts)
-    layout = pb.MiniBlockLayout(
-        value_compression=chunked.codec,
-        layers=page.layers,
-        num_buffers=len(chunked.parts),
-        num_items=len(page.values),
-        has_large_chunk=large,
-    )
+    described = pb.PageLayout()
+    layout = described.mini_block_layout
+    layout.value_compression.CopyFrom(chunked.codec)
+    layout.layers.extend(page.layers)
+    layout.num_buffers = len(chunked.parts)
+    layout.num_items = len(page.values)
+    layout.has_large_chunk = large
     level_parts = _level_parts(layout, page, bounds, version)
     parts = [*level_parts, *chunked.parts]
     sizes = [part.sizes for part in parts]
@@ -118,7 +118,7 @@ def mini_block_page(
         kernel.repetition_index(page.reps, page.leaf.lists, bounds, index)
         buffers.append(index.reshape(-1).view(np.uint8))
     pieces = tuple((buffer,) for buffer in buffers)
-    return EncodedPage(page.length, page.rows, pb.PageLayout(mini_block_layout=layout), pieces)
+    return EncodedPage(page.length, page.rows, described, pieces)
 
 
 def _level_parts(layout: pb.MiniBlockLayout, page: Shredded, bounds: Indices, version: str) -> list[Part]:

@@ -1,9 +1,13 @@
-"""Codecs in words: small constructors of the messages that describe a page (spec encodings.md 1.2)."""
+"""Codecs in words: small constructors of the messages that describe a page (spec encodings.md 1.2).
+
+The simple ones are made once, and shared: a message is copied into the one that holds it, never changed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeAlias
 
 from lancelet.encoding.rows import Bytes
@@ -36,14 +40,17 @@ class EncodedPage:
         return sum(piece.nbytes for buffer in self.buffers for piece in buffer)
 
 
+@cache
 def flat(bits: int) -> Codec:
     return Codec(flat=pb.Flat(bits_per_value=bits))
 
 
+@cache
 def variable(bits: int) -> Codec:
     return Codec(variable=pb.Variable(offsets=flat(bits)))
 
 
+@cache
 def inline(bits: int) -> Codec:
     return Codec(inline_bitpacking=pb.InlineBitpacking(uncompressed_bits_per_value=bits))
 
@@ -52,10 +59,12 @@ def out_of_line(bits: int, width: int) -> Codec:
     return Codec(out_of_line_bitpacking=pb.OutOfLineBitpacking(uncompressed_bits_per_value=bits, values=flat(width)))
 
 
+@cache
 def runs(bits: int) -> Codec:
     return Codec(rle=pb.Rle(values=flat(bits), run_lengths=flat(8)))
 
 
+@cache
 def byte_streams(bits: int) -> Codec:
     return Codec(byte_stream_split=pb.ByteStreamSplit(values=flat(bits)))
 

@@ -56,19 +56,19 @@ class Leaf:
 
     nodes: tuple[Node, ...]
 
-    @cached_property
+    @property
     def field(self) -> Field:
         return self.nodes[-1].field
 
-    @cached_property
+    @property
     def top(self) -> Field:
         return self.nodes[0].field
 
-    @cached_property
+    @property
     def path(self) -> str:
-        return ".".join(node.field.name for node in self.nodes)
+        return ".".join([node.field.name for node in self.nodes])
 
-    @cached_property
+    @property
     def lists(self) -> int:
         return sum(node.kind == LIST for node in self.nodes)
 
@@ -76,9 +76,9 @@ class Leaf:
     def levels(self) -> int:
         return sum(node.kind for node in self.nodes)
 
-    @cached_property
+    @property
     def multiplier(self) -> int:
-        return math.prod(node.repeat for node in self.nodes)
+        return math.prod([node.repeat for node in self.nodes])
 
 
 def leaves_of(field: Field) -> list[Leaf]:

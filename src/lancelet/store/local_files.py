@@ -1,0 +1,121 @@
+"""What a local store does with files and folders of the operating system, by their full paths."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from lancelet.errors import LanceletError, MissingFile, StorageError
+
+_MANY = 500
+_PIECE = 16 << 20
+_ONE_COPY = 1 << 30
+_CANNOT_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
+
+
+@contextmanager
+def failures(path: str) -> Iterator[None]:
+    """Turn what the operating system says into our errors."""
+    try:
+        yield
+    except LanceletError:
+        raise
+    except FileNotFoundError:
+        raise MissingFile(path) from None
+    except NotADirectoryError:
+        raise MissingFile(path, "a parent of it is a file") from None
+    except ValueError as error:
+        # A name with a null character never reaches the operating system.
+        raise StorageError(path, str(error)) from None
+    except OSError as error:
+        hint = ""
+        if error.errno == errno.ENOMEM:
+            hint = "; too many files may be mapped at once (see vm.max_map_count)"
+        raise StorageError(path, f"{error.strerror or error}{hint}") from None
+
+
+def write_all(file: int, data: memoryview) -> None:
+    """Write all bytes to a descriptor, however many turns the system takes for it."""
+    while data.nbytes:
+        data = data[os.write(file, data) :]
+
+
+def sync_file(path: str) -> None:
+    """Have a file or a folder survive a crash of the machine."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(folder: str) -> None:
+    """Have the file system remember which files a folder has."""
+    try:
+        sync_file(folder)
+    except OSError as error:
+        # Some network file systems cannot sync a folder; they keep names by their own means.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+
+
+def copy_bytes(read: int, write: int) -> None:
+    """Have the system copy an open file, which may share its blocks, or do it ourselves."""
+    try:
+        while os.copy_file_range(read, write, _ONE_COPY):
+            pass
+    except (AttributeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in _CANNOT_COPY:
+            raise
+        with os.fdopen(os.dup(read), "rb", 0) as origin, os.fdopen(os.dup(write), "wb", 0) as copy:
+            shutil.copyfileobj(origin, copy, _PIECE)
+
+
+def unlink_all(files: Sequence[str]) -> list[str]:
+    """Remove files; returns those that the system refused to remove. What is not there is no failure."""
+    if len(files) < _MANY:
+        return _unlink(files)
+    # Two at a time keep the file system busy; more get into each other's way.
+    with ThreadPoolExecutor(2, thread_name_prefix="lancelet-delete") as pool:
+        return [file for half in pool.map(_unlink, (files[::2], files[1::2])) for file in half]
+
+
+def _unlink(files: Sequence[str]) -> list[str]:
+    failed = []
+    for file in files:
+        try:
+            os.unlink(file)  # noqa: PTH108
+        except FileNotFoundError:
+            continue
+        except OSError:
+            failed.append(file)
+    return failed
+
+
+def remove_tree(folder: str, spared: Collection[str]) -> None:
+    """Remove a folder with everything in it, but for some folders. Links are removed, not followed."""
+    try:
+        with os.scandir(folder) as entries:
+            found = list(entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in found:
+        if entry.path in spared:
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            remove_tree(entry.path, spared)
+        else:
+            Path(entry.path).unlink(missing_ok=True)
+    remove_if_empty(folder)
+
+
+def remove_if_empty(folder: str) -> None:
+    """A folder stays when something in it was to be kept, or came meanwhile."""
+    with suppress(OSError):
+        # Refused by the system unless it is empty.
+        os.rmdir(folder)  # noqa: PTH106

@@ -1,0 +1,64 @@
+"""Keywords that several functions share: shown by all of them, and unknown ones are refused."""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+from typing import Any
+
+import pytest
+
+import lancelet
+from lancelet.errors import InvalidType
+from lancelet.fragment import write_fragments
+from lancelet.scan_options import FragmentOptions, ResultOptions, ScanOptions
+from lancelet.writing.keywords import FragmentKeywords, TableKeywords
+from lancelet.writing.options import write_options
+
+DATA = {"x": [1, 2, 3]}
+
+
+@pytest.mark.parametrize(
+    "function, keywords",
+    [
+        (lancelet.LanceDataset.scanner, ScanOptions),
+        (lancelet.LanceDataset.to_table, ResultOptions),
+        (lancelet.LanceDataset.to_batches, ResultOptions),
+        (lancelet.LanceFragment.scanner, FragmentOptions),
+        (lancelet.LanceFragment.to_batches, FragmentOptions),
+        (lancelet.write_dataset, TableKeywords),
+        (write_fragments, FragmentKeywords),
+    ],
+    ids=lambda value: getattr(value, "__qualname__", ""),
+)
+def test_keywords_are_shown(function: Any, keywords: Any) -> None:
+    shown = inspect.signature(function).parameters
+    assert keywords.__annotations__.keys() <= shown.keys()
+    help_text = pydoc.render_doc(function)
+    assert all(name in help_text for name in keywords.__annotations__)
+
+
+def test_unknown_keywords() -> None:
+    dataset = lancelet.write_dataset(DATA, "memory://keywords/t", mode="overwrite")
+    fragment = dataset.get_fragments()[0]
+    for call in (dataset.scanner, dataset.to_table, dataset.to_batches, fragment.scanner, fragment.to_batches):
+        with pytest.raises(InvalidType, match=r"scanner\(\) got an unexpected keyword argument 'colour'"):
+            call(colour="blue")
+    with pytest.raises(TypeError, match="colour"):
+        dataset.to_pandas(colour="blue")
+    with pytest.raises(InvalidType, match=r"write_dataset\(\) got an unexpected keyword argument 'colour'"):
+        lancelet.write_dataset(DATA, "memory://keywords/u", colour="blue")
+    with pytest.raises(InvalidType, match=r"write_fragments\(\) got an unexpected keyword argument 'commit_message'"):
+        write_fragments(DATA, "memory://keywords/u", commit_message="a version is needed for one")
+
+
+def test_defaults_are_those_that_hold() -> None:
+    """What the signature shows changes nothing when it is given."""
+    shown = {name: one.default for name, one in inspect.signature(lancelet.write_dataset).parameters.items()}
+    assert write_options(**{name: shown[name] for name in TableKeywords.__annotations__}) == write_options()
+    dataset = lancelet.write_dataset(DATA, "memory://keywords/t", mode="overwrite")
+    for call in (dataset.to_table, dataset.get_fragments()[0].to_table):
+        given = {
+            name: one.default for name, one in inspect.signature(call).parameters.items() if one.kind != one.VAR_KEYWORD
+        }
+        assert call(**given).equals(dataset.to_table())
