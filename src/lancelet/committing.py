@@ -164,7 +164,10 @@ def _uuid(text: str) -> UUID:
         raise InvalidInput(f"{text!r} is not a UUID") from None
 
 
-def _segment(index: Index) -> ops.IndexSegment:
+def index_message(index: Index) -> table_pb2.IndexMetadata:
+    """An index segment as manifests list it."""
+    if not isinstance(index, Index):
+        raise InvalidType(f"a segment of an index is an Index, not {index!r}")
     message = table_pb2.IndexMetadata(
         name=index.name,
         fields=index.fields,
@@ -182,7 +185,7 @@ def _segment(index: Index) -> ops.IndexSegment:
         message.index_details.type_url, message.index_details.value = index.index_details
     for file in index.files or ():
         message.files.add(path=file.path, size_bytes=file.size_bytes)
-    return ops.IndexSegment.of(message)
+    return message
 
 
 def _milliseconds(moment: datetime) -> int:
@@ -225,7 +228,8 @@ _CONVERTERS: dict[type, Callable[[Any], ops.Operation]] = {
     LanceOperation.Clone: lambda o: ops.Clone(o.is_shallow, o.ref_name, o.ref_version, o.ref_path, o.branch_name),
     LanceOperation.Rewrite: _rewrite,
     LanceOperation.CreateIndex: lambda o: ops.CreateIndex(
-        tuple(map(_segment, o.new_indices)), tuple(map(_segment, o.removed_indices))
+        tuple(ops.IndexSegment.of(index_message(index)) for index in o.new_indices),
+        tuple(ops.IndexSegment.of(index_message(index)) for index in o.removed_indices),
     ),
     LanceOperation.DataReplacement: lambda o: ops.DataReplacement(
         tuple((entry.fragment_id, stored_file(entry.new_file)) for entry in o.replacements)

@@ -13,6 +13,7 @@ that a caller of pylance would expect, so ``except ValueError`` keeps working::
     │   ├── InvalidChange (OSError)          a change of columns or metadata that this table cannot take
     │   ├── InvalidCleanup (OverflowError, OSError)   a cleanup that would remove what it must not
     │   ├── InvalidRef (OSError)             a name that no tag or branch can have
+    │   ├── IndexRefused (RuntimeError)      an index that the table cannot have
     │   ├── InvalidBase (OSError)            a base path that the table does not or cannot have
     │   ├── UnknownColumn (KeyError)         a column that the schema does not have
     │   └── FilterSyntaxError                a filter or expression that does not parse
@@ -20,11 +21,12 @@ that a caller of pylance would expect, so ``except ValueError`` keeps working::
     │   ├── TableNotFound (FileNotFoundError)
     │   ├── VersionNotFound
     │   ├── RefNotFound                      no such tag or branch
-    │   └── IndexNotFound (KeyError)
+    │   └── IndexNotFound (KeyError, RuntimeError)
     ├── MissingFile (FileNotFoundError)      a file that the table refers to is gone
     ├── CorruptFile (OSError)                bytes that cannot be what they claim to be
     │   └── UnsafePath                       a path that leaves the table
     ├── NotSupported (NotImplementedError, OSError)   a feature that this version does not know
+    ├── MissingPackage (ImportError)         a package that is not installed, for what was asked
     ├── StorageError (OSError)               the store refused or failed
     │   └── UncertainPut                     the store did not say whether it wrote
     ├── TableExists (ValueError, FileExistsError)     a table is there already
@@ -48,6 +50,7 @@ __all__ = [
     "CorruptFile",
     "FilterSyntaxError",
     "IndexNotFound",
+    "IndexRefused",
     "InvalidBase",
     "InvalidChange",
     "InvalidCleanup",
@@ -58,6 +61,7 @@ __all__ = [
     "LanceletError",
     "MergeRefused",
     "MissingFile",
+    "MissingPackage",
     "NotFound",
     "NotSupported",
     "RefConflict",
@@ -93,6 +97,10 @@ class InvalidOption(InvalidInput, OverflowError, OSError):
 
 class RowNotFound(InvalidInput, IndexError, OverflowError, OSError):
     """A row that this version of the table does not have; pylance raises different built-ins for it in different calls."""
+
+
+class IndexRefused(InvalidInput, RuntimeError):
+    """An index that the table cannot have: its name is taken, or others would lose what it is to replace."""
 
 
 class UnfitData(InvalidInput, OSError):
@@ -187,7 +195,7 @@ class RefNotFound(NotFound):
     """The table has no such tag or branch."""
 
 
-class IndexNotFound(NotFound, KeyError):
+class IndexNotFound(NotFound, KeyError, RuntimeError):
     """The table has no index with this name."""
 
     def __str__(self) -> str:
@@ -234,6 +242,10 @@ class NotSupported(LanceletError, NotImplementedError, OSError):
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+
+class MissingPackage(LanceletError, ImportError):
+    """Something that was asked for needs a package that is not installed."""
 
 
 class StorageError(LanceletError, OSError):

@@ -21,21 +21,23 @@ from lancelet.fragment_metadata import (
     data_file,
     fragment_metadata,
 )
+from lancelet.keywords import refuse_unknown, takes
 from lancelet.query.plan import ScanPlan, plan_take
 from lancelet.query.scan import Scan
 from lancelet.rows import row_numbers
+from lancelet.scan_options import FRAGMENT_DEFAULTS, FragmentOptions, chosen
 from lancelet.scanner import Columns, LanceScanner, Scanned, ScannerBuilder
 from lancelet.table.fragment import MAX_ROWS
-from lancelet.writing.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, ROWS_PER_GROUP
+from lancelet.writing.keywords import DEFAULTS, FragmentKeywords
 
 if TYPE_CHECKING:
     import pandas as pd
+    from typing_extensions import Unpack
 
     from lancelet.query.fragment_reader import FragmentReader
     from lancelet.row_id_sequence import RowIdSequence
     from lancelet.schema import LanceSchema
     from lancelet.table.fragment import Fragment
-    from lancelet.table.manifest import BasePath
     from lancelet.transaction import Transaction
     from lancelet.writing.fragments import Progress
 
@@ -279,40 +281,10 @@ class LanceFragment:
         """Live rows, or those that pass a filter."""
         return self._builder().filter(filter).to_scanner().count_rows() if filter is not None else self.num_rows
 
-    def scanner(
-        self,
-        *,
-        columns: Columns = None,
-        batch_size: int | None = None,
-        filter: str | pc.Expression | None = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        with_row_id: bool = False,
-        with_row_address: bool = False,
-        batch_readahead: int = 16,
-        blob_handling: str | None = None,
-        order_by: Sequence[Any] | None = None,
-        use_scalar_index: bool | None = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        include_deleted_rows: bool | None = None,
-        batch_size_bytes: int | None = None,
-        strict_batch_size: bool | None = None,
-    ) -> LanceScanner:
+    @takes(FragmentOptions, defaults=FRAGMENT_DEFAULTS)
+    def scanner(self, **options: Unpack[FragmentOptions]) -> LanceScanner:
         """A scan of this fragment; see :meth:`lancelet.LanceDataset.scanner` for the options."""
-        builder = self._builder().columns(columns).filter(filter).limit(limit).offset(offset)
-        builder.with_row_id(with_row_id).with_row_address(with_row_address).batch_readahead(batch_readahead)
-        builder.order_by(order_by).blob_handling(blob_handling)
-        if batch_size is not None:
-            builder.batch_size(batch_size)
-        if batch_size_bytes is not None:
-            builder.batch_size_bytes(batch_size_bytes)
-        if late_materialization is not None:
-            builder.late_materialization(late_materialization)
-        if io_buffer_size is not None:
-            builder.io_buffer_size(io_buffer_size)
-        builder.include_deleted_rows(bool(include_deleted_rows)).strict_batch_size(bool(strict_batch_size))
-        return builder.to_scanner()
+        return self._builder().apply_defaults(chosen(options, FragmentOptions)).to_scanner()
 
     def _builder(self) -> ScannerBuilder:
         return ScannerBuilder(self._ds).with_fragments([self])
@@ -355,46 +327,10 @@ class LanceFragment:
         )
         return scanner.to_table()
 
-    def to_batches(
-        self,
-        *,
-        columns: Columns = None,
-        batch_size: int | None = None,
-        filter: str | pc.Expression | None = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        with_row_id: bool = False,
-        with_row_address: bool = False,
-        batch_readahead: int = 16,
-        blob_handling: str | None = None,
-        order_by: Sequence[Any] | None = None,
-        use_scalar_index: bool | None = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        include_deleted_rows: bool | None = None,
-        batch_size_bytes: int | None = None,
-        strict_batch_size: bool | None = None,
-    ) -> Iterator[pa.RecordBatch]:
+    @takes(FragmentOptions, defaults=FRAGMENT_DEFAULTS)
+    def to_batches(self, **options: Unpack[FragmentOptions]) -> Iterator[pa.RecordBatch]:
         """The fragment's live rows as they come; the options are those of :meth:`scanner`."""
-        scanner = self.scanner(
-            columns=columns,
-            batch_size=batch_size,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            batch_readahead=batch_readahead,
-            blob_handling=blob_handling,
-            order_by=order_by,
-            use_scalar_index=use_scalar_index,
-            io_buffer_size=io_buffer_size,
-            late_materialization=late_materialization,
-            include_deleted_rows=include_deleted_rows,
-            batch_size_bytes=batch_size_bytes,
-            strict_batch_size=strict_batch_size,
-        )
-        return scanner.to_batches()
+        return self.scanner(**options).to_batches()
 
     def to_pandas(
         self,
@@ -479,25 +415,13 @@ def write_fragments(
     *,
     return_transaction: Literal[True],
     mode: str = "append",
-    max_rows_per_file: int = MAX_ROWS_PER_FILE,
-    max_rows_per_group: int | None = ROWS_PER_GROUP,
-    max_bytes_per_file: int = MAX_BYTES_PER_FILE,
-    data_cache_bytes: int | None = None,
-    max_page_bytes: int | None = None,
     progress: Any = None,
-    data_storage_version: str | None = None,
-    use_legacy_format: bool | None = None,
     storage_options: Mapping[str, str] | None = None,
-    enable_stable_row_ids: bool = False,
-    target_bases: Sequence[str] | None = None,
-    target_all_bases: bool | None = None,
-    initial_bases: Sequence[BasePath] | None = None,
     base_store_params: Mapping[str, Mapping[str, str]] | None = None,
-    external_blob_mode: str = "reference",
-    allow_external_blob_outside_bases: bool = False,
     namespace_client: Any = None,
     table_id: Sequence[str] | None = None,
     session: Any = None,
+    **options: Unpack[FragmentKeywords],
 ) -> Transaction: ...
 @overload
 def write_fragments(
@@ -507,26 +431,15 @@ def write_fragments(
     *,
     return_transaction: Literal[False] = False,
     mode: str = "append",
-    max_rows_per_file: int = MAX_ROWS_PER_FILE,
-    max_rows_per_group: int | None = ROWS_PER_GROUP,
-    max_bytes_per_file: int = MAX_BYTES_PER_FILE,
-    data_cache_bytes: int | None = None,
-    max_page_bytes: int | None = None,
     progress: Any = None,
-    data_storage_version: str | None = None,
-    use_legacy_format: bool | None = None,
     storage_options: Mapping[str, str] | None = None,
-    enable_stable_row_ids: bool = False,
-    target_bases: Sequence[str] | None = None,
-    target_all_bases: bool | None = None,
-    initial_bases: Sequence[BasePath] | None = None,
     base_store_params: Mapping[str, Mapping[str, str]] | None = None,
-    external_blob_mode: str = "reference",
-    allow_external_blob_outside_bases: bool = False,
     namespace_client: Any = None,
     table_id: Sequence[str] | None = None,
     session: Any = None,
+    **options: Unpack[FragmentKeywords],
 ) -> list[FragmentMetadata]: ...
+@takes(FragmentKeywords, defaults=DEFAULTS)
 def write_fragments(
     data: Any,
     dataset_uri: Any,
@@ -534,25 +447,13 @@ def write_fragments(
     *,
     return_transaction: bool = False,
     mode: str = "append",
-    max_rows_per_file: int = MAX_ROWS_PER_FILE,
-    max_rows_per_group: int | None = ROWS_PER_GROUP,
-    max_bytes_per_file: int = MAX_BYTES_PER_FILE,
-    data_cache_bytes: int | None = None,
-    max_page_bytes: int | None = None,
     progress: Any = None,
-    data_storage_version: str | None = None,
-    use_legacy_format: bool | None = None,
     storage_options: Mapping[str, str] | None = None,
-    enable_stable_row_ids: bool = False,
-    target_bases: Sequence[str] | None = None,
-    target_all_bases: bool | None = None,
-    initial_bases: Sequence[BasePath] | None = None,
     base_store_params: Mapping[str, Mapping[str, str]] | None = None,
-    external_blob_mode: str = "reference",
-    allow_external_blob_outside_bases: bool = False,
     namespace_client: Any = None,
     table_id: Sequence[str] | None = None,
     session: Any = None,
+    **options: Unpack[FragmentKeywords],
 ) -> list[FragmentMetadata] | Transaction:
     """Write rows into new fragments without committing them, so that many processes can write and one commits.
 
@@ -590,25 +491,9 @@ def write_fragments(
     from lancelet.writing.table import Target, write_operation
 
     target = Target.of(dataset_uri, storage_options, base_store_params)
-    options = write_options(
-        mode,
-        max_rows_per_file=max_rows_per_file,
-        max_rows_per_group=max_rows_per_group,
-        max_bytes_per_file=max_bytes_per_file,
-        data_cache_bytes=data_cache_bytes,
-        max_page_bytes=max_page_bytes,
-        data_storage_version=data_storage_version,
-        use_legacy_format=use_legacy_format,
-        enable_stable_row_ids=enable_stable_row_ids,
-        initial_bases=initial_bases,
-        target_bases=target_bases,
-        target_all_bases=target_all_bases,
-        external_blob_mode=external_blob_mode,
-        allow_external_blob_outside_bases=allow_external_blob_outside_bases,
-        namespace_client=namespace_client,
-        table_id=table_id,
-    )
-    operation = write_operation(data, schema, target, options, reported(progress))
+    refuse_unknown("write_fragments", options, FragmentKeywords)
+    how = write_options(mode, namespace_client=namespace_client, table_id=table_id, **options)
+    operation = write_operation(data, schema, target, how, reported(progress))
     fragments = [fragment_metadata(fragment) for fragment in operation.fragments]
     if not return_transaction:
         return fragments

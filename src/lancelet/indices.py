@@ -7,10 +7,11 @@ a few of their fields are shown (spec indices.md, chapters 10.1 and 14.2).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import pyarrow as pa
 
@@ -18,8 +19,10 @@ from lancelet.bitmap import Bitmap
 from lancelet.errors import CorruptFile, IndexNotFound, InvalidType, LanceletError
 from lancelet.file.container import Container
 from lancelet.index.metadata import IndexMetadata, read_indices
+from lancelet.index.segments import indexed_field, open_segment, usable_kind
 
 if TYPE_CHECKING:
+    from lancelet.format.schema import Field
     from lancelet.query.table_reader import TableReader
     from lancelet.table.snapshot import Snapshot
 
@@ -29,6 +32,37 @@ _METRICS = ("L2", "COSINE", "DOT", "HAMMING")
 _COMPRESSIONS = {4: "PQ", 5: "SQ", 6: "RQ"}
 _FLAT = "FLAT"
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+@dataclass
+class IndexConfig:
+    """A kind of index and its options."""
+
+    index_type: str
+    parameters: dict[str, Any]
+
+
+class IndexInformation(TypedDict):
+    """A segment as ``list_indices`` shows it."""
+
+    name: str
+    type: str
+    uuid: str
+    fields: list[str]
+    version: int
+    fragment_ids: Bitmap
+    base_id: int | None
+
+
+class SupportedDistributedIndices(str, Enum):
+    """Kinds whose parts ``merge_index_metadata`` of pylance can put together."""
+
+    BTREE = "BTREE"
+    INVERTED = "INVERTED"
+    IVF_FLAT = "IVF_FLAT"
+    IVF_PQ = "IVF_PQ"
+    IVF_SQ = "IVF_SQ"
+    VECTOR = "VECTOR"
 
 
 @dataclass(frozen=True)
@@ -85,7 +119,7 @@ def describe_indices(table: TableReader) -> list[IndexDescription]:
 
 
 def index_statistics(table: TableReader, name: str) -> dict[str, Any]:
-    """Rows and fragments with and without an index; what only index files know is left out."""
+    """Rows and fragments with and without an index, and what its segments tell of themselves."""
     segments = [segment for segment in read_indices(table.snapshot.manifest) if segment.name == name]
     if not segments:
         raise IndexNotFound(f'Index "{name}" not found in version {table.snapshot.version} of {table.snapshot.uri}')
@@ -93,7 +127,7 @@ def index_statistics(table: TableReader, name: str) -> dict[str, Any]:
     covered = set().union(*(segment.covers(live) for segment in segments))
     per_segment = [_rows(table, segment.covers(live)) for segment in segments]
     indexed = _rows(table, covered)
-    shown = [{"uuid": str(segment.uuid)} for segment in segments]
+    shown = [_segment_statistics(table, segment) for segment in segments]
     times = [segment.created_at for segment in segments if segment.created_at is not None]
     return {
         "index_type": _kind(table, segments[0]),
@@ -109,6 +143,14 @@ def index_statistics(table: TableReader, name: str) -> dict[str, Any]:
         "num_indexed_rows_per_delta": per_segment,
         "updated_at_timestamp_ms": round(max(times).timestamp() * 1000) if times else None,
     }
+
+
+def _segment_statistics(table: TableReader, segment: IndexMetadata) -> dict[str, Any]:
+    """What the files of a segment tell; of kinds that we do not know, only which one it is."""
+    if usable_kind(table.snapshot, segment) is None:
+        return {"uuid": str(segment.uuid)}
+    dtype = indexed_field(table.snapshot, segment).arrow_field.type
+    return dict(open_segment(table.snapshot, segment, dtype).statistics())
 
 
 def _describe(table: TableReader, segments: Sequence[IndexMetadata]) -> IndexDescription:
@@ -143,9 +185,16 @@ def _describe(table: TableReader, segments: Sequence[IndexMetadata]) -> IndexDes
     )
 
 
-def _named(table: TableReader) -> Iterator[tuple[str, Any]]:
-    schema = table.snapshot.manifest.schema
-    return zip(schema.paths(), schema.walk(), strict=True)
+def _named(table: TableReader) -> Iterator[tuple[str, Field]]:
+    """All fields with their paths, in which names with dots or backticks stand between backticks."""
+
+    def below(prefix: str, fields: Iterable[Field]) -> Iterator[tuple[str, Field]]:
+        for node in fields:
+            name = "`" + node.name.replace("`", "``") + "`" if prefix and {".", "`"} & set(node.name) else node.name
+            yield prefix + name, node
+            yield from below(f"{prefix}{name}.", node.children)
+
+    return below("", table.snapshot.manifest.schema.fields)
 
 
 def _rows(table: TableReader, fragment_ids: Any) -> int:

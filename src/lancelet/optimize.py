@@ -23,7 +23,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from lancelet.errors import InvalidInput, InvalidType, NotSupported
+from lancelet.errors import InvalidInput, InvalidType
 from lancelet.fragment_metadata import FragmentMetadata, fragment_metadata, stored_fragment
 from lancelet.maintenance.compaction.commit import CompactionMetrics, commit_rewrites, compact, metrics_of
 from lancelet.maintenance.compaction.execute import Rewritten, rewrite_fragments
@@ -334,6 +334,33 @@ class DatasetOptimizer:
         """Have writers keep old versions again, and move to the new version."""
         self._dataset.delete_config_keys(list(CLEANUP_KEYS))
 
+    def optimize_indices(
+        self,
+        *,
+        num_indices_to_merge: int | None = None,
+        index_names: list[str] | None = None,
+        retrain: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """Extend indices by the rows that they do not know yet, and move to the new version.
+
+        Parameters
+        ----------
+        num_indices_to_merge
+            How many of an index's segments become one with the new rows, the last ones first: 1 by default; 0 leaves
+            them alone and adds a segment.
+        index_names
+            Which indices; all by default.
+        retrain
+            Build the indices anew from all rows.
+        kwargs
+            Accepted for pylance's sake, without effect.
+        """
+        from lancelet.indexing.optimize import optimize_indices
+
+        done = optimize_indices(self._dataset._table, merged=num_indices_to_merge, names=index_names, retrain=retrain)
+        self._dataset._move(done)
+
     def compact_files(
         self,
         *,
@@ -414,10 +441,6 @@ class DatasetOptimizer:
         }
         options: Any = {name: value for name, value in given.items() if value is not None}
         return Compaction.execute(self._dataset, options)
-
-    def optimize_indices(self, **kwargs: Any) -> None:
-        """Not supported yet."""
-        raise NotSupported("indices cannot be built or extended yet; new rows are found by scanning")
 
 
 def _task(content: Any, version: int, settings: CompactionSettings) -> CompactionTask:

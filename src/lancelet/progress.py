@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from lancelet.store import open_store
 
@@ -13,7 +14,23 @@ if TYPE_CHECKING:
 
     from lancelet.fragment_metadata import FragmentMetadata
 
-__all__ = ["FileSystemFragmentWriteProgress", "FragmentWriteProgress", "NoopFragmentWriteProgress"]
+__all__ = ["FileSystemFragmentWriteProgress", "FragmentWriteProgress", "IndexProgress", "NoopFragmentWriteProgress"]
+
+
+@dataclass(frozen=True)
+class IndexProgress:
+    """What happens while an index is built."""
+
+    event: Literal["start", "progress", "complete"]
+    stage: str
+    completed: int | None = None
+    total: int | None = None
+    unit: str = ""
+
+    @property
+    def fraction(self) -> float | None:
+        """How much of the stage is done, from 0 to 1; None when that is not known."""
+        return None if self.completed is None or not self.total else self.completed / self.total
 
 
 class FragmentWriteProgress(ABC):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -56,19 +56,6 @@ class ScanStatistics:
     """Nanoseconds."""
 
 
-class ScanOptions(TypedDict, total=False):
-    """Keyword arguments of :meth:`lancelet.LanceDataset.scanner` that other calls hand on to it, beside their own."""
-
-    fragments: Iterable[Any] | None
-    index_segments: Iterable[Any] | None
-    scan_stats_callback: Callable[[ScanStatistics], None] | None
-    row_addr_allowlist: bytes | None
-    row_addr_blocklist: bytes | None
-
-
-SCAN_OPTIONS = frozenset(ScanOptions.__annotations__)
-
-
 class Scanned(Protocol):
     """What a scanner needs of its dataset."""
 
@@ -83,7 +70,7 @@ class ScannerBuilder:
     """Collects the options of a scan.
 
     Read-ahead is bounded in bytes by the engine itself, so the options that bound it otherwise are accepted and
-    have no effect; neither have those of indices, which scans do not use yet.
+    have no effect; neither have those of vector and text search, which scans do not do yet.
     """
 
     def __init__(self, ds: Scanned) -> None:
@@ -103,6 +90,8 @@ class ScannerBuilder:
         self._include_deleted_rows = False
         self._stats_callback: Callable[[ScanStatistics], None] | None = None
         self._strict_batch_size = False
+        self._use_scalar_index = True
+        self._fast_search = False
         self._order_by: tuple[SortKey, ...] = ()
 
     def apply_defaults(self, default_opts: Mapping[str, Any]) -> ScannerBuilder:
@@ -244,6 +233,8 @@ class ScannerBuilder:
         return self
 
     def use_scalar_index(self, use_scalar_index: bool = True) -> ScannerBuilder:
+        """Whether scalar indices are asked which rows the filter can be true for."""
+        self._use_scalar_index = use_scalar_index
         return self
 
     def prefilter(self, prefilter: bool) -> ScannerBuilder:
@@ -253,7 +244,9 @@ class ScannerBuilder:
         return self
 
     def fast_search(self, flag: bool) -> ScannerBuilder:
-        return self if not flag else _needs_index("fast_search")
+        """Leave out fragments that the indices do not cover which the filter asks."""
+        self._fast_search = flag
+        return self
 
     def nearest(
         self,
@@ -331,6 +324,8 @@ class ScannerBuilder:
             self._scan_in_order,
             self._late,
             binary,
+            use_index=self._use_scalar_index,
+            indexed_only=self._fast_search,
         )
 
 
@@ -370,22 +365,22 @@ class LanceScanner:
         if self._callback is None:
             return self._scan.to_table()
         with self._watch() as watch:
-            return watch.done(self._scan.to_table())
+            return watch.done(watch.scan.to_table())
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The result as it comes."""
-        batches: Iterator[pa.RecordBatch] = self._scan.batches()
-        if self._strict:
-            batches = by_rows(batches, self._plan.batch_size)
-        elif self._batch_bytes:
-            batches = by_bytes(batches, self._batch_bytes)
         if self._callback is None:
-            yield from batches
+            yield from self._sized(self._scan.batches())
             return
         with self._watch() as watch:
-            for batch in batches:
+            for batch in self._sized(watch.scan.batches()):
                 watch.rows += batch.num_rows
                 yield batch
+
+    def _sized(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if self._strict:
+            return by_rows(batches, self._plan.batch_size)
+        return by_bytes(batches, self._batch_bytes) if self._batch_bytes else batches
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The result as a stream."""
@@ -454,11 +449,12 @@ class LanceScanner:
         requests, read = counters.requests, counters.bytes
         started = time.perf_counter()
         batches = 0
+        scan = Scan(self._ds.table, self._plan)
         if count_rows:
-            rows = self._scan.count()
+            rows = scan.count()
         else:
             rows = 0
-            for batch in self._scan.batches():
+            for batch in scan.batches():
                 rows += batch.num_rows
                 batches += 1
         taken = time.perf_counter() - started
@@ -466,7 +462,9 @@ class LanceScanner:
             f"Analyze: rows={rows}, batches={batches}, requests={counters.requests - requests}, "
             f"bytes={counters.bytes - read}, elapsed={taken * 1000:.3f}ms"
         )
-        tree = self.explain_plan()
+        from lancelet.query.explain import explain
+
+        tree = explain(self._ds.table, self._plan, found=scan.candidates)
         return "\n".join([cost, *(f"  {line}" for line in tree.splitlines())])
 
     def take(self, indices: object) -> NoReturn:
@@ -486,15 +484,17 @@ class LanceScanner:
 
     def _watch(self) -> _Watch:
         assert self._callback is not None
-        return _Watch(self._ds.table, self._plan, self._callback)
+        return _Watch(Scan(self._ds.table, self._plan), self._callback)
 
 
 class _Watch:
     """Counts what happens to the store during a scan, and tells it when the scan has ended."""
 
-    def __init__(self, table: TableReader, plan: ScanPlan, callback: Callable[[ScanStatistics], None]) -> None:
+    def __init__(self, scan: Scan, callback: Callable[[ScanStatistics], None]) -> None:
+        self.scan = scan
         self.rows = 0
         self._callback = callback
+        table, plan = scan.table, scan.plan
         self._counters = table.snapshot.store.counters
         self._before = (self._counters.requests, self._counters.bytes)
         chosen = plan.fragment_ids
@@ -514,7 +514,14 @@ class _Watch:
         requests, read = self._counters.requests - self._before[0], self._counters.bytes - self._before[1]
         counts = {"rows_scanned": self.rows, "fragments_scanned": self._fragments}
         times = {"elapsed": time.perf_counter_ns() - self._started}
-        self._callback(ScanStatistics(requests, requests, read, all_counts=counts, all_times=times))
+        found = self.scan.candidates
+        if found is None:
+            self._callback(ScanStatistics(requests, requests, read, all_counts=counts, all_times=times))
+            return
+        use = found.use
+        counts |= {"fragments_scanned": len(found.fragments), "index_rows_found": sum(use.found.values())}
+        index = (use.loaded, use.parts, use.rows, use.cached, use.loaded)
+        self._callback(ScanStatistics(requests, requests, read, *index, all_counts=counts, all_times=times))
 
 
 def _count(name: str, value: Any) -> int:
@@ -530,4 +537,4 @@ def _count(name: str, value: Any) -> int:
 
 
 def _needs_index(what: str) -> NoReturn:
-    raise NotSupported(f"{what} is not supported yet: scans do not use indices")
+    raise NotSupported(f"{what} is not supported yet: scans use scalar indices only")

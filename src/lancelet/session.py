@@ -6,9 +6,7 @@ from typing import Any
 
 from lancelet.errors import NotSupported
 from lancelet.file import FileCache
-
-DEFAULT_METADATA_BYTES = 1 << 30
-DEFAULT_INDEX_BYTES = 6 << 30
+from lancelet.file.cache import DEFAULT_BYTES, DEFAULT_INDEX_BYTES
 
 
 class Session:
@@ -17,7 +15,7 @@ class Session:
     Parameters
     ----------
     index_cache_size_bytes
-        Bound of the index cache. Nothing fills it yet.
+        Bound of what is kept of open indices.
     metadata_cache_size_bytes
         Bound of what is kept of open files: footers, column metadata, chunk tables, dictionaries.
 
@@ -40,23 +38,24 @@ class Session:
             raise NotSupported("cache backends are not supported; bound the built-in caches by their sizes")
         if store_registry is not None:
             raise NotSupported("a store registry is not supported; pass storage_options to each dataset")
-        self._index_limit = DEFAULT_INDEX_BYTES if index_cache_size_bytes is None else index_cache_size_bytes
-        limit = DEFAULT_METADATA_BYTES if metadata_cache_size_bytes is None else metadata_cache_size_bytes
-        self.files = FileCache(limit)
+        index_limit = DEFAULT_INDEX_BYTES if index_cache_size_bytes is None else index_cache_size_bytes
+        limit = DEFAULT_BYTES if metadata_cache_size_bytes is None else metadata_cache_size_bytes
+        self.files = FileCache(limit, index_limit)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Session, (self._index_limit, self.files.max_bytes)
+        return Session, (self.files.indices.max_bytes, self.files.max_bytes)
 
     def __repr__(self) -> str:
-        return f"Session(index_cache_size_bytes=0, metadata_cache_size_bytes={self.files.nbytes})"
+        sizes = f"index_cache_size_bytes={self.files.indices.nbytes}, metadata_cache_size_bytes={self.files.nbytes}"
+        return f"Session({sizes})"
 
     def size_bytes(self) -> int:
         """Bytes in the caches now."""
-        return self.files.nbytes
+        return self.files.nbytes + self.files.indices.nbytes
 
     def index_cache_size_bytes(self) -> int:
         """Bytes in the index cache now."""
-        return 0
+        return self.files.indices.nbytes
 
     def is_same_as(self, other: Session) -> bool:
         """Whether both share their caches."""

@@ -251,7 +251,8 @@ def _bases(messages: Iterable[table_pb2.BasePath]) -> list[BasePath] | None:
     return bases or None
 
 
-def _index(message: table_pb2.IndexMetadata, path: str) -> Index:
+def index_of(message: table_pb2.IndexMetadata, path: str) -> Index:
+    """A segment as users see it."""
     index = index_from_proto(message, path)
     return Index(
         str(index.uuid),
@@ -388,7 +389,7 @@ _OPERATIONS: dict[str, Callable[[Any, str], LanceOperation.BaseOperation]] = {
     "clone": _clone,
     "rewrite": _rewrite,
     "create_index": lambda m, path: LanceOperation.CreateIndex(
-        [_index(i, path) for i in m.new_indices], [_index(i, path) for i in m.removed_indices]
+        [index_of(i, path) for i in m.new_indices], [index_of(i, path) for i in m.removed_indices]
     ),
     "data_replacement": _replacement,
     "update_config": _config,

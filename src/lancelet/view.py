@@ -24,12 +24,15 @@ from lancelet.blob import (
 )
 from lancelet.errors import InvalidInput, InvalidType, NotSupported
 from lancelet.fragment import LanceFragment
+from lancelet.keywords import takes
+from lancelet.located import check_versions, is_named, located
 from lancelet.opening import Reference, open_table, parse_time
 from lancelet.query.plan import plan_take, table_schema
 from lancelet.query.scan import Scan
 from lancelet.query.table_reader import TableReader
 from lancelet.rows import row_numbers
-from lancelet.scanner import SCAN_OPTIONS, ColumnOrdering, Columns, LanceScanner, ScannerBuilder, ScanStatistics
+from lancelet.scan_options import FRAME_OPTIONS, ResultOptions, ScanOptions, chosen
+from lancelet.scanner import Columns, LanceScanner, ScannerBuilder
 from lancelet.schema import LanceSchema
 from lancelet.session import Session
 from lancelet.stats import IOStats, IOWatch, LanceStats
@@ -44,7 +47,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from lancelet.indices import IndexDescription
-    from lancelet.scanner import ScanOptions
     from lancelet.storage_accessor import StorageOptionsAccessor
     from lancelet.table.snapshot import Snapshot
 
@@ -77,10 +79,13 @@ class TableView:
         *,
         asof: datetime | str | None = None,
     ) -> None:
-        if uri is None:
-            raise InvalidInput("the uri of the table is missing")
-        if namespace_client is not None or table_id is not None or namespace_client_managed_versioning:
-            raise NotSupported("namespaces are not supported yet; open the table by its uri")
+        # With a uri, the namespace has been asked already.
+        if is_named(None if table_id is not None else uri, namespace_client, table_id):
+            if uri is None:
+                place = located(namespace_client, table_id or (), storage_options)
+                uri, storage_options = place.uri, place.storage_options
+            check_versions(namespace_client, managed=namespace_client_managed_versioning)
+        assert uri is not None
         if serialized_manifest is not None:
             raise NotSupported(
                 "a manifest that was serialized is not taken; pickle the dataset, or open it by its version"
@@ -316,6 +321,7 @@ class TableView:
 
     # Scans
 
+    @takes(ScanOptions)
     def scanner(
         self,
         columns: Columns = None,
@@ -331,23 +337,7 @@ class TableView:
         fragments: Iterable[LanceFragment] | None = None,
         index_segments: Iterable[Any] | None = None,
         full_text_query: Any = None,
-        *,
-        prefilter: bool | None = None,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-        use_stats: bool | None = None,
-        fast_search: bool | None = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        blob_handling: str | None = None,
-        use_scalar_index: bool | None = None,
-        include_deleted_rows: bool | None = None,
-        scan_stats_callback: Callable[[ScanStatistics], None] | None = None,
-        strict_batch_size: bool | None = None,
-        order_by: Sequence[ColumnOrdering | str] | str | None = None,
-        disable_scoring_autoprojection: bool | None = None,
-        row_addr_allowlist: bytes | None = None,
-        row_addr_blocklist: bytes | None = None,
+        **options: Unpack[ScanOptions],
     ) -> LanceScanner:
         """A scan, ready to run.
 
@@ -377,9 +367,13 @@ class TableView:
             Called with the costs when the scan has ended.
         order_by
             Names or :class:`ColumnOrdering` values to sort by.
-        nearest, full_text_query, fast_search, index_segments, row_addr_allowlist, row_addr_blocklist
+        use_scalar_index
+            Ask scalar indices which rows the filter can be true for; the default.
+        fast_search
+            Leave out fragments that the indices do not cover which the filter asks.
+        nearest, full_text_query, index_segments, row_addr_allowlist, row_addr_blocklist
             Not supported yet.
-        batch_readahead, fragment_readahead, scan_in_order, io_buffer_size, use_stats, use_scalar_index, prefilter
+        batch_readahead, fragment_readahead, scan_in_order, io_buffer_size, use_stats, prefilter
             Accepted for pylance's sake, without effect.
         """
         given = {
@@ -396,26 +390,17 @@ class TableView:
             "with_fragments": fragments,
             "with_index_segments": index_segments,
             "full_text_search": full_text_query,
-            "prefilter": prefilter,
-            "with_row_id": with_row_id,
-            "with_row_address": with_row_address,
-            "use_stats": use_stats,
-            "fast_search": fast_search,
-            "io_buffer_size": io_buffer_size,
-            "late_materialization": late_materialization,
-            "blob_handling": blob_handling,
-            "use_scalar_index": use_scalar_index,
-            "include_deleted_rows": include_deleted_rows,
-            "scan_stats_callback": scan_stats_callback,
-            "strict_batch_size": strict_batch_size,
-            "order_by": order_by,
-            "disable_scoring_autoprojection": disable_scoring_autoprojection,
         }
-        builder = ScannerBuilder(self).row_addr_prefilter(row_addr_allowlist, row_addr_blocklist)
+        keywords = chosen(options, ScanOptions)
+        builder = ScannerBuilder(self).row_addr_prefilter(
+            keywords.pop("row_addr_allowlist", None), keywords.pop("row_addr_blocklist", None)
+        )
         if self._default_scan_options:
             builder.apply_defaults(self._default_scan_options)
-        return builder.apply_defaults({name: value for name, value in given.items() if value is not None}).to_scanner()
+        builder.apply_defaults({name: value for name, value in given.items() if value is not None})
+        return builder.apply_defaults(keywords).to_scanner()
 
+    @takes(ResultOptions, others=True)
     def to_table(
         self,
         columns: Columns = None,
@@ -428,21 +413,7 @@ class TableView:
         batch_readahead: int | None = None,
         fragment_readahead: int | None = None,
         scan_in_order: bool | None = None,
-        *,
-        prefilter: bool | None = None,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-        use_stats: bool | None = None,
-        fast_search: bool | None = None,
-        full_text_query: Any = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        blob_handling: str | None = None,
-        use_scalar_index: bool | None = None,
-        include_deleted_rows: bool | None = None,
-        order_by: Sequence[ColumnOrdering | str] | str | None = None,
-        disable_scoring_autoprojection: bool | None = None,
-        **options: Unpack[ScanOptions],
+        **options: Unpack[ResultOptions],
     ) -> pa.Table:
         """Rows as a table; the options are those of :meth:`scanner`."""
         scanner = self.scanner(
@@ -456,23 +427,11 @@ class TableView:
             batch_readahead,
             fragment_readahead,
             scan_in_order,
-            prefilter=prefilter,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            use_stats=use_stats,
-            fast_search=fast_search,
-            full_text_query=full_text_query,
-            io_buffer_size=io_buffer_size,
-            late_materialization=late_materialization,
-            blob_handling=blob_handling,
-            use_scalar_index=use_scalar_index,
-            include_deleted_rows=include_deleted_rows,
-            order_by=order_by,
-            disable_scoring_autoprojection=disable_scoring_autoprojection,
             **options,
         )
         return scanner.to_table()
 
+    @takes(ResultOptions, others=True)
     def to_batches(
         self,
         columns: Columns = None,
@@ -485,20 +444,7 @@ class TableView:
         batch_readahead: int | None = None,
         fragment_readahead: int | None = None,
         scan_in_order: bool | None = None,
-        *,
-        prefilter: bool | None = None,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-        use_stats: bool | None = None,
-        full_text_query: Any = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        blob_handling: str | None = None,
-        use_scalar_index: bool | None = None,
-        strict_batch_size: bool | None = None,
-        order_by: Sequence[ColumnOrdering | str] | str | None = None,
-        disable_scoring_autoprojection: bool | None = None,
-        **kwargs: Unpack[ScanOptions],
+        **kwargs: Unpack[ResultOptions],
     ) -> Iterator[pa.RecordBatch]:
         """Rows as they come; the options are those of :meth:`scanner`."""
         scanner = self.scanner(
@@ -512,18 +458,6 @@ class TableView:
             batch_readahead,
             fragment_readahead,
             scan_in_order,
-            prefilter=prefilter,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            use_stats=use_stats,
-            full_text_query=full_text_query,
-            io_buffer_size=io_buffer_size,
-            late_materialization=late_materialization,
-            blob_handling=blob_handling,
-            use_scalar_index=use_scalar_index,
-            strict_batch_size=strict_batch_size,
-            order_by=order_by,
-            disable_scoring_autoprojection=disable_scoring_autoprojection,
             **kwargs,
         )
         return scanner.to_batches()
@@ -532,6 +466,7 @@ class TableView:
         """Rows as a stream; the options are those of :meth:`scanner`."""
         return self.scanner(columns, **options).to_reader()
 
+    @takes(ResultOptions, FRAME_OPTIONS, others=True)
     def to_pandas(
         self,
         columns: Columns = None,
@@ -544,23 +479,11 @@ class TableView:
         fragment_readahead: int | None = None,
         scan_in_order: bool | None = None,
         *,
-        prefilter: bool | None = None,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-        use_stats: bool | None = None,
-        fast_search: bool | None = None,
-        full_text_query: Any = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
         blob_mode: str = "lazy",
-        use_scalar_index: bool | None = None,
-        include_deleted_rows: bool | None = None,
-        order_by: Sequence[ColumnOrdering | str] | str | None = None,
-        disable_scoring_autoprojection: bool | None = None,
         **kwargs: Any,
     ) -> pd.DataFrame:
         """Rows as a data frame: options of :meth:`scanner`, and others for :meth:`pyarrow.Table.to_pandas`."""
-        options = {name: kwargs.pop(name) for name in SCAN_OPTIONS & kwargs.keys()}
+        options = {name: kwargs.pop(name) for name in FRAME_OPTIONS if name in kwargs}
         scanner = self.scanner(
             columns,
             filter,
@@ -571,18 +494,6 @@ class TableView:
             batch_readahead=batch_readahead,
             fragment_readahead=fragment_readahead,
             scan_in_order=scan_in_order,
-            prefilter=prefilter,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            use_stats=use_stats,
-            fast_search=fast_search,
-            full_text_query=full_text_query,
-            io_buffer_size=io_buffer_size,
-            late_materialization=late_materialization,
-            use_scalar_index=use_scalar_index,
-            include_deleted_rows=include_deleted_rows,
-            order_by=order_by,
-            disable_scoring_autoprojection=disable_scoring_autoprojection,
             **options,
         )
         return scanner.to_pandas(blob_mode=blob_mode, **kwargs)

@@ -545,7 +545,6 @@ def test_only_what_is_not_there_yet_is_refused_by_name(where: Path) -> None:
     for options, name in (
         ({"nearest": vector}, "nearest"),
         ({"full_text_query": "abc"}, "full_text_query"),
-        ({"fast_search": True}, "fast_search"),
         ({"index_segments": ["x"]}, "index_segments"),
         ({"row_addr_allowlist": b""}, "row_addr"),
     ):
@@ -561,7 +560,7 @@ def test_only_what_is_not_there_yet_is_refused_by_name(where: Path) -> None:
     }.items():
         with pytest.raises(lancelet.errors.NotSupported):
             getattr(ours, method)(*arguments)
-    with pytest.raises(lancelet.errors.NotSupported, match="namespace"):
+    with pytest.raises(lancelet.errors.InvalidType, match="namespace"):
         lancelet.dataset(namespace_client=object(), table_id=["t"])
 
 

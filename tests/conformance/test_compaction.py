@@ -576,8 +576,3 @@ def test_json_of_something_else(tmp_path: Path) -> None:
     content["task"]["fragments"][0]["id"] = 77
     with pytest.raises(InvalidInput, match=r"no fragments \[77\]"):
         CompactionTask.from_json(json.dumps(content)).execute(ours)
-
-
-def test_building_indices_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NotSupported, match="scanning"):
-        small(tmp_path / "t").optimize.optimize_indices()

@@ -49,10 +49,10 @@ FILTERS = [
     "array_has_any(labels, [2])",
     "contains(grams, 'word88')",
 ]
-BY_ADDRESS = {"btree", "zones", "bloom"}
-"""Indices of tables with stable row ids that name rows by address all the same."""
-LEFT_BEHIND = {"btree", "grams", "words"}
-"""Indices that pylance would lose rows from, if it compacted the table once more without deferring."""
+BY_ADDRESS = {"zones", "bloom"}
+"""The same for tables with stable row ids, where the others name rows by id, or are written anew."""
+LEFT_BEHIND = {"zones", "bloom", "words"}
+"""Indices that a compaction does not write anew: the new fragments are not covered until they are extended."""
 
 
 def table(first: int, count: int = ROWS) -> pa.Table:
@@ -135,7 +135,7 @@ def test_pylance_finds_the_rows(tmp_path: Path, mode: str) -> None:
     lost = {"deferred": set(), "plain": LEFT_BEHIND, "stable": BY_ADDRESS}[mode]
     covered = coverage(where)
     for name in COLUMNS:
-        there = {4} if mode == "stable" else {0, 1, 2}
+        there = {0, 1, 2} if mode == "deferred" or (mode == "plain" and name == "vector") else {4}
         assert covered[f"{name}_idx"] == (set() if name in lost else there), name
     assert ("__lance_frag_reuse" in covered) is (mode != "stable")
     check(where)
@@ -280,10 +280,10 @@ def test_long_lists_go_into_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(fragment_reuse, "INLINE_BYTES", 10)
     where = tmp_path / "t"
     indexed(where, names=["btree", "bitmap"])
-    again(where)
+    again(where, defer_index_remap=True)
     check(where)
     lancelet.dataset(where).delete("k % 4 = 3")
-    again(where)
+    again(where, defer_index_remap=True)
     check(where)
     assert len(list(where.glob("_indices/*/details.binpb"))) == 2
 
@@ -337,13 +337,15 @@ def test_deferring_is_refused_with_stable_row_ids(tmp_path: Path) -> None:
 
 
 def test_an_index_made_meanwhile(tmp_path: Path) -> None:
-    """Built on the old fragments, and of use after the rewrite because that is recorded."""
+    """Built on the old fragments, so that the rewrite has to begin again."""
     where = tmp_path / "t"
     lance.write_dataset(table(0), where, max_rows_per_file=100)
     ours = lancelet.dataset(where)
     results = [task.execute(ours) for task in Compaction.plan(ours, {}).tasks]
     lance.dataset(where).create_scalar_index("bitmap", "BITMAP")
-    Compaction.commit(ours, results)
+    with pytest.raises(RetryableCommitConflict, match="CreateIndex"):
+        Compaction.commit(ours, results)
+    lancelet.dataset(where).optimize.compact_files()
     assert used(where, "bitmap = 3")
     check(where)
 

@@ -333,14 +333,34 @@ class Operations(RuleBasedStateMachine):
         )
         self._check(line)
 
-    @rule(pick=picks, kind=st.sampled_from(["BTREE", "BITMAP"]))
-    def index(self, pick: int, kind: str) -> None:
-        """pylance builds one; what both do afterwards must keep its answers right."""
+    @rule(engine=engines, pick=picks, kind=st.sampled_from(["BTREE", "BITMAP", "ZONEMAP", "BLOOMFILTER", "NGRAM"]))
+    def index(self, engine: Any, pick: int, kind: str) -> None:
+        """One builds it; what both do afterwards must keep its answers right."""
         line = self._line(pick)
-        if line.rows:
-            name = self._column(line, pick, lambda column: column.type in CASTS) if pick % 2 else None
-            line.open(lance).create_scalar_index(name or "k", kind, replace=True)
+        if not line.rows:
+            return
+        name = self._column(line, pick, lambda column: _can_have(kind, column)) if pick % 2 or kind == "NGRAM" else "k"
+        if name is not None:
+            line.open(engine).create_scalar_index(name, kind, replace=True)
             line.indexed = True
+            self._check(line)
+
+    @rule(engine=engines, pick=picks, merged=st.sampled_from([None, 0, 1, 3]), retrain=st.booleans())
+    def extend_indices(self, engine: Any, pick: int, merged: int | None, retrain: bool) -> None:
+        line = self._line(pick)
+        if engine is lance and line.borrows:
+            # pylance 14 looks for the index that it extends among the files of the other line.
+            return
+        options = {"retrain": True} if retrain else {} if merged is None else {"num_indices_to_merge": merged}
+        line.open(engine).optimize.optimize_indices(**options)
+        self._check(line)
+
+    @rule(engine=engines, pick=picks)
+    def drop_index(self, engine: Any, pick: int) -> None:
+        line = self._line(pick)
+        names = [index.name for index in line.open(lance).describe_indices() if not index.name.startswith("__")]
+        if names:
+            line.open(engine).drop_index(names[pick % len(names)])
             self._check(line)
 
     @rule(engine=engines, pick=picks, keep=st.integers(1, 4))
@@ -462,6 +482,12 @@ class Operations(RuleBasedStateMachine):
         assert len(read) == len(found)
         assert read == {key: {n: held for n, held in row.items() if n != "k"} for key, row in rows.items()}
         assert ours.count_rows() == theirs.count_rows() == len(rows)
+
+
+def _can_have(kind: str, column: pa.Field) -> bool:
+    if kind == "NGRAM":
+        return pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    return column.type in CASTS
 
 
 def profile(examples: int, steps: int) -> settings:

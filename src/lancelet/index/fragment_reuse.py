@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from pyroaring import BitMap64
 
 from lancelet.errors import CorruptFile
+from lancelet.index.row_set import RowSet
 from lancelet.table.addresses import OFFSET_BITS
 from lancelet.table.fragment_reuse import Group, Version, read_rewrites
 
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from lancelet.table.snapshot import Snapshot
 
 Addresses = npt.NDArray[np.uint64]
+
+_FEW = 512
+"""So many rows are looked up one by one, without spelling out all that moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,8 @@ class FragmentReuse:
     """The oldest first."""
     path: str
     """The manifest, for error texts."""
+    _read: dict[tuple[int, int], BitMap64] = field(default_factory=dict, compare=False, repr=False)
+    """Old addresses of the rows that were kept, by the number of the rewrite and of the group."""
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> FragmentReuse | None:
@@ -38,20 +45,34 @@ class FragmentReuse:
         """Present addresses of rows, and whether they still have one. Rows that were never moved keep theirs."""
         found = np.array(addresses, np.uint64)
         kept = np.ones(len(found), np.bool_)
-        for rewrite in self.rewrites:
-            for group in rewrite.groups:
-                self._move(found, kept, group)
+        for key, group in self._groups():
+            self._move(found, kept, group, key)
         return found, kept
 
-    def _move(self, found: Addresses, kept: npt.NDArray[np.bool_], group: Group) -> None:
+    def follow_set(self, rows: RowSet) -> RowSet:
+        """The same rows where they are now; those that are gone are left out."""
+        for key, group in self._groups():
+            old = {fragment.id: fragment.physical_rows for fragment in group.old_fragments}
+            touched = rows.fragments & old.keys()
+            if touched:
+                inside = rows.within(touched).counted(old).numbers()
+                kept = np.ones(len(inside), np.bool_)
+                self._move(inside, kept, group, key)
+                rows = rows.within(rows.fragments - touched) | RowSet.of(inside[kept])
+        return rows
+
+    def _groups(self) -> Iterator[tuple[tuple[int, int], Group]]:
+        for number, rewrite in enumerate(self.rewrites):
+            for place, group in enumerate(rewrite.groups):
+                yield (number, place), group
+
+    def _move(self, found: Addresses, kept: npt.NDArray[np.bool_], group: Group, key: tuple[int, int]) -> None:
         old = np.array([fragment.id for fragment in group.old_fragments], np.uint64)
         here = np.flatnonzero(kept & np.isin(found >> np.uint64(OFFSET_BITS), old))
         if not len(here):
             return
-        survivors = self._survivors(group)
-        at = np.searchsorted(survivors, found[here])
-        live = at < len(survivors)
-        live[live] = survivors[at[live]] == found[here][live]
+        survivors = self._survivors(group, key)
+        at, live = _ranks(survivors, found[here])
         kept[here[~live]] = False
         # Rows are numbered through the new fragments, which they fill one after another.
         ids = np.array([fragment.id for fragment in group.new_fragments], np.uint64)
@@ -63,10 +84,23 @@ class FragmentReuse:
         offsets = rows - np.concatenate([np.zeros(1, np.int64), ends])[owner]
         found[here[live]] = ids[owner] << np.uint64(OFFSET_BITS) | offsets.astype(np.uint64)
 
-    def _survivors(self, group: Group) -> Addresses:
+    def _survivors(self, group: Group, key: tuple[int, int]) -> BitMap64:
         """Old addresses in the order in which the rows were written: that of the old fragments, then of their rows."""
-        try:
-            values = BitMap64.deserialize(group.changed_row_addrs)
-        except ValueError as error:
-            raise CorruptFile(self.path, f"not a 64-bit Roaring bitmap: {error}", "fragment-reuse index") from None
-        return np.fromiter(values, np.uint64, len(values))
+        if key not in self._read:
+            try:
+                self._read[key] = BitMap64.deserialize(group.changed_row_addrs)
+            except ValueError as error:
+                raise CorruptFile(self.path, f"not a 64-bit Roaring bitmap: {error}", "fragment-reuse index") from None
+        return self._read[key]
+
+
+def _ranks(survivors: BitMap64, addresses: Addresses) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """The place of each address among the survivors, and whether it is one of them."""
+    if len(addresses) <= _FEW:
+        live = np.array([address in survivors for address in addresses.tolist()], np.bool_)
+        return np.array([survivors.rank(address) - 1 for address in addresses.tolist()], np.int64), live
+    every = np.frombuffer(survivors.to_array(), np.uint64)
+    at = np.searchsorted(every, addresses)
+    live = at < len(every)
+    live[live] = every[at[live]] == addresses[live]
+    return at, live

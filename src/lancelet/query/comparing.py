@@ -96,5 +96,5 @@ def is_in(values: pa.Array, wanted: pa.Array, match_null: bool = False) -> pa.Ar
         wanted = pa.concat_arrays([wanted, pa.array([0.0, -0.0], wanted.type)])
     elif 0 < len(wanted) <= _FEW and not wanted.null_count:
         # A few comparisons are quicker than a hash lookup.
-        return reduce(pc.or_, [pc.equal(values, value) for value in wanted]).fill_null(False)
+        return reduce(pc.or_, [compare("=", values, value) for value in wanted]).fill_null(False)
     return pc.is_in(values, value_set=wanted, skip_nulls=not match_null)

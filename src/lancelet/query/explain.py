@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from lancelet.format.schema import Field
+from lancelet.index.questions import Missing
+from lancelet.query.build import all_of
+from lancelet.query.candidates import Search
 from lancelet.query.expr import Column
+from lancelet.query.index_match import AllOf, AnyOf, Fixed, Lookup, Opposite, Shape
+from lancelet.query.open_indices import EXACT
 from lancelet.query.plan import ScanPlan, needed_fields
 from lancelet.query.printing import quoted_path, to_sql
 from lancelet.query.table_reader import TableReader
 
+if TYPE_CHECKING:
+    from lancelet.query.candidates import Candidates
 
-def explain(table: TableReader, plan: ScanPlan, *, verbose: bool = False) -> str:
-    """The steps of a scan, the last one first.
 
-    ``verbose`` adds the paths of nested fields and the ids of the fragments.
+def explain(table: TableReader, plan: ScanPlan, *, verbose: bool = False, found: Candidates | None = None) -> str:
+    """The steps of a scan, the last one first; what is asked of indices stands below the read that it is for.
+
+    ``verbose`` adds the paths of nested fields and the ids of the fragments, ``found`` what was found.
     """
     fields, system = needed_fields(plan.schema, (expr for _, expr in plan.outputs))
     steps = []
@@ -51,7 +60,87 @@ def explain(table: TableReader, plan: ScanPlan, *, verbose: bool = False) -> str
         f"LanceRead: uri={table.snapshot.uri}, version={manifest.version}, {which}, "
         f"columns=[{_names(fields, verbose)}]{more}{deleted}"
     )
-    return "\n".join("  " * depth + step for depth, step in enumerate(steps))
+    lines = ["  " * depth + step for depth, step in enumerate(steps)]
+    if plan.filter is not None and not plan.include_deleted:
+        search = (
+            found.search
+            if found is not None
+            else Search.of(table, plan.filter, plan.fragment_ids, use_index=plan.use_index)
+        )
+        if search is not None:
+            lines += ("  " * len(steps) + line for line in _search(search, verbose, found))
+    return "\n".join(lines)
+
+
+def _search(search: Search, verbose: bool, found: Candidates | None) -> Iterable[str]:
+    """What is asked, a line for each part of the filter that is asked about."""
+    open_parts = [part for parts, shape in search.parts if not _is_exact(search, shape) for part in parts]
+    left = [*open_parts, *search.rest]
+    rechecked = f"tested on rows: {to_sql(all_of(left))}" if left else "nothing left to test"
+    yield f"IndexSearch: {rechecked}{_found(found)}"
+    for _, shape in search.parts:
+        yield from ("  " + line for line in _shape(search, shape, verbose, found))
+
+
+def _is_exact(search: Search, shape: Shape) -> bool:
+    """Whether the indices know exactly which rows, of those that they cover."""
+    match shape:
+        case AllOf(parts, complete):
+            return complete and all(_is_exact(search, part) for part in parts)
+        case AnyOf(parts):
+            return all(_is_exact(search, part) for part in parts)
+        case Opposite(part):
+            return _is_exact(search, part)
+        case Lookup():
+            kinds = {part.kind.name for part in search.serving(shape)}
+            exact = not kinds or not kinds.isdisjoint(EXACT) or isinstance(shape.asked[0].question, Missing)
+            return exact and not shape.asked[0].loose
+    return True
+
+
+def _found(found: Candidates | None) -> str:
+    if found is None:
+        return ""
+    maybe, use = found.bounds.maybe, found.use
+    whole = sum(maybe.is_whole(number) for number in maybe.fragments)
+    rows = sum(len(maybe.bitmap(number)) for number in maybe.fragments if not maybe.is_whole(number))
+    return (
+        f", candidates={rows} rows of {len(maybe.fragments) - whole} fragments and {whole} whole fragments, "
+        f"segments opened={use.loaded}, cached={use.cached}, parts read={use.parts}, entries read={use.rows}"
+    )
+
+
+def _shape(search: Search, shape: Shape, verbose: bool, found: Candidates | None) -> Iterable[str]:
+    parts: Sequence[Shape] = ()
+    match shape:
+        case Fixed(value):
+            yield "AllRows" if value else "NoRows"
+        case AllOf(parts, complete):
+            yield "And:" if complete else "And: rows are tested"
+        case AnyOf(parts):
+            yield "Or:"
+        case Opposite(part):
+            yield "NotTrue:"
+            parts = (part,)
+        case Lookup():
+            yield from _lookup(search, shape, verbose, found)
+    for part in parts:
+        yield from ("  " + line for line in _shape(search, part, verbose, found))
+
+
+def _lookup(search: Search, lookup: Lookup, verbose: bool, found: Candidates | None) -> Iterable[str]:
+    text = to_sql(all_of(lookup.conditions))
+    serving = search.serving(lookup)
+    if not serving:
+        yield f"RowQuery: {text}"
+    live = len(search.table.snapshot.manifest.fragments)
+    for name in dict.fromkeys(part.entry.name for part in serving):
+        segments = [part for part in serving if part.entry.name == name]
+        covered = frozenset().union(*(part.fragments for part in segments))
+        which = f"fragments={sorted(covered) if verbose else f'{len(covered)} of {live}'}"
+        number = f", segments={len(segments)}" if len(segments) > 1 else ""
+        rows = f", rows={found.use.found.get((id(lookup), name), 0)}" if found is not None else ""
+        yield f"ScalarIndexQuery: {segments[0].kind.name} {name}: {text}, {which}{number}{rows}"
 
 
 def _outputs(plan: ScanPlan) -> str:

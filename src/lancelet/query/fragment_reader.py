@@ -225,7 +225,7 @@ class FragmentReader:
 
 def _read_mapped(file: OpenFile, field: Field, rows: Rows) -> Column:
     """One field of a mapped file, which is told how much of it is about to become resident."""
-    if isinstance(rows, RowIndices) and len(rows) <= _FEW_ROWS:
+    if len(rows) == 1 or (isinstance(rows, RowIndices) and len(rows) <= _FEW_ROWS):
         file.source.reserve(len(rows), 0)
         return run(file.reader.read(field, rows), file.source)
     stored, decoded = file.reader.row_bytes(field)

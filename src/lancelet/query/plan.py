@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, get_args
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, TypeAlias, get_args
 
 import pyarrow as pa
 
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 DEFAULT_BATCH_SIZE = 8192
 _SYSTEM = (ROW_ID, ROW_ADDRESS, ROW_OFFSET, LAST_UPDATED_AT, CREATED_AT)
 SYSTEM_FIELDS = {name: pa.field(name, pa.uint64()) for name in _SYSTEM}
+_KEPT = 64
+"""For so many schemas and lists of columns what follows from them is kept: it is most of the work for a single row."""
+
+Outputs: TypeAlias = tuple[tuple[str, Expr], ...]
+"""Name and expression of each column of a result."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +36,7 @@ class ScanPlan:
 
     schema: Schema
     """All that the table has."""
-    outputs: tuple[tuple[str, Expr], ...]
-    """Name and expression of each column of the result."""
+    outputs: Outputs
     filter: Expr | None = None
     limit: int | None = None
     offset: int = 0
@@ -48,31 +52,76 @@ class ScanPlan:
     """Outputs whose blobs are read whole instead of as descriptors."""
     row_ranges: tuple[tuple[int, int], ...] | None = None
     """For each of ``fragment_ids``, the physical rows to read: the first, and the one after the last. None means all."""
+    use_index: bool = True
+    """Ask scalar indices which rows the filter can be true for."""
+    indexed_only: bool = False
+    """Leave out the fragments that the indices do not cover which are asked."""
 
     @cached_property
     def output_schema(self) -> pa.Schema:
         return resolve_extensions(self.storage_schema)
 
     @cached_property
-    def has_extensions(self) -> bool:
-        return any(EXTENSION_NAME in node.metadata for f in self.schema.fields for node in f.walk())
-
-    @cached_property
     def storage_schema(self) -> pa.Schema:
         """The output schema before extension types are resolved."""
-        fields = [self._output_field(name, expr) for name, expr in self.outputs]
-        return pa.schema(fields, metadata=dict(self.schema.metadata) or None)
+        return self.projection.schema
 
-    def _output_field(self, name: str, expr: Expr) -> pa.Field:
-        if not isinstance(expr, Column):
-            return pa.field(name, type_of(expr))
-        if len(expr.path) == 1 and expr.path[0] in SYSTEM_FIELDS and expr.path[0] not in self.schema.names:
-            return SYSTEM_FIELDS[expr.path[0]].with_name(name)
-        chain = self.schema.resolve(expr.path)
-        nullable = any(node.nullable for node in chain)
-        blobs = BlobForm.BINARY if name in self.blobs_as_binary else BlobForm.DESCRIPTOR
-        found = scan_field(chain[-1], blobs)
-        return found.with_name(name).with_nullable(nullable)
+    @cached_property
+    def projection(self) -> Projection:
+        return _projection(self.schema, self.outputs, self.blobs_as_binary)
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """The columns of a result, and what they are made of."""
+
+    fields: tuple[Field, ...]
+    """What is read, pruned to what the outputs use."""
+    system: tuple[str, ...]
+    """System columns that the outputs use."""
+    schema: pa.Schema
+    """Of the result, before extension types are resolved."""
+    has_extensions: bool
+    sources: tuple[tuple[int | str | Expr, pa.DataType], ...]
+    """Where each output comes from: a field that is read whole, a system column, or an expression."""
+
+
+@lru_cache(_KEPT)
+def _projection(schema: Schema, outputs: Outputs, blobs_as_binary: frozenset[str]) -> Projection:
+    fields, system = needed_fields(schema, (expr for _, expr in outputs))
+    whole = {
+        (field.name,): number for number, field in enumerate(fields) if field == schema.field_by_path((field.name,))
+    }
+    sources: list[tuple[int | str | Expr, pa.DataType]] = []
+    for name, expr in outputs:
+        dtype = _output_field(schema, name, expr, BlobForm.DESCRIPTOR).type
+        if isinstance(expr, Column) and expr.path in whole:
+            sources.append((whole[expr.path], dtype))
+        elif isinstance(expr, Column) and expr.path[0] in system:
+            sources.append((expr.path[0], dtype))
+        else:
+            sources.append((expr, dtype))
+    shown = [
+        _output_field(schema, name, expr, BlobForm.BINARY if name in blobs_as_binary else BlobForm.DESCRIPTOR)
+        for name, expr in outputs
+    ]
+    return Projection(
+        fields,
+        system,
+        pa.schema(shown, metadata=dict(schema.metadata) or None),
+        any(EXTENSION_NAME in node.metadata for node in schema.walk()),
+        tuple(sources),
+    )
+
+
+def _output_field(schema: Schema, name: str, expr: Expr, blobs: BlobForm) -> pa.Field:
+    if not isinstance(expr, Column):
+        return pa.field(name, type_of(expr))
+    if len(expr.path) == 1 and expr.path[0] in SYSTEM_FIELDS and expr.path[0] not in schema.names:
+        return SYSTEM_FIELDS[expr.path[0]].with_name(name)
+    chain = schema.resolve(expr.path)
+    nullable = any(node.nullable for node in chain)
+    return scan_field(chain[-1], blobs).with_name(name).with_nullable(nullable)
 
 
 def table_schema(schema: Schema) -> pa.Schema:
@@ -81,6 +130,7 @@ def table_schema(schema: Schema) -> pa.Schema:
     return resolve_extensions(pa.schema(fields, metadata=dict(schema.metadata) or None))
 
 
+@lru_cache(_KEPT)
 def visible_schema(schema: Schema) -> pa.Schema:
     """What filters and expressions may refer to: the columns as scanned, in storage types, and the system columns."""
     fields = [scan_field(f) for f in schema.fields]
@@ -94,7 +144,7 @@ def plan_outputs(
     *,
     with_row_id: bool = False,
     with_row_address: bool = False,
-) -> tuple[tuple[str, Expr], ...]:
+) -> Outputs:
     """The columns of the result: names, nested paths, or names with SQL expressions."""
     outputs: list[tuple[str, Expr]] = []
     if columns is None:

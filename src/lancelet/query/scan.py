@@ -1,15 +1,16 @@
 """Running a scan: units of rows, read side by side, handed out in order.
 
-A unit is a range of physical rows of one fragment, small enough that a few of
-them fit into the read-ahead. For each unit: decode the filter's columns, find
-the rows that pass and are not deleted, then decode the other columns, whole
-when most rows are wanted and only the needed chunks when few are.
+First the indices are asked which rows the filter can be true for
+(:mod:`lancelet.query.candidates`); what they do not know is cut into units as a
+whole. For each unit: decode the filter's columns, find the rows that pass and
+are not deleted, then decode the other columns, whole when most rows are wanted
+and only the needed chunks when few are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -30,55 +31,55 @@ from lancelet.query.present import present, resolve_batch
 from lancelet.query.sort import sort_table
 from lancelet.query.table_reader import TableReader
 from lancelet.query.threads import core_count, ordered_map
+from lancelet.query.units import LOCAL_UNIT, MIN_UNIT_ROWS, MOST_UNIT_BYTES, REMOTE_UNIT, Unit, choose, cut
 
 if TYPE_CHECKING:
+    from lancelet.index.row_set import RowSet
+    from lancelet.query.candidates import Candidates
     from lancelet.query.filtering import Stage
 
-_MIN_UNIT_ROWS = 1024
 _SPARSE = 0.1
 _SPARSE_WIDE = 0.75
 _WIDE_BYTES = 256
-
-
-@dataclass(frozen=True, slots=True)
-class _UnitSize:
-    """How large a unit may get."""
-
-    decoded: int
-    stored: int
-    rows: int
-
-
-_LOCAL_UNIT = _UnitSize(16 << 20, 48 << 20, 1 << 17)
-# Every column of a unit is at least one request.
-_REMOTE_UNIT = _UnitSize(64 << 20, 64 << 20, 1 << 20)
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """Some rows of one fragment."""
-
-    reader: FragmentReader
-    rows: RowRange
-    rows_before: int
-    """Live rows of earlier fragments; only counted when somebody asks for row offsets."""
+_MOST = 0.5
+_LITTLE = 64
+"""So few rows are read one fragment after the other."""
 
 
 class Scan:
     """One execution of a plan."""
 
-    def __init__(self, table: TableReader, plan: ScanPlan, threads: int | None = None) -> None:
+    def __init__(
+        self, table: TableReader, plan: ScanPlan, threads: int | None = None, *, outer: Scan | None = None
+    ) -> None:
+        """``outer`` is a scan with the same filter, which shares what it finds."""
         self.table = table
         self.plan = plan
+        self._outer = outer
         # One unit for each core, and one that is ready when a core is.
         self._threads = threads or core_count()
-        self._fields, self._system = needed_fields(plan.schema, (expr for _, expr in plan.outputs))
-        self._ordered_stages: list[Stage] | None = None
+        self._projection = plan.projection
+        self._fields, self._system = self._projection.fields, self._projection.system
+        self._ordered_stages: dict[int, list[Stage]] = {}
         self._filter_fields, self._filter_system = needed_fields(plan.schema, [plan.filter] if plan.filter else [])
 
     @cached_property
     def schema(self) -> pa.Schema:
         return self.plan.output_schema
+
+    @cached_property
+    def candidates(self) -> Candidates | None:
+        """The rows that the filter can be true for; None when nothing is known about them."""
+        plan = self.plan
+        if plan.filter is None or plan.include_deleted:
+            return None
+        if self._outer is not None:
+            return self._outer.candidates
+        from lancelet.query.candidates import find_candidates
+
+        return find_candidates(
+            self.table, plan.filter, plan.fragment_ids, use_index=plan.use_index, indexed_only=plan.indexed_only
+        )
 
     def readers(self) -> Iterator[FragmentReader]:
         """Readers of the plan's fragments, in scan order."""
@@ -122,7 +123,7 @@ class Scan:
             return self.schema.empty_table()
         if not self.plan.outputs:
             return _rows_only(sum(part.num_rows for part in parts))
-        if self.plan.has_extensions:
+        if self._projection.has_extensions:
             batches = [resolve_batch(batch) for part in parts for batch in part.to_batches()]
             return pa.Table.from_batches(batches, schema=self.schema)
         return parts[0] if len(parts) == 1 else pa.concat_tables(parts)
@@ -137,7 +138,7 @@ class Scan:
             for start in range(0, part.num_rows, size):
                 piece = part.slice(start, size).combine_chunks()
                 for batch in piece.to_batches():
-                    yield resolve_batch(batch) if self.plan.has_extensions else batch
+                    yield resolve_batch(batch) if self._projection.has_extensions else batch
 
     def _empty_batches(self, size: int) -> Iterator[pa.RecordBatch]:
         """Batches without columns; slices of such tables forget how many rows they have."""
@@ -153,8 +154,29 @@ class Scan:
             total = self.table.num_rows if everything else sum(reader.num_rows for reader in self.readers())
             total = max(total - plan.offset, 0)
             return total if plan.limit is None else min(total, plan.limit)
-        counted = Scan(self.table, plan, self._threads)
+        counted = Scan(self.table, plan, self._threads, outer=self)
+        part = plan.limit is not None or plan.offset or plan.row_ranges is not None
+        if counted.candidates is not None and not part and not _repeats(plan.fragment_ids):
+            return counted._count_candidates(counted.candidates)
         return sum(part.num_rows for part in counted._parts())
+
+    def _count_candidates(self, candidates: Candidates) -> int:
+        """Rows that pass: those that are sure are counted without reading."""
+        decided = [number for number in candidates.fragments if candidates.bounds.decides(number)]
+        total = sum(self._live(candidates.bounds.sure, number) for number in decided)
+        units = self._chosen_units(candidates.within(candidates.fragments.difference(decided)))
+        tested: int = sum(part.num_rows for part in self._tables(units))
+        return total + tested
+
+    def _live(self, rows: RowSet, number: int) -> int:
+        (reader,) = self.table.readers((number,))
+        if rows.is_whole(number):
+            return reader.num_rows
+        found = rows.bitmap(number)
+        if reader.fragment.deletion_file is None:
+            return len(found)
+        gone: int = found.intersection_cardinality(reader.deletions.bitmap())
+        return len(found) - gone
 
     def _parts(self) -> Iterator[pa.Table]:
         """Tables in storage types, limit and order applied."""
@@ -166,13 +188,16 @@ class Scan:
         if plan.filter is None and plan.row_ranges is None:
             units: Iterable[Unit] = self._limited_units(skip, left)
             skip, left = 0, None
-        else:
+        elif self.candidates is None:
             units = self._units()
+        elif self.candidates.is_counted:
+            units = self._chosen_units(self.candidates, skip, left)
+            skip, left = 0, None
+        else:
+            units = self._chosen_units(self.candidates)
         if left == 0:
             return
-        for part in ordered_map(self._read, units, self._threads + 1 if self._threads > 1 else 1):
-            if part is None or part.num_rows == 0:
-                continue
+        for part in self._tables(units):
             if skip:
                 dropped = min(skip, part.num_rows)
                 skip -= dropped
@@ -186,13 +211,26 @@ class Scan:
             if left == 0:
                 return
 
+    def _tables(self, units: Iterable[Unit]) -> Iterator[pa.Table]:
+        for part in ordered_map(self._read, units, 1 if self._threads == 1 or self._is_little else self._threads + 1):
+            if part is not None and part.num_rows:
+                yield part
+
+    @property
+    def _is_little(self) -> bool:
+        """Whether reading takes less time than handing the units to threads."""
+        if self.candidates is None or self.plan.blobs_as_binary or not self.table.snapshot.store.is_local:
+            return False
+        maybe = self.candidates.bounds.maybe
+        return not maybe.has_whole and len(maybe) <= _LITTLE
+
     def _sorted(self) -> Iterator[pa.Table]:
         plan = self.plan
         names = {name for name, _ in plan.outputs}
         extra = [key.column for key in plan.order_by if key.column not in names]
         more = tuple((name, column_of(plan.schema, name)) for name in extra)
         inner = replace(plan, outputs=plan.outputs + more, order_by=(), limit=None, offset=0)
-        parts = list(Scan(self.table, inner, self._threads)._parts())
+        parts = list(Scan(self.table, inner, self._threads, outer=self)._parts())
         if not parts:
             return
         table = sort_table(pa.concat_tables(parts), plan.order_by).slice(plan.offset, plan.limit)
@@ -205,10 +243,69 @@ class Scan:
         for reader, (first, last) in self._pieces():
             if rows_a_unit is None:
                 rows_a_unit = self._unit_rows(reader)
+            stages = self._stages(self.plan.filter, reader)
             for start in range(first, last, rows_a_unit):
-                yield Unit(reader, RowRange(start, min(start + rows_a_unit, last)), before)
-            if ROW_OFFSET in self._system or ROW_OFFSET in self._filter_system:
+                yield Unit(reader, RowRange(start, min(start + rows_a_unit, last)), before, stages)
+            if self._counts_offsets:
                 before += reader.num_rows
+
+    @property
+    def _counts_offsets(self) -> bool:
+        return ROW_OFFSET in self._system or ROW_OFFSET in self._filter_system
+
+    def _chosen_units(self, candidates: Candidates, skip: int = 0, limit: int | None = None) -> Iterator[Unit]:
+        """Units around the candidates; ``skip`` and ``limit`` are for candidates that are all sure and none a whole fragment."""
+        before = 0
+        rows_a_unit = None
+        wanted = candidates.fragments
+        for reader, (first, last) in self._candidate_pieces(wanted):
+            number = reader.fragment.id
+            if limit == 0:
+                return
+            if number not in wanted:
+                before += reader.num_rows
+                continue
+            whole = candidates.bounds.maybe.is_whole(number)
+            if not whole and self._are_most(candidates, reader):
+                whole, stages = True, self._stages(self.plan.filter, reader)
+            else:
+                stages = self._stages(candidates.recheck(number), reader)
+            if whole:
+                rows_a_unit = rows_a_unit or self._unit_rows(reader)
+                for start in range(first, last, rows_a_unit):
+                    yield Unit(reader, RowRange(start, min(start + rows_a_unit, last)), before, stages)
+            else:
+                chosen = choose(reader, candidates, first, last)
+                found = len(chosen)
+                if skip or limit is not None:
+                    chosen = chosen.part(skip, found if limit is None else skip + limit)
+                    skip = max(skip - found, 0)
+                    limit = None if limit is None else limit - len(chosen)
+                few = self.plan.batch_size if self.plan.blobs_as_binary else MIN_UNIT_ROWS
+                if rows_a_unit is None and len(chosen) > few:
+                    rows_a_unit = self._unit_rows(reader)
+                for rows, places in cut(chosen, rows_a_unit or few, few) if len(chosen) else ():
+                    chosen_here = None if len(places) == len(rows) else places.offsets
+                    yield Unit(reader, rows, before, stages, chosen_here, places.sure)
+            if self._counts_offsets:
+                before += reader.num_rows
+
+    def _are_most(self, candidates: Candidates, reader: FragmentReader) -> bool:
+        """Whether so many rows have to be tested that all may as well be."""
+        number = reader.fragment.id
+        if candidates.bounds.decides(number):
+            return False
+        return len(candidates.bounds.maybe.bitmap(number)) > _MOST * reader.physical_rows
+
+    def _candidate_pieces(self, wanted: frozenset[int]) -> Iterator[tuple[FragmentReader, tuple[int, int]]]:
+        """Readers with the physical rows that are wanted of each; those without candidates only when rows are counted."""
+        plan = self.plan
+        if self._counts_offsets or plan.fragment_ids is not None:
+            return (piece for piece in self._pieces() if self._counts_offsets or piece[0].fragment.id in wanted)
+        fragments = self.table.snapshot.manifest.fragments
+        places = sorted(place for n in wanted if (place := fragments.position(n)) is not None)
+        readers = (self.table.reader(place) for place in places)
+        return ((reader, (0, reader.physical_rows)) for reader in readers)
 
     def _pieces(self) -> Iterator[tuple[FragmentReader, tuple[int, int]]]:
         """Readers with the physical rows that are wanted of each."""
@@ -244,41 +341,56 @@ class Scan:
             return self.plan.batch_size
         fields = {field.id: field for field in (*self._filter_fields, *self._fields)}
         stored, decoded = reader.row_bytes(list(fields.values()))
-        most = _LOCAL_UNIT if self.table.snapshot.store.is_local else _REMOTE_UNIT
+        most = LOCAL_UNIT if self.table.snapshot.store.is_local else REMOTE_UNIT
         rows = min(most.decoded / max(decoded, 1), most.stored / max(stored, 1))
-        rows = int(min(max(rows, _MIN_UNIT_ROWS), most.rows))
+        # Of rows as wide as images, even that few would be too much.
+        least = min(MIN_UNIT_ROWS, MOST_UNIT_BYTES / max(stored, decoded, 1))
+        rows = int(min(max(rows, least, 1), most.rows))
         step = self.plan.batch_size
         return max(rows // step, 1) * step if step <= most.rows else step
 
     def _read(self, unit: Unit) -> pa.Table | None:
         """The rows of a unit that belong to the result."""
-        live = None if self.plan.include_deleted else unit.reader.live(unit.rows)
-        chosen = None if live is None else np.flatnonzero(live)
+        chosen = unit.chosen
+        if chosen is None:
+            live = None if self.plan.include_deleted else unit.reader.live(unit.rows)
+            chosen = None if live is None else np.flatnonzero(live)
         found: dict[Field, Values] = {}
-        for stage in self._stages(unit.reader):
-            if chosen is not None and len(chosen) == 0:
-                return None
-            chosen = self._passing(unit, stage, chosen, found)
+        if unit.sure is None or not unit.stages:
+            chosen = self._tested(unit, chosen, found)
+        else:
+            every = np.arange(len(unit.rows)) if chosen is None else chosen
+            passed = self._tested(unit, every[~unit.sure], found)
+            chosen = every if passed is None else np.union1d(every[unit.sure], passed)
         if chosen is None:
             return self._whole(unit, found)
         return self._chosen(unit, chosen, found) if len(chosen) else None
 
-    def _stages(self, reader: FragmentReader) -> list[Stage]:
-        """The filter's conditions in the order to test them."""
-        if self.plan.filter is None:
+    def _tested(self, unit: Unit, chosen: Indices | None, found: dict[Field, Values]) -> Indices | None:
+        """Of the chosen rows (None: all), those that pass the filter."""
+        for stage in unit.stages:
+            if chosen is not None and len(chosen) == 0:
+                break
+            chosen = self._passing(unit, stage, chosen, found)
+        return chosen
+
+    def _stages(self, condition: Expr | None, reader: FragmentReader) -> list[Stage]:
+        """The conditions of the filter, or of what is left of it, in the order to test them."""
+        if condition is None:
             return []
-        if self._ordered_stages is None:
+        if id(condition) not in self._ordered_stages:
             # Scans without a filter have no need of the evaluator, which takes a while to load.
             from lancelet.query.filtering import filter_stages
 
-            self._ordered_stages = filter_stages(
-                self.plan.filter, self.plan.schema, lambda fields: reader.row_bytes(fields)[0]
+            self._ordered_stages[id(condition)] = filter_stages(
+                condition, self.plan.schema, lambda fields: reader.row_bytes(fields)[0]
             )
-        return self._ordered_stages
+        return self._ordered_stages[id(condition)]
 
     def _passing(self, unit: Unit, stage: Stage, chosen: Indices | None, found: dict[Field, Values]) -> Indices | None:
         """Of the chosen rows (None: all), those that pass a condition. Columns read whole go into ``found``."""
-        sparse = chosen is not None and self.plan.late and len(chosen) < _SPARSE * len(unit.rows)
+        late = self.plan.late or unit.chosen is not None
+        sparse = chosen is not None and late and len(chosen) < _SPARSE * len(unit.rows)
         rows: Rows = RowIndices(chosen + unit.rows.start) if sparse and chosen is not None else unit.rows
         known = {} if sparse else found
         missing = [field for field in stage.fields if field not in known]
@@ -305,7 +417,8 @@ class Scan:
 
     def _chosen(self, unit: Unit, chosen: Indices, found: dict[Field, Values]) -> pa.Table:
         """Some rows of a unit."""
-        reader, plan = unit.reader, self.plan
+        reader = unit.reader
+        late = self.plan.late or unit.chosen is not None
         share = len(chosen) / len(unit.rows)
         sparse: list[Field] = []
         dense: list[Field] = []
@@ -313,7 +426,7 @@ class Scan:
             if field in found:
                 continue
             wide = reader.row_bytes([field])[0] >= _WIDE_BYTES
-            (sparse if plan.late and share < (_SPARSE_WIDE if wide else _SPARSE) else dense).append(field)
+            (sparse if late and share < (_SPARSE_WIDE if wide else _SPARSE) else dense).append(field)
         rows = RowIndices(chosen + unit.rows.start)
         picked = dict(zip(sparse, reader.read(sparse, rows), strict=True))
         picks = arrow_array(chosen)
@@ -330,7 +443,7 @@ class Scan:
             return _rows_only(len(rows))
         batch: pa.RecordBatch | None = None
         results = []
-        for source, target in self._sources:
+        for source, target in self._projection.sources:
             if isinstance(source, int):
                 column = columns[source]
                 assert column is not None
@@ -345,7 +458,7 @@ class Scan:
                 results.append(_typed(evaluate(source, batch), target))
         if self.plan.blobs_as_binary:
             results = self._with_bytes(unit, results)
-        return pa.Table.from_arrays(results, schema=self.plan.storage_schema)
+        return pa.Table.from_arrays(results, schema=self._projection.schema)
 
     def _with_bytes(self, unit: Unit, results: list[Values]) -> list[Values]:
         """Blobs in place of their descriptors."""
@@ -356,26 +469,6 @@ class Scan:
             else column
             for (name, expr), column in zip(plan.outputs, results, strict=True)
         ]
-
-    @cached_property
-    def _sources(self) -> list[tuple[int | str | Expr, pa.DataType]]:
-        """Where each output comes from: a field that is read whole, a system column, or an expression."""
-        plan = self.plan
-        whole = {
-            (field.name,): number
-            for number, field in enumerate(self._fields)
-            if field == plan.schema.field_by_path((field.name,))
-        }
-        sources: list[tuple[int | str | Expr, pa.DataType]] = []
-        described = replace(plan, blobs_as_binary=frozenset()) if plan.blobs_as_binary else plan
-        for (_, expr), target in zip(plan.outputs, described.storage_schema, strict=True):
-            if isinstance(expr, Column) and expr.path in whole:
-                sources.append((whole[expr.path], target.type))
-            elif isinstance(expr, Column) and expr.path[0] in self._system:
-                sources.append((expr.path[0], target.type))
-            else:
-                sources.append((expr, target.type))
-        return sources
 
     def _batch(
         self, unit: Unit, fields: Sequence[Field], columns: Sequence[Values | None], system: Sequence[str], rows: Rows
@@ -397,6 +490,10 @@ class Scan:
         offsets = rows.to_indices()
         gone = np.searchsorted(unit.reader.deletions.offsets, offsets) if unit.reader.fragment.deletion_file else 0
         return arrow_array((unit.rows_before + offsets - gone).astype(np.uint64))
+
+
+def _repeats(numbers: Sequence[int] | None) -> bool:
+    return numbers is not None and len(set(numbers)) < len(numbers)
 
 
 def _rows_only(count: int) -> pa.Table:

@@ -143,7 +143,7 @@ class _Source:
 
     def parse(self) -> Any:
         """The sqlglot tree."""
-        from sqlglot import exp
+        from sqlglot import TokenType, exp
         from sqlglot.errors import ParseError, TokenError
 
         text = self.parsed_text
@@ -151,10 +151,10 @@ class _Source:
         try:
             tokens = dialect.tokenize(text)
             for token in tokens:
-                if token.token_type.name == "STRING":
+                if token.token_type is TokenType.STRING:
                     raw = text[token.start : token.end + 1]
                     token.text = raw[1:-1].replace(raw[0] * 2, raw[0])
-                elif token.token_type.name == "SEMICOLON":
+                elif token.token_type is TokenType.SEMICOLON:
                     raise self._error(token.start, "unexpected ';'")
             if not tokens:
                 raise FilterSyntaxError(self.text, 0, "it is empty")

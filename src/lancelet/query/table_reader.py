@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,10 @@ from lancelet.table.deletion import DeletionVector
 from lancelet.table.rowid_index import RowIdIndex, build_row_id_index
 from lancelet.table.rowids import RowIdSequence
 from lancelet.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from lancelet.index.row_set import RowSet
+    from lancelet.query.open_indices import TableIndices
 
 _MAX_READERS = 4096
 
@@ -48,7 +53,7 @@ class TableReader:
         fragments = self.snapshot.manifest.fragments
         if fragment_ids is None:
             return (self.reader(position) for position in range(len(fragments)))
-        if self._ids_repeat:
+        if self.ids_repeat:
             raise NotSupported(f"fragments of {self.snapshot.uri} share ids, so that single ones cannot be named")
         positions = []
         for number in fragment_ids:
@@ -61,7 +66,8 @@ class TableReader:
         return (self.reader(position) for position in positions)
 
     @cached_property
-    def _ids_repeat(self) -> bool:
+    def ids_repeat(self) -> bool:
+        """Whether fragments share ids, as an old release wrote them."""
         ids = self.snapshot.manifest.fragments.ids
         return len(np.unique(ids)) < len(ids)
 
@@ -141,11 +147,39 @@ class TableReader:
         return owners, offsets, found & alive
 
     @cached_property
+    def all_rows(self) -> RowSet:
+        """Every fragment as a whole."""
+        from lancelet.index.row_set import RowSet
+
+        return RowSet.whole(self.snapshot.manifest.fragments.ids.tolist())
+
+    @cached_property
+    def indices(self) -> TableIndices:
+        """The scalar indices that can be asked."""
+        from lancelet.query.open_indices import TableIndices
+
+        return TableIndices(self)
+
+    def physical_rows(self, fragment_id: int) -> int:
+        """Rows of a fragment of this version, deleted ones included."""
+        position = self.snapshot.manifest.fragments.position(fragment_id)
+        if position is None:
+            raise InvalidInput(
+                f"fragment {fragment_id} is not in version {self.snapshot.version} of {self.snapshot.uri}"
+            )
+        known = self.snapshot.manifest.fragments[position].physical_rows
+        return self.reader(position).physical_rows if known is None else known
+
+    @cached_property
     def row_id_index(self) -> RowIdIndex:
         """Stable row ids to addresses, over the live rows of all fragments."""
+        return self.row_ids_of(None)
+
+    def row_ids_of(self, fragment_ids: Sequence[int] | None) -> RowIdIndex:
+        """Stable row ids to addresses, over the live rows of some fragments."""
 
         def parts() -> Iterator[tuple[int, RowIdSequence, DeletionVector]]:
-            for reader in self.readers():
+            for reader in self.readers(fragment_ids):
                 ids = reader.row_ids
                 if ids is None:
                     column: pa.Array = reader.system_column(ROW_ID, RowRange(0, reader.physical_rows))

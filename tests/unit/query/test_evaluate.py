@@ -61,6 +61,14 @@ def test_floats_have_a_total_order(kind: pa.DataType):
     assert values("x IN (0, CAST('NaN' AS DOUBLE))", batch) == [rank(a) in (0, 9) for a in left]
 
 
+@pytest.mark.parametrize("count", [1, 3, 9])
+def test_nan_is_among_few_and_many_values(count: int):
+    batch = pa.record_batch({"x": [1.0, math.nan, None, 2.5]})
+    values = ", ".join(["cast('NaN' as double)", *(str(100.5 + place) for place in range(count - 1))])
+    assert mask(parse_filter(f"x in ({values})", batch.schema), batch).to_pylist() == [False, True, False, False]
+    assert mask(parse_filter(f"x not in ({values})", batch.schema), batch).to_pylist() == [True, False, False, True]
+
+
 def test_guards_keep_failing_parts_away_from_excluded_rows():
     batch = pa.record_batch({"a": pa.array([0, 2, None, 5]), "s": ["1", "x", "3", "4"]})
     assert values("a <> 0 AND 10 / a > 2", batch) == [False, True, None, False]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -20,7 +21,7 @@ from lancelet.query.table_reader import TableReader
 from lancelet.table import operations as ops
 from lancelet.table.commit import commit
 from lancelet.table.fragment_reuse import describe_rewrite
-from lancelet.table.names import DATA_DIR
+from lancelet.table.names import DATA_DIR, INDICES_DIR
 from lancelet.table.written import WrittenFiles
 
 if TYPE_CHECKING:
@@ -29,19 +30,10 @@ if TYPE_CHECKING:
     from lancelet.table.fragment import Fragment
     from lancelet.table.snapshot import Snapshot
 
-FOLLOWERS = frozenset(
-    (
-        "BitmapIndexDetails",
-        "LabelListIndexDetails",
-        "ZoneMapIndexDetails",
-        "BloomFilterIndexDetails",
-        "VectorIndexDetails",
-    )
-)
-"""Indices that go on through the fragment-reuse index even if nobody asked to defer their remapping.
+FOLLOWERS = frozenset(("VectorIndexDetails",))
+"""Kinds that cannot be remapped yet and go on through the fragment-reuse index, even if nobody asked to defer.
 
-pylance 14 loses rows of the other kinds when it compacts such a table itself without deferring; those no longer cover
-what was rewritten, until they are extended.
+Of kinds that neither are remapped nor are among these, the new fragments are not covered until they are extended.
 """
 Rewriter: TypeAlias = (
     "Callable[[TableReader, Sequence[tuple[Fragment, ...]], CompactionSettings, WrittenFiles], Sequence[Rewritten]]"
@@ -119,8 +111,8 @@ def commit_rewrites(
 ) -> Snapshot:
     """Commit what was rewritten.
 
-    With ``defer`` all indices go on through the fragment-reuse index, otherwise those of :data:`FOLLOWERS`. ``files``
-    are kept as long as the commit may have taken place.
+    With ``defer`` all indices go on through the fragment-reuse index; otherwise they are written anew with the new
+    addresses, or are of :data:`FOLLOWERS`. ``files`` are kept as long as the commit may have taken place.
     """
     _check_apart(rewrites)
     if not rewrites:
@@ -135,8 +127,28 @@ def commit_rewrites(
         groups.append(ops.RewriteGroup(rewrite.old, new))
         following += len(new)
     followers = None if defer else FOLLOWERS
-    operation = ops.Rewrite(tuple(groups), moves=_moves(reserved, groups, followers), followers=followers)
-    return commit(reserved, operation, read_version=read_version, files=files)
+    with WrittenFiles(snapshot.store) if files is None else nullcontext(files) as kept:
+        remapped = () if defer else _remap(reserved, groups, kept)
+        operation = ops.Rewrite(tuple(groups), remapped, _moves(reserved, groups, followers), followers)
+        try:
+            return commit(reserved, operation, read_version=read_version, files=kept)
+        except RetryableCommitConflict:
+            # What was rewritten may serve the next attempt; these name fragments that it will call otherwise.
+            for index in remapped:
+                for path, _ in index.files:
+                    kept.discard(f"{INDICES_DIR}/{index.new_uuid}/{path}")
+            raise
+
+
+def _remap(
+    snapshot: Snapshot, groups: Sequence[ops.RewriteGroup], files: WrittenFiles
+) -> tuple[ops.RewrittenIndex, ...]:
+    if not snapshot.manifest.indices:
+        return ()
+    from lancelet.index.remap import remap_indices
+
+    counted = [_counted(snapshot, group) for group in groups]
+    return remap_indices(snapshot, lambda: TableReader(snapshot).row_id_index, counted, files)
 
 
 def _check_apart(rewrites: Sequence[Rewritten]) -> None:

@@ -59,9 +59,16 @@ class _Unit:
 
 
 def rewrite_fragments(
-    table: TableReader, fragments: Sequence[Fragment], settings: CompactionSettings, files: WrittenFiles
+    table: TableReader,
+    fragments: Sequence[Fragment],
+    settings: CompactionSettings,
+    files: WrittenFiles,
+    stem: bytes = b"",
 ) -> Rewritten:
-    """Write the rows of neighbouring fragments anew. Nothing is committed; an error leaves no files."""
+    """Write the rows of neighbouring fragments anew. Nothing is committed; an error leaves no files.
+
+    The names of the new files begin with ``stem``.
+    """
     snapshot = table.snapshot
     manifest = snapshot.manifest
     check_writable(manifest.path, manifest.message.writer_feature_flags)
@@ -87,6 +94,7 @@ def rewrite_fragments(
             version=version,
             limits=replace(limits, rows=count),
             files=files,
+            stem=stem,
         )
         if sum(fragment.physical_rows or 0 for fragment in written) != count:
             raise CorruptFile(manifest.path, f"fragments {_named(fragments)} have fewer than {rows} rows left")

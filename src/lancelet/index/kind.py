@@ -1,0 +1,108 @@
+"""What every kind of scalar index can do.
+
+A kind knows how its segments are written and opened; a segment is an open one and answers questions. Writing has one
+form: a new segment is made of the entries of older ones and of new rows, either of which may be missing. So
+training is writing from rows alone, merging is writing from segments alone, an update is both, and a remap after
+rows moved is a segment whose rows are renamed on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from lancelet.index.folder import IndexFolder, SegmentWriter
+    from lancelet.index.metadata import IndexMetadata
+    from lancelet.index.questions import Answer, Question
+    from lancelet.index.row_set import RowNumbers
+
+VALUE, ROW = "value", "row"
+"""Columns of new rows: the indexed value, and the row's address or id."""
+
+Rename = Callable[["RowNumbers"], "tuple[RowNumbers, npt.NDArray[np.bool_]]"]
+"""Rows as they are called now, and which of them still belong into the index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What the manifest has to know of a new segment, apart from its files."""
+
+    details: bytes = b""
+    """The message that the kind's ``type_url`` names."""
+    index_version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An older segment, and what became of its rows; None: they are all as they were."""
+
+    segment: Segment
+    rename: Rename | None = None
+
+
+class Segment(Protocol):
+    """An open segment. What it keeps in memory is bounded by ``nbytes``, which a cache looks at."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+    def ask(self, question: Question) -> Answer:
+        """Rows in the segment's own terms: addresses or ids. Only questions that the kind ``takes`` come."""
+
+    def statistics(self) -> Mapping[str, Any]:
+        """What ``index_statistics`` tells of a segment, under pylance's names."""
+
+
+@runtime_checkable
+class Weighing(Protocol):
+    """A segment that can tell what an answer will cost."""
+
+    def share(self, question: Question) -> float:
+        """About which share of its entries an answer takes, from 0 to 1; without reading any."""
+
+
+class Kind(Protocol):
+    """A kind of scalar index. One object for each, in :mod:`lancelet.index.registry`."""
+
+    name: str
+    """As users write it: ``BTREE``."""
+    type_url: str
+    by_address: bool
+    """New segments name rows by their address, even where a table has stable row ids."""
+    newest_version: int
+    """Segments of a higher ``index_version`` are left alone."""
+    follows_moves: bool
+    """Whether a rewrite of fragments carries its entries along; else the new fragments are not covered."""
+
+    def check(self, column: pa.Field, options: Mapping[str, Any]) -> None:
+        """Raise when a column cannot have such an index, or an option is not known."""
+
+    def takes(self, question: Question, dtype: pa.DataType) -> bool:
+        """Whether segments over a column of this type answer such questions."""
+
+    def options(self, entry: IndexMetadata) -> Mapping[str, Any]:
+        """The options with which another segment like this one is written."""
+
+    def names_addresses(self, entry: IndexMetadata) -> bool:
+        """Whether a segment names rows by address where the table has stable row ids."""
+
+    def open(self, folder: IndexFolder, dtype: pa.DataType) -> Segment: ...
+
+    def write(
+        self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]
+    ) -> Built: ...
+
+
+@dataclass(frozen=True, slots=True)
+class NewRows:
+    """Rows that are not in an index yet."""
+
+    dtype: pa.DataType
+    batches: Iterable[pa.RecordBatch] = field(default=())
+    """Columns ``value`` and ``row``; by ascending address, whatever ``row`` holds. Read once."""

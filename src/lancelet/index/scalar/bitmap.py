@@ -1,0 +1,129 @@
+"""BITMAP: for each distinct value the rows that have it. Best for columns of few values.
+
+The file is that of :mod:`lancelet.index.scalar.bitmap_file`, with the values of the column as keys. Rows are named by
+their stable row ids where a table has those, by their addresses elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancelet.errors import InvalidOption, InvalidType
+from lancelet.index.kind import ROW, VALUE, Built, Kind, NewRows, Source
+from lancelet.index.questions import Answer, Between, Holds, IsIn, Missing, Question, StartsWith
+from lancelet.index.row_set import RowSet
+from lancelet.index.scalar.bitmap_build import BitmapBuilder
+from lancelet.index.scalar.bitmap_file import BitmapFile, Places
+from lancelet.index.scalar.sort_keys import has_order, is_bytes
+
+if TYPE_CHECKING:
+    from lancelet.index.folder import IndexFolder, SegmentWriter
+    from lancelet.index.metadata import IndexMetadata
+
+_FEW_KEYS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class BitmapSegment:
+    """An open segment."""
+
+    file: BitmapFile
+
+    @property
+    def nbytes(self) -> int:
+        return self.file.nbytes
+
+    def ask(self, question: Question) -> Answer:
+        nulls = self.file.null_rows
+        if isinstance(question, Missing):
+            return Answer(nulls, True, RowSet())
+        exact = not isinstance(question, Holds) or question.exact
+        return Answer(self.file.rows_of(self._keys(question)), exact, nulls)
+
+    def share(self, question: Question) -> float:
+        """Sets cost little unless there are many of them."""
+        if isinstance(question, Missing) or len(self.file.keys) <= _FEW_KEYS:
+            return 0.0
+        count = len(self._keys(question))
+        return 0.0 if count <= _FEW_KEYS else count / len(self.file.keys)
+
+    def _keys(self, question: Question) -> Places:
+        """The sorted keys for which something holds."""
+        keys = self.file.keys
+        match question:
+            case IsIn(values):
+                return keys.equal_to(values)
+            case Between(low, high, with_low, with_high):
+                start = 0 if low is None else keys.first_from(low, with_low)
+                return np.arange(start, len(keys) if high is None else keys.first_from(high, not with_high))
+            case StartsWith(prefix):
+                return np.arange(*keys.starting_with(prefix.encode() if isinstance(prefix, str) else prefix))
+            case Holds(pieces):
+                return keys.holding(pieces)
+            case _:
+                raise TypeError(f"a BITMAP index is not asked {question}")
+
+    def statistics(self) -> Mapping[str, Any]:
+        return {"num_bitmaps": self.file.reader.num_rows}
+
+
+class BitmapKind:
+    """The kind of index that users call ``BITMAP``."""
+
+    name = "BITMAP"
+    type_url = "/lance.table.BitmapIndexDetails"
+    by_address = False
+    newest_version = 0
+    follows_moves = True
+
+    def check(self, column: pa.Field, options: Mapping[str, Any]) -> None:
+        if not has_order(column.type):
+            raise InvalidType(
+                f"column {column.name!r} is {column.type}; a BITMAP index takes integers, floats, booleans, texts, "
+                "bytes, decimals, dates and times"
+            )
+        refuse_options(self.name, options)
+
+    def takes(self, question: Question, dtype: pa.DataType) -> bool:
+        match question:
+            case IsIn() | Between() | Missing():
+                return has_order(dtype)
+            case StartsWith():
+                return is_bytes(dtype)
+            case Holds():
+                return dtype in (pa.string(), pa.large_string())
+            case _:
+                return False
+
+    def options(self, entry: IndexMetadata) -> Mapping[str, Any]:
+        return {}
+
+    def names_addresses(self, entry: IndexMetadata) -> bool:
+        return False
+
+    def open(self, folder: IndexFolder, dtype: pa.DataType) -> BitmapSegment:
+        return BitmapSegment(BitmapFile.open(folder, dtype))
+
+    def write(self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]) -> Built:
+        with BitmapBuilder(rows.dtype) as builder:
+            for source in sources:
+                assert isinstance(source.segment, BitmapSegment)
+                builder.add_file(source.segment.file, source.rename)
+            for batch in rows.batches:
+                builder.add_rows(batch.column(VALUE), batch.column(ROW).to_numpy().astype(np.uint64, copy=False))
+            builder.write(out, {})
+        return Built()
+
+
+def refuse_options(name: str, options: Mapping[str, Any]) -> None:
+    """There are none."""
+    if options:
+        raise InvalidOption(f"a {name} index has no options, not {', '.join(map(repr, options))}")
+
+
+KIND: Kind = BitmapKind()

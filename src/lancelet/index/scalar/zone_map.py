@@ -1,0 +1,414 @@
+"""ZONEMAP: the least and the greatest value of every zone (spec indices.md 7).
+
+::
+
+    zonemap.lance    min, max                            the column's type; null when the zone has no value
+                     null_count, nan_count               uint32
+                     fragment_id, zone_start, zone_length    see zones.py
+        metadata     rows_per_zone   live rows of a full zone
+                     null_bitmap     the global buffer with the rows whose value is null
+
+Of floats, ``min`` and ``max`` leave NaN out, but ``max`` is NaN where there is one: then nothing is known of the greatest
+number. Types without an order have zones without ``min`` and ``max``, which tell of nulls alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from google.protobuf.message import DecodeError
+
+from lancelet.errors import CorruptFile, InvalidInput
+from lancelet.format.proto import index_details_pb2
+from lancelet.index.kind import ROW, VALUE, Built, NewRows, Source
+from lancelet.index.questions import Answer, Between, IsIn, Missing, Question, StartsWith
+from lancelet.index.row_set import RowSet
+from lancelet.index.scalar.arrow_bytes import is_text_or_bytes, validity
+from lancelet.index.scalar.extremes import Extremes, find_extremes, is_ordered
+from lancelet.index.scalar.zones import (
+    DEFAULT_ROWS,
+    FIELDS,
+    ZoneCutter,
+    Zones,
+    followed_nulls,
+    joined,
+    positive,
+    read_nulls,
+    refuse_json,
+    refuse_unknown,
+    write_nulls,
+)
+
+if TYPE_CHECKING:
+    from lancelet.index.folder import IndexFolder, SegmentWriter
+    from lancelet.index.metadata import IndexMetadata
+
+FILE = "zonemap.lance"
+ROWS_PER_ZONE, USE_SEEDS = "rows_per_zone", "use_seeds"
+_COUNTS = ("null_count", "nan_count")
+_FEW = 8
+_NARROW = 8
+_GATHERED = 64
+
+Chosen = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class ZoneMap:
+    """An open segment; all of it is in memory."""
+
+    zones: Zones
+    low: pa.Array
+    high: pa.Array
+    null_counts: npt.NDArray[np.uint32]
+    nan_counts: npt.NDArray[np.uint32]
+    nulls: RowSet | None
+    nulls_size: int
+    rows_per_zone: int
+    dtype: pa.DataType
+    """That of the column; zones of another type (pylance keeps the bytes of JSON) leave all values possible."""
+
+    @property
+    def nbytes(self) -> int:
+        counts = self.null_counts.nbytes + self.nan_counts.nbytes
+        return int(self.zones.nbytes + self.low.nbytes + self.high.nbytes + counts + self.nulls_size)
+
+    def statistics(self) -> Mapping[str, Any]:
+        return {"num_zones": len(self.zones), "rows_per_zone": self.rows_per_zone}
+
+    def ask(self, question: Question) -> Answer:
+        if isinstance(question, Missing):
+            if self.nulls is not None:
+                return Answer(self.nulls, exact=True, nulls=RowSet())
+            return Answer(self.zones.rows(self.null_counts > 0), exact=False, nulls=RowSet())
+        return Answer(self.zones.rows(self._chosen(question)), exact=False, nulls=self.nulls)
+
+    def _chosen(self, question: Question) -> Chosen:
+        if self.low.type != self.dtype:
+            return np.ones(len(self.zones), np.bool_)
+        bounds = self._bounds
+        if isinstance(question, IsIn):
+            return bounds.with_any(_comparable(question.values))
+        if isinstance(question, StartsWith):
+            prefix = question.prefix.encode() if isinstance(question.prefix, str) else question.prefix
+            after = _next_prefix(prefix)
+            dtype = bounds.low.type
+            question = Between(
+                pa.scalar(prefix, dtype), None if after is None else pa.scalar(after, dtype), True, False
+            )
+        assert isinstance(question, Between)
+        return bounds.within(question)
+
+    @cached_property
+    def _bounds(self) -> _Bounds:
+        return _Bounds.of(self.low, self.high, self.nan_counts > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """Zones by what can be in them, made of types that can be compared."""
+
+    low: pa.Array
+    high: pa.Array
+    has_nan: Chosen
+
+    @classmethod
+    def of(cls, low: pa.Array, high: pa.Array, has_nan: Chosen) -> _Bounds:
+        low, high = _comparable(low), _comparable(high)
+        if pa.types.is_floating(low.type):
+            low = pc.if_else(pc.is_nan(low), pa.scalar(-math.inf, low.type), low)
+            # The greatest number of a zone without numbers is null underneath its NaN.
+            high = pc.if_else(pc.is_nan(high), pa.scalar(math.inf, high.type), high)
+        return cls(low, high, has_nan)
+
+    def within(self, question: Between) -> Chosen:
+        low, high = (None if end is None else _comparable(end) for end in (question.low, question.high))
+        chosen = np.asarray(self.low.is_valid())
+        if pa.types.is_floating(self.low.type):
+            # What stands at a border may be a zero of the other sign: borders are always with it.
+            if _is_nan(low):
+                return self.has_nan
+            if _is_nan(high):
+                high = None
+            chosen = self._overlap(chosen, low, high, True, True)
+            return chosen | self.has_nan if high is None else chosen
+        return self._overlap(chosen, low, high, question.with_low, question.with_high)
+
+    def _overlap(
+        self, chosen: Chosen, low: pa.Scalar | None, high: pa.Scalar | None, with_low: bool, with_high: bool
+    ) -> Chosen:
+        if low is not None:
+            chosen = chosen & _true((pc.greater_equal if with_low else pc.greater)(self.high, low))
+        if high is not None:
+            chosen = chosen & _true((pc.less_equal if with_high else pc.less)(self.low, high))
+        return chosen
+
+    def with_any(self, values: pa.Array) -> Chosen:
+        nothing = np.zeros(len(self.low), np.bool_)
+        if pa.types.is_floating(values.type):
+            is_nan = pc.is_nan(values)
+            numbers = values.filter(pc.invert(is_nan))
+            rest = _Bounds(self.low, self.high, nothing)
+            return rest._with_any(numbers) | (self.has_nan if len(numbers) < len(values) else nothing)
+        return self._with_any(values)
+
+    def _with_any(self, values: pa.Array) -> Chosen:
+        nothing = np.zeros(len(self.low), np.bool_)
+        if len(values) <= _FEW:
+            every = np.ones(len(self.low), np.bool_)
+            return reduce(np.logical_or, [self._overlap(every, one, one, True, True) for one in values], nothing)
+        # A zone has one of many sorted values between its ends when not all of them are below it or above it.
+        some = np.asarray(self.low.is_valid())
+        wanted = _sorted(values)
+        low, high = _objects(self.low.filter(pa.array(some))), _objects(self.high.filter(pa.array(some)))
+        nothing[some] = np.searchsorted(wanted, low, "left") < np.searchsorted(wanted, high, "right")
+        return nothing
+
+
+def _comparable(values: Any) -> Any:
+    """Values or a value of a type that pyarrow compares as the bytes or numbers that they are."""
+    dtype = values.type
+    if pa.types.is_float16(dtype):
+        return values.cast(pa.float32())
+    if pa.types.is_string(dtype):
+        return values.cast(pa.binary())
+    return values.cast(pa.large_binary()) if pa.types.is_large_string(dtype) else values
+
+
+def _objects(values: pa.Array) -> npt.NDArray[Any]:
+    """Values that numpy can sort; of temporal types the numbers underneath."""
+    dtype = values.type
+    if pa.types.is_temporal(dtype):
+        values = values.view(pa.int32() if dtype.bit_width == 32 else pa.int64())
+    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+        return np.asarray(values)
+    found = np.empty(len(values), object)
+    found[:] = values.to_pylist()
+    return found
+
+
+def _sorted(values: pa.Array) -> npt.NDArray[Any]:
+    return np.sort(_objects(values))
+
+
+def _is_nan(value: pa.Scalar | None) -> bool:
+    return value is not None and math.isnan(value.as_py())
+
+
+def _true(array: pa.Array) -> Chosen:
+    return np.asarray(array.fill_null(False))
+
+
+def _next_prefix(prefix: bytes) -> bytes | None:
+    """The least bytes above all that begin so; None when there are none."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Summaries:
+    """What zones, or pieces of zones, are known to hold."""
+
+    extremes: Extremes
+    null_counts: npt.NDArray[np.int64]
+    zones: Zones
+
+    def first(self) -> _Summaries:
+        return self.slice(0, 1)
+
+    def slice(self, start: int, stop: int) -> _Summaries:
+        found = self.extremes
+        ends = Extremes(found.low[start:stop], found.high[start:stop], found.nans[start:stop])
+        return _Summaries(ends, self.null_counts[start:stop], self.zones.take(slice(start, stop)))
+
+    def joined(self, after: _Summaries) -> _Summaries:
+        """One zone out of two pieces."""
+        one = np.zeros(1, np.int64)
+        low = find_extremes(pa.concat_arrays([self.extremes.low, after.extremes.low]), one).low
+        high = find_extremes(pa.concat_arrays([self.extremes.high, after.extremes.high]), one).high
+        ends = Extremes(low, high, self.extremes.nans + after.extremes.nans)
+        return _Summaries(ends, self.null_counts + after.null_counts, joined(self.zones, after.zones))
+
+    def batch(self, schema: pa.Schema) -> pa.RecordBatch:
+        low, high, nans = self.extremes.low, self.extremes.high, self.extremes.nans
+        if nans.any():
+            high = pc.if_else(pa.array(nans > 0), pa.scalar(math.nan, high.type), high)
+        counts = [pa.array(counts.astype(np.uint32)) for counts in (self.null_counts, nans)]
+        return pa.RecordBatch.from_arrays([low, high, *counts, *self.zones.arrays()], schema=schema)
+
+
+def _summarized(batches: Iterable[pa.RecordBatch], rows_per_zone: int, nulls: list[RowSet]) -> Iterator[_Summaries]:
+    """Summaries of the zones of rows; what is null is added to ``nulls``."""
+    cutter = ZoneCutter(rows_per_zone)
+    open_zone: _Summaries | None = None
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        values, rows = batch[VALUE], np.asarray(batch[ROW])
+        pieces = cutter.cut(rows)
+        valid = validity(values)
+        counts = np.zeros(len(pieces.begins), np.int64)
+        if len(valid):
+            counts = np.add.reduceat((valid == 0).astype(np.int64), pieces.begins)
+            nulls.append(RowSet.of(rows[valid == 0]))
+        found = _Summaries(find_extremes(values, pieces.begins), counts, pieces.zones)
+        done = 0
+        if open_zone is not None:
+            if pieces.goes_on:
+                open_zone = open_zone.joined(found.first())
+                done = 1
+            if len(counts) > done:
+                yield open_zone
+                open_zone = None
+        if open_zone is None:
+            last = len(counts) - 1
+            if last > done:
+                yield found.slice(done, last)
+            open_zone = found.slice(last, last + 1)
+    if open_zone is not None:
+        yield open_zone
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer batches, since each costs a writer more than its rows."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if len(held) == _GATHERED:
+            yield pa.concat_batches(held)
+            held = []
+    if held:
+        yield pa.concat_batches(held)
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneMapKind:
+    """See :class:`lancelet.index.kind.Kind`."""
+
+    name: str = "ZONEMAP"
+    type_url: str = "/lance.table.ZoneMapIndexDetails"
+    by_address: bool = True
+    newest_version: int = 0
+    follows_moves: bool = False
+
+    def check(self, column: pa.Field, options: Mapping[str, Any]) -> None:
+        refuse_json(column, self.name)
+        refuse_unknown(options, (ROWS_PER_ZONE, USE_SEEDS), self.name)
+        positive(options, ROWS_PER_ZONE, DEFAULT_ROWS)
+        if not isinstance(options.get(USE_SEEDS, False), bool):
+            raise InvalidInput(f"{USE_SEEDS} is True or False, not {options[USE_SEEDS]!r}")
+
+    def takes(self, question: Question, dtype: pa.DataType) -> bool:
+        if isinstance(question, Missing):
+            # In such files of pylance the null rows are not counted as null.
+            return not pa.types.is_null(dtype)
+        if isinstance(question, StartsWith):
+            return is_text_or_bytes(dtype)
+        return isinstance(question, IsIn | Between) and is_ordered(dtype)
+
+    def options(self, entry: IndexMetadata) -> Mapping[str, Any]:
+        try:
+            details = index_details_pb2.ZoneMapIndexDetails.FromString(entry.details)
+        except DecodeError:
+            return {}
+        chosen: dict[str, Any] = {}
+        if details.HasField(ROWS_PER_ZONE) and details.rows_per_zone:
+            chosen[ROWS_PER_ZONE] = details.rows_per_zone
+        if details.HasField(USE_SEEDS):
+            chosen[USE_SEEDS] = details.use_seeds
+        return chosen
+
+    def names_addresses(self, entry: IndexMetadata) -> bool:
+        return True
+
+    def open(self, folder: IndexFolder, dtype: pa.DataType) -> ZoneMap:
+        file = folder.open(FILE)
+        ordered = is_ordered(dtype)
+        batch = file.read([*(("min", "max") if ordered else ()), *_COUNTS, *(field.name for field in FIELDS)])
+        low, high = (batch["min"], batch["max"]) if ordered else (pa.nulls(len(batch)),) * 2
+        if low.type != high.type:
+            raise CorruptFile(file.path, f"its least values are {low.type}, its greatest {high.type}")
+        if np.any(np.asarray(high.is_null()) & np.asarray(low.is_valid())):
+            raise CorruptFile(file.path, "a zone has a least value but no greatest one")
+        for name in _COUNTS:
+            if batch[name].type != pa.uint32() or batch[name].null_count:
+                raise CorruptFile(file.path, f"column {name!r} is not made of uint32 without nulls")
+        null_counts, nan_counts = (np.asarray(batch[name]) for name in _COUNTS)
+        size = file.metadata.get(ROWS_PER_ZONE, str(DEFAULT_ROWS))
+        if not size.isdecimal() or not int(size):
+            raise CorruptFile(file.path, f"its {ROWS_PER_ZONE} is not a number of rows but {size!r}")
+        zones = Zones.read(batch, file.path)
+        return ZoneMap(zones, low, high, null_counts, nan_counts, *read_nulls(file), int(size), dtype)
+
+    def write(self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]) -> Built:
+        default = sources[-1].segment.rows_per_zone if sources else DEFAULT_ROWS  # type: ignore[attr-defined]
+        rows_per_zone = positive(options, ROWS_PER_ZONE, default)
+        dtype = rows.dtype
+        schema = pa.schema(
+            [
+                pa.field("min", dtype),
+                pa.field("max", dtype),
+                *(pa.field(name, pa.uint32(), nullable=False) for name in _COUNTS),
+                *FIELDS,
+            ]
+        )
+        nulls: list[RowSet] = []
+        known = True
+        with out.create(FILE, schema) as file:
+            for source in sources:
+                summaries, missing = _carried(source, dtype)
+                known = known and missing is not None
+                nulls.append(missing or RowSet())
+                if len(summaries.zones):
+                    file.write(summaries.batch(schema))
+            for batch in _gathered(found.batch(schema) for found in _summarized(rows.batches, rows_per_zone, nulls)):
+                file.write(batch)
+            file.add_metadata(ROWS_PER_ZONE, str(rows_per_zone))
+            if known:
+                write_nulls(file, RowSet.union(nulls))
+        details = index_details_pb2.ZoneMapIndexDetails(
+            rows_per_zone=rows_per_zone,
+            use_seeds=options.get(USE_SEEDS, _is_wide(dtype)),
+            has_null_bitmap=known,
+        )
+        return Built(details.SerializeToString(deterministic=True))
+
+
+def _carried(source: Source, dtype: pa.DataType) -> tuple[_Summaries, RowSet | None]:
+    """The zones and the null rows of an older segment, where they are now."""
+    old = source.segment
+    assert isinstance(old, ZoneMap)
+    low, high, nans = old.low, old.high, old.nan_counts.astype(np.int64)
+    if not is_ordered(dtype):
+        low = high = pa.nulls(len(old.zones), dtype)
+    elif low.type != dtype:
+        raise InvalidInput(f"zones of {low.type} cannot go on as zones of {dtype}; drop the index and create it again")
+    null_counts = old.null_counts.astype(np.int64)
+    if source.rename is None:
+        return _Summaries(Extremes(low, high, nans), null_counts, old.zones), old.nulls
+    which, zones = old.zones.followed(source.rename)
+    at = pa.array(which)
+    ends = Extremes(low.take(at), high.take(at), nans[which])
+    missing = None if old.nulls is None else followed_nulls(old.nulls, source.rename)
+    return _Summaries(ends, null_counts[which], zones), missing
+
+
+def _is_wide(dtype: pa.DataType) -> bool:
+    """Whether pylance gathers summaries of such columns while it writes data, which is then told by ``use_seeds``."""
+    if pa.types.is_null(dtype) or pa.types.is_boolean(dtype) or pa.types.is_dictionary(dtype):
+        return False
+    try:
+        return bool(dtype.byte_width > _NARROW)
+    except ValueError:
+        return True
+
+
+KIND = ZoneMapKind()

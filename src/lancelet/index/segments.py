@@ -1,0 +1,222 @@
+"""Segments of a version: opened, and written anew from older ones and from rows.
+
+What a segment calls a row may be out of date: fragments were rewritten since (the
+fragment-reuse index tells where their rows went), or the table was changed and a row with a stable id
+now lives in a fragment that the segment does not cover. :class:`Whereabouts` answers both.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid as uuids
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancelet.errors import CorruptFile, InvalidInput
+from lancelet.file.writer import DEFAULT_VERSION, VERSIONS
+from lancelet.format.proto import table_pb2
+from lancelet.index.folder import IndexFolder, SegmentWriter
+from lancelet.index.fragment_reuse import FragmentReuse
+from lancelet.index.kind import Built, Kind, NewRows, Rename, Segment, Source
+from lancelet.index.metadata import IndexFile, IndexMetadata
+from lancelet.index.registry import kind_of_entry
+from lancelet.table.addresses import OFFSET_BITS, OFFSET_MASK
+from lancelet.table.fragment_reuse import advanced, is_known
+from lancelet.table.index_upkeep import SYSTEM_INDICES
+from lancelet.table.names import INDICES_DIR
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from uuid import UUID
+
+    import numpy.typing as npt
+
+    from lancelet.format.schema import Field
+    from lancelet.index.row_set import RowNumbers
+    from lancelet.table.rowid_index import RowIdIndex
+    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.written import WrittenFiles
+
+LEGACY_VERSION = "0.1"
+
+
+def indexed_field(snapshot: Snapshot, entry: IndexMetadata) -> Field:
+    """The field that a segment is about."""
+    if len(entry.fields) != 1:
+        raise InvalidInput(f"index {entry.name!r} is on {len(entry.fields)} columns; scalar indices have one")
+    for node in snapshot.manifest.schema.walk():
+        if node.id == entry.fields[0]:
+            return node
+    raise CorruptFile(snapshot.manifest.path, f"index {entry.name!r} is on field {entry.fields[0]}, which is not there")
+
+
+def usable_kind(snapshot: Snapshot, entry: IndexMetadata) -> Kind | None:
+    """The kind of a segment that can be asked and written anew; None for what is left as it is."""
+    known = entry.name not in SYSTEM_INDICES and len(entry.fields) == 1
+    field = next((node for node in snapshot.manifest.schema.walk() if known and node.id == entry.fields[0]), None)
+    return None if field is None or is_opaque(field) else kind_of_entry(entry)
+
+
+def is_opaque(field: Field) -> bool:
+    """Whether values are stored in another form than filters see: JSON, and blobs."""
+    return field.is_json or field.is_blob or field.is_blob_v2
+
+
+def open_segment(snapshot: Snapshot, entry: IndexMetadata, dtype: pa.DataType) -> Segment:
+    """Open a segment of a kind that we know."""
+    kind = kind_of_entry(entry)
+    if kind is None:
+        raise InvalidInput(f"index {entry.name!r} is of a kind that this version of lancelet does not know")
+    return kind.open(IndexFolder(snapshot, entry), dtype)
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """Where the rows of segments are in one version."""
+
+    snapshot: Snapshot
+    row_ids: Callable[[], RowIdIndex]
+    """Finds stable row ids; asked only when the table has them."""
+
+    @cached_property
+    def _reuse(self) -> FragmentReuse | None:
+        return FragmentReuse.of(self.snapshot)
+
+    @cached_property
+    def _live(self) -> frozenset[int]:
+        return frozenset(self.snapshot.manifest.fragments.ids.tolist())
+
+    @cached_property
+    def _overlaid(self) -> tuple[tuple[int, int, frozenset[int]], ...]:
+        """Overlays: the fragment, the version that added it, and the fields."""
+        return tuple(
+            (fragment.id, overlay.committed_version, frozenset(overlay.data_file.fields))
+            for fragment in self.snapshot.manifest.message.fragments
+            for overlay in fragment.overlays
+        )
+
+    def coverage(self, entry: IndexMetadata) -> frozenset[int]:
+        """Fragments of this version all of whose rows a segment knows, with the values that they have now."""
+        covered = entry.fragment_ids or frozenset()
+        if not is_known(self.snapshot):
+            return frozenset()
+        if self._reuse is not None:
+            covered = advanced(covered, self._reuse.rewrites)
+        stale = {
+            fragment
+            for fragment, version, fields in self._overlaid
+            if version > entry.dataset_version and not fields.isdisjoint(entry.fields)
+        }
+        return (covered & self._live) - stale
+
+    def names_ids(self, entry: IndexMetadata) -> bool:
+        """Whether a segment calls rows by ids that are not addresses."""
+        kind = kind_of_entry(entry)
+        return self.snapshot.manifest.has_stable_row_ids and kind is not None and not kind.names_addresses(entry)
+
+    def addresses(self, entry: IndexMetadata, rows: RowNumbers) -> tuple[RowNumbers, npt.NDArray[np.bool_]]:
+        """Addresses of a segment's rows, and which of them are in its coverage."""
+        if self.names_ids(entry):
+            found, kept = self.row_ids().lookup(rows)
+        elif self._reuse is not None:
+            found, kept = self._reuse.follow(rows)
+        else:
+            found, kept = rows, np.ones(len(rows), np.bool_)
+        return found, kept & self._covered(entry, found, kept)
+
+    def rename(self, entry: IndexMetadata) -> Rename:
+        """How to carry a segment's rows over into a new one: what is not covered any more is dropped."""
+        kind = kind_of_entry(entry)
+        keeps_ids = self.names_ids(entry) and kind is not None and not kind.by_address
+
+        def renamed(rows: RowNumbers) -> tuple[RowNumbers, npt.NDArray[np.bool_]]:
+            addresses, kept = self.addresses(entry, rows)
+            return (rows if keeps_ids else addresses), kept
+
+        return renamed
+
+    @cached_property
+    def _rows(self) -> dict[int, int]:
+        """Physical rows of fragments; as many as there can be where the manifest does not tell."""
+        return {
+            fragment.id: OFFSET_MASK if fragment.physical_rows is None else fragment.physical_rows
+            for fragment in self.snapshot.manifest.fragments
+        }
+
+    def _covered(
+        self, entry: IndexMetadata, addresses: RowNumbers, kept: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.bool_]:
+        """Which addresses are in the coverage of a segment; rows that no fragment has show that it is damaged."""
+        fragments = np.array(sorted(self.coverage(entry)), np.uint64)
+        if not len(fragments):
+            return np.zeros(len(addresses), np.bool_)
+        counts = np.array([self._rows[number] for number in fragments.tolist()], np.uint64)
+        high = addresses >> np.uint64(OFFSET_BITS)
+        at = np.minimum(np.searchsorted(fragments, high), len(fragments) - 1)
+        covered: npt.NDArray[np.bool_] = fragments[at] == high
+        beyond = covered & kept & ((addresses & np.uint64(OFFSET_MASK)) >= counts[at])
+        if beyond.any():
+            first = int(beyond.argmax())
+            raise CorruptFile(
+                f"{self.snapshot.uri}/{INDICES_DIR}/{entry.uuid}",
+                f"names row {int(addresses[first]) & OFFSET_MASK} of fragment {high[first]}, which has {counts[at[first]]}",
+                entry.name,
+            )
+        return covered
+
+
+@dataclass(frozen=True, slots=True)
+class NewSegment:
+    """What a segment is to be, apart from its content."""
+
+    name: str
+    field_id: int
+    kind: Kind
+    coverage: frozenset[int]
+    options: Mapping[str, Any]
+    uuid: UUID | None = None
+    """Drawn when it is not given."""
+
+
+def write_segment(
+    snapshot: Snapshot, new: NewSegment, sources: Sequence[Source], rows: NewRows, files: WrittenFiles
+) -> table_pb2.IndexMetadata:
+    """Write a segment for a version, and tell its entry. The files are the caller's to keep or to remove."""
+    manifest = snapshot.manifest
+    uuid = new.uuid or uuids.uuid4()
+    out = SegmentWriter(snapshot.store, uuid, index_file_version(snapshot), files, manifest.has_stable_row_ids)
+    built = new.kind.write(sources, rows, out, new.options)
+    return entry_of(snapshot, new, uuid, built, out.written)
+
+
+def entry_of(
+    snapshot: Snapshot, new: NewSegment, uuid: UUID, built: Built, files: Iterable[IndexFile]
+) -> table_pb2.IndexMetadata:
+    """The entry of a segment that was written for a version."""
+    entry = table_pb2.IndexMetadata(
+        name=new.name,
+        fields=[new.field_id],
+        dataset_version=snapshot.version,
+        fragment_bitmap=BitMap(sorted(new.coverage), optimize=False).serialize(),
+        index_version=built.index_version,
+        created_at=time.time_ns() // 10**6,
+        files=[table_pb2.IndexFile(path=file.path, size_bytes=file.size) for file in files],
+    )
+    entry.uuid.uuid = uuid.bytes
+    entry.index_details.type_url = new.kind.type_url
+    entry.index_details.value = built.details
+    return entry
+
+
+def index_file_version(snapshot: Snapshot) -> str:
+    """The file version that index files of a table have."""
+    version = snapshot.manifest.data_storage_version
+    if version == LEGACY_VERSION:
+        return VERSIONS[0]
+    return version if version in VERSIONS else DEFAULT_VERSION

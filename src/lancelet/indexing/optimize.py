@@ -1,0 +1,142 @@
+"""Bringing indices up to date: rows that they do not know yet, and segments that are to be one.
+
+Of the segments of an index, the last few are written anew together with the
+rows of the fragments that no segment covers::
+
+    segments {0} {1} {2}, new fragment 3     merge 1 (the default): {0} {1} {2, 3}
+                                             merge 0: {0} {1} {2} {3};  retrain: {0, 1, 2, 3}
+
+A segment whose rows were moved by a rewrite of fragments is written anew too, so that the fragment-reuse index need
+not be asked for it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lancelet.editing.retry import retried
+from lancelet.errors import InvalidOption, InvalidType
+from lancelet.index.kind import NewRows, Source
+from lancelet.index.metadata import IndexMetadata, index_from_proto, read_indices
+from lancelet.index.registry import kind_of_entry
+from lancelet.index.segments import NewSegment, Whereabouts, open_segment, usable_kind, write_segment
+from lancelet.indexing.rows import column_of_field, read_rows
+from lancelet.query.printing import quoted_path
+from lancelet.table import operations as ops
+from lancelet.table.commit import commit
+from lancelet.table.fragment_reuse import read_rewrites, unneeded_rewrites
+from lancelet.table.index_upkeep import SYSTEM_INDICES
+from lancelet.table.written import WrittenFiles
+
+if TYPE_CHECKING:
+    from lancelet.format.proto import table_pb2
+    from lancelet.query.table_reader import TableReader
+    from lancelet.table.snapshot import Snapshot
+
+_RETRIES = 10
+_TIMEOUT = 1800.0
+DEFAULT_MERGED = 1
+
+Parts = Callable[["TableReader", str, NewSegment, WrittenFiles], "list[table_pb2.IndexMetadata]"]
+"""Writes segments over the fragments of a new one, which nothing refers to, for a column."""
+
+
+def optimize_indices(
+    table: TableReader,
+    *,
+    merged: int | None = None,
+    names: Collection[str] | None = None,
+    retrain: bool = False,
+    parts: Parts | None = None,
+) -> Snapshot:
+    """Extend indices by the rows that they do not cover, in one commit; nothing to do makes no version.
+
+    Indices of kinds that we do not know stay as they are. ``parts`` reads rows in place of this process.
+    """
+    if merged is not None and not isinstance(merged, int):
+        raise InvalidType(f"num_indices_to_merge is a number of segments, not {merged!r}")
+    if merged is not None and merged < 0:
+        raise InvalidOption(f"num_indices_to_merge is a number of segments, not {merged}")
+
+    def attempt(table: TableReader) -> Snapshot:
+        manifest = table.snapshot.manifest
+        by_name: dict[str, list[IndexMetadata]] = {}
+        for entry in read_indices(manifest):
+            if entry.name not in SYSTEM_INDICES and (names is None or entry.name in names):
+                by_name.setdefault(entry.name, []).append(entry)
+        where = Whereabouts(table.snapshot, lambda: table.row_id_index)
+        with WrittenFiles(table.snapshot.store) as files:
+            upkeep = _Upkeep(table, where, files, parts)
+            new: list[table_pb2.IndexMetadata] = []
+            replaced: set[bytes] = set()
+            for entries in by_name.values():
+                if all(usable_kind(table.snapshot, entry) is not None for entry in entries):
+                    made, gone = upkeep.extend(entries, DEFAULT_MERGED if merged is None else merged, retrain)
+                    new += made
+                    replaced.update(entry.uuid.bytes for entry in gone)
+            old = [message for message in manifest.indices if message.uuid.uuid in replaced]
+            kept = [message for message in manifest.indices if message.uuid.uuid not in replaced]
+            old += unneeded_rewrites(table.snapshot, kept + new)
+            if not new and not old:
+                return table.snapshot
+            operation = ops.CreateIndex(
+                tuple(ops.IndexSegment.of(message) for message in new),
+                tuple(ops.IndexSegment.of(message) for message in old),
+            )
+            return commit(table.snapshot, operation, files=files)
+
+    return retried(table, attempt, _RETRIES, _TIMEOUT)
+
+
+@dataclass(frozen=True, slots=True)
+class _Upkeep:
+    """One version whose indices are extended."""
+
+    table: TableReader
+    where: Whereabouts
+    files: WrittenFiles
+    parts: Parts | None
+
+    def extend(
+        self, entries: Sequence[IndexMetadata], merged: int, retrain: bool
+    ) -> tuple[list[table_pb2.IndexMetadata], list[IndexMetadata]]:
+        """New segments of one index, and the ones that they replace."""
+        live = frozenset(self.table.snapshot.manifest.fragments.ids.tolist())
+        if retrain:
+            return [self._write(entries[-1], (), live)], list(entries)
+        missing = live.difference(*(self.where.coverage(entry) for entry in entries))
+        last = list(entries[max(len(entries) - merged, 0) :]) if merged else []
+        moved = [entry for entry in entries if entry not in last and self._is_stale(entry)]
+        new = [self._write(entry, [entry], frozenset()) for entry in moved]
+        if missing or len(last) > 1 or any(self._is_stale(entry) for entry in last):
+            new.append(self._write(entries[-1], last, missing))
+            return new, [*moved, *last]
+        return new, moved
+
+    def _write(
+        self, like: IndexMetadata, old: Sequence[IndexMetadata], fragments: frozenset[int]
+    ) -> table_pb2.IndexMetadata:
+        """A segment with the entries of old ones and the rows of some fragments."""
+        kind = kind_of_entry(like)
+        assert kind is not None
+        snapshot = self.table.snapshot
+        column = column_of_field(self.table, like.fields[0])
+        sources = [Source(open_segment(snapshot, entry, column.type), self.where.rename(entry)) for entry in old]
+        coverage = fragments.union(*(self.where.coverage(entry) for entry in old))
+        new = NewSegment(like.name, like.fields[0], kind, coverage, kind.options(like))
+        if self.parts is None or not fragments:
+            rows = read_rows(self.table, column, kind, fragments)
+            return write_segment(snapshot, new, sources, rows, self.files)
+        with WrittenFiles(snapshot.store) as passing:
+            made = self.parts(self.table, quoted_path(column.path), replace(new, coverage=fragments), passing)
+            entries = [index_from_proto(part, snapshot.manifest.path) for part in made]
+            sources += [Source(open_segment(snapshot, entry, column.type)) for entry in entries]
+            written = write_segment(snapshot, new, sources, NewRows(column.type), self.files)
+            passing.remove()
+        return written
+
+    def _is_stale(self, entry: IndexMetadata) -> bool:
+        """Whether rows of a segment were moved since it was written."""
+        return any(rewrite.dataset_version >= entry.dataset_version for rewrite in read_rewrites(self.table.snapshot))

@@ -1,0 +1,249 @@
+"""The scalar indices of a version, ready to be asked: open segments, and their answers as addresses of this version.
+
+Open segments are kept in the cache of the table (by UUID, so that all versions
+share them); what they cover, and where their rows are now, belongs to a version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lancelet.errors import CorruptFile, IndexNotFound
+from lancelet.index.folder import IndexFolder
+from lancelet.index.fragment_reuse import FragmentReuse
+from lancelet.index.kind import Kind, Segment, Weighing
+from lancelet.index.metadata import IndexMetadata, read_indices
+from lancelet.index.questions import Answer, HasItems, IsIn, Missing, Question
+from lancelet.index.registry import kind_of_entry
+from lancelet.index.row_set import RowSet
+from lancelet.index.segments import Whereabouts
+from lancelet.query.coercion import is_list_like
+from lancelet.query.expr import Column
+from lancelet.query.index_match import Lookup, asked_type
+from lancelet.query.present import scan_field
+from lancelet.table.fragment_reuse import KNOWN_VERSION, reuse_entry
+from lancelet.table.index_upkeep import SYSTEM_INDICES
+from lancelet.table.names import INDICES_DIR
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from lancelet.query.table_reader import TableReader
+
+EXACT = ("BITMAP", "BTREE", "LABEL_LIST")
+_BEST_FIRST = (*EXACT, "NGRAM", "ZONEMAP", "BLOOMFILTER")
+"""Kinds that know exactly which rows come before those that only know where rows may be."""
+_MOST_NARROW = 0.06
+_MOST_WIDE = 0.5
+"""Reading a larger share of an index takes longer than reading the column."""
+_FEW_ROWS = 1 << 15
+"""So few are read in no time."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSegment:
+    """A segment, and what was read for it."""
+
+    folder: IndexFolder
+    segment: Segment
+    weighing: Weighing | None
+    """The segment, if it can tell what an answer costs."""
+
+    @classmethod
+    def of(cls, folder: IndexFolder, segment: Segment) -> OpenSegment:
+        return cls(folder, segment, segment if isinstance(segment, Weighing) else None)
+
+    @property
+    def nbytes(self) -> int:
+        return self.segment.nbytes
+
+
+@dataclass(slots=True)
+class IndexUse:
+    """What the indices did for one search."""
+
+    loaded: int = 0
+    """Segments that were opened."""
+    cached: int = 0
+    """Segments that were open already."""
+    parts: int = 0
+    """Reads of some rows of index files."""
+    rows: int = 0
+    """Entries in these parts."""
+    found: dict[tuple[int, str], int] = field(default_factory=dict)
+    """Rows of answers, by the identity of what was looked up and the name of the index."""
+
+    def note(self, lookup: Lookup, part: IndexPart, answer: Answer) -> None:
+        """Count the rows of an answer; whole fragments count as nothing."""
+        rows = 0 if answer.rows.has_whole else len(answer.rows)
+        key = id(lookup), part.entry.name
+        self.found[key] = self.found.get(key, 0) + rows
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPart:
+    """A segment of a version."""
+
+    entry: IndexMetadata
+    kind: Kind
+    dtype: pa.DataType
+    fragments: frozenset[int]
+    """What it knows of this version."""
+    covered: RowSet
+    """The same as a set of rows."""
+    rows: int
+    """About how many these are."""
+
+    def takes(self, question: Question) -> bool:
+        """Whether it answers such a question; the values must be of its own type."""
+        asked = asked_type(question)
+        own = self.dtype.value_type if isinstance(question, HasItems) and is_list_like(self.dtype) else self.dtype
+        return (asked is None or asked == own) and self.kind.takes(question, self.dtype)
+
+
+class TableIndices:
+    """The segments of a version by the field that they are about, the best kinds first."""
+
+    def __init__(self, table: TableReader) -> None:
+        self._table = table
+        self._where = Whereabouts(table.snapshot, lambda: table.row_id_index)
+        self._by_field: dict[int, list[IndexPart]] = {}
+        self._by_path: dict[tuple[str, ...], Sequence[IndexPart]] = {}
+        for part in self._usable():
+            self._by_field.setdefault(part.entry.fields[0], []).append(part)
+        for parts in self._by_field.values():
+            parts.sort(key=lambda part: _BEST_FIRST.index(part.kind.name))
+
+    def __bool__(self) -> bool:
+        return bool(self._by_field)
+
+    def parts(self, column: Column) -> Sequence[IndexPart]:
+        """The segments on a column."""
+        found = self._by_path.get(column.path)
+        if found is None:
+            schema = self._table.snapshot.manifest.schema
+            known = self._by_field and column.path[0] in schema.names
+            found = self._by_field.get(schema.field_by_path(column.path).id, ()) if known else ()
+            self._by_path[column.path] = found
+        return found
+
+    def ask(self, part: IndexPart, question: Question, use: IndexUse, *, with_nulls: bool) -> Answer | None:
+        """The answer in addresses of this version, within what the segment covers.
+
+        None when it is not worth asking, or cannot be told.
+        """
+        held = self._open(part, use)
+        if held.weighing is not None and part.rows > _FEW_ROWS and not _is_equality(question):
+            share = held.weighing.share(question)
+            if share > (_MOST_NARROW if _is_narrow(part.dtype) else _MOST_WIDE) and share * part.rows > _FEW_ROWS:
+                return None
+        before = held.folder.count.parts, held.folder.count.rows
+        answer = held.segment.ask(question)
+        use.parts += held.folder.count.parts - before[0]
+        use.rows += held.folder.count.rows - before[1]
+        self._table.cache.indices.trim()
+        rows = self._here(part, answer.rows)
+        if rows is None:
+            return None
+        nulls: RowSet | None = RowSet()
+        if not isinstance(question, Missing):
+            nulls = answer.nulls if with_nulls else None
+            nulls = None if nulls is None else self._here(part, nulls)
+        return Answer(rows, answer.exact, nulls)
+
+    def open_segments(self, name: str, segments: Collection[UUID] | None = None) -> None:
+        """Open the segments of an index, or some of them."""
+        for parts in self._by_field.values():
+            for part in parts:
+                if part.entry.name == name and (segments is None or part.entry.uuid in segments):
+                    self._open(part, IndexUse())
+
+    def _open(self, part: IndexPart, use: IndexUse) -> OpenSegment:
+        made: list[OpenSegment] = []
+
+        def make() -> OpenSegment:
+            folder = IndexFolder(self._table.snapshot, part.entry)
+            made.append(OpenSegment.of(folder, part.kind.open(folder, part.dtype)))
+            return made[0]
+
+        held: OpenSegment = self._table.cache.indices.get(part.entry.uuid, make)
+        if made:
+            use.loaded += 1
+            use.parts += held.folder.count.parts
+        else:
+            use.cached += 1
+        return held
+
+    def _here(self, part: IndexPart, rows: RowSet) -> RowSet | None:
+        """Rows of a segment as addresses of this version; those that it does not cover are dropped."""
+        if not rows:
+            return rows
+        if self._where.names_ids(part.entry):
+            if rows.has_whole:
+                return None
+            addresses, found = self._table.row_id_index.lookup(rows.numbers())
+            rows = RowSet.of(addresses[found])
+        elif self._reuse is not None:
+            rows = self._reuse.follow_set(rows)
+        inside = rows & part.covered
+        self._check(part, inside)
+        return inside
+
+    def _check(self, part: IndexPart, rows: RowSet) -> None:
+        """Rows beyond the end of a fragment mean that the index is not about this table."""
+        for fragment in rows.fragments:
+            if not rows.is_whole(fragment):
+                last, count = rows.bitmap(fragment).max(), self._table.physical_rows(fragment)
+                if last >= count:
+                    raise CorruptFile(
+                        f"{self._table.snapshot.uri}/{INDICES_DIR}/{part.entry.uuid}",
+                        f"names row {last} of fragment {fragment}, which has {count}",
+                        part.entry.name,
+                    )
+
+    @cached_property
+    def _reuse(self) -> FragmentReuse | None:
+        return FragmentReuse.of(self._table.snapshot)
+
+    def _usable(self) -> Iterable[IndexPart]:
+        manifest = self._table.snapshot.manifest
+        reuse = reuse_entry(manifest.indices)
+        if not len(manifest.indices) or (reuse is not None and reuse.index_version != KNOWN_VERSION):
+            return
+        fields = {node.id: node for node in manifest.schema.walk()}
+        fragments, counts = manifest.fragments, self._table.row_counts.tolist()
+        for entry in read_indices(manifest):
+            if entry.name in SYSTEM_INDICES or len(entry.fields) != 1 or entry.fields[0] not in fields:
+                continue
+            kind = kind_of_entry(entry)
+            if kind is None:
+                continue
+            node = fields[entry.fields[0]]
+            if node.is_json or node.is_blob or node.is_blob_v2:
+                continue
+            covered = self._where.coverage(entry)
+            if not covered:
+                continue
+            rows = sum(counts[place] for number in covered if (place := fragments.position(number)) is not None)
+            yield IndexPart(entry, kind, scan_field(node).type, covered, RowSet.whole(covered), rows)
+
+
+def prewarm(table: TableReader, name: str, segments: Collection[UUID] | None = None) -> None:
+    """Open an index, or some of its segments, for the filters to come."""
+    if not any(message.name == name for message in table.snapshot.manifest.indices):
+        raise IndexNotFound(f'Index "{name}" not found in version {table.snapshot.version} of {table.snapshot.uri}')
+    table.indices.open_segments(name, segments)
+
+
+def _is_equality(question: Question) -> bool:
+    return isinstance(question, IsIn) and len(question.values) == 1
+
+
+def _is_narrow(dtype: pa.DataType) -> bool:
+    """Whether values are quick to read and to compare."""
+    return bool(pa.types.is_primitive(dtype) or pa.types.is_boolean(dtype))
