@@ -1,0 +1,22 @@
+"""Namespaces: names of tables, instead of their places. Needs the extra ``namespace``.
+
+>>> import lancelet
+>>> space = lancelet.connect("memory://docs/namespace")
+>>> space.create("fruit", {"name": ["apple", "pear"]}).count_rows()
+2
+"""
+
+from lancelet.errors import MissingPackage
+from lancelet.located import PACKAGE
+
+try:
+    import lance_namespace
+except ImportError as error:
+    raise MissingPackage(PACKAGE) from error
+
+from lancelet.namespace.connection import Connection, connect
+from lancelet.namespace.directory import DirectoryNamespace
+
+__all__ = ["Connection", "DirectoryNamespace", "connect"]
+
+del lance_namespace

@@ -1,0 +1,343 @@
+"""Versions, tags, branches, indices and transactions of a namespace's tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lance_namespace import (
+    BatchDeleteTableVersionsRequest,
+    ConcurrentModificationError,
+    CreateTableBranchRequest,
+    CreateTableIndexRequest,
+    CreateTableTagRequest,
+    CreateTableVersionRequest,
+    DescribeTableIndexStatsRequest,
+    DescribeTableIndexStatsResponse,
+    DescribeTableVersionRequest,
+    DescribeTransactionResponse,
+    InvalidInputError,
+    ListTableIndicesRequest,
+    ListTableVersionsRequest,
+    TableBranchAlreadyExistsError,
+    TableBranchNotFoundError,
+    TableIndexAlreadyExistsError,
+    TableTagAlreadyExistsError,
+    TableTagNotFoundError,
+    TableVersion,
+    TableVersionNotFoundError,
+    TransactionNotFoundError,
+    UpdateTableTagRequest,
+)
+from lance_namespace_urllib3_client.models.branch_contents import BranchContents
+from lance_namespace_urllib3_client.models.index_content import IndexContent
+from lance_namespace_urllib3_client.models.tag_contents import TagContents
+
+from lancelet.errors import MissingFile, TableNotFound, VersionNotFound
+from lancelet.namespace.errors import translated
+from lancelet.namespace.names import identifier, shown
+from lancelet.namespace.tables import open_table, transaction_id
+from lancelet.table.external import base_of
+from lancelet.table.names import VERSIONS_DIR, ManifestName, NamingScheme
+from lancelet.table.versions import latest_version, list_manifests, publish_version, read_version
+
+if TYPE_CHECKING:
+    from lancelet.dataset import LanceDataset
+    from lancelet.namespace.root import Root
+    from lancelet.store import ObjectInfo, Store
+
+_SCALAR_KINDS = ("BTREE", "BITMAP", "LABEL_LIST", "ZONEMAP", "BLOOMFILTER", "NGRAM", "INVERTED", "FTS", "RTREE")
+_VECTOR_KINDS = ("IVF_FLAT", "IVF_SQ", "IVF_PQ", "IVF_RQ", "IVF_HNSW_FLAT", "IVF_HNSW_SQ", "IVF_HNSW_PQ")
+
+
+# Versions
+
+
+def list_versions(root: Root, request: ListTableVersionsRequest) -> list[TableVersion]:
+    """All versions, the oldest first unless the request says otherwise; none of a table that is only declared."""
+    store = _store(root, request.id, request.branch)
+    found = _manifests(store, request)
+    names = sorted(found, key=lambda name: name.version, reverse=bool(request.descending))
+    return [_version(store, name, found[name]) for name in names]
+
+
+def describe_version(root: Root, request: DescribeTableVersionRequest) -> TableVersion:
+    """One version; the newest by default."""
+    store = _store(root, request.id, request.branch)
+    found = _manifests(store, request)
+    wanted = max((name.version for name in found), default=0) if request.version is None else request.version
+    for name, entry in found.items():
+        if name.version == wanted:
+            return _version(store, name, entry)
+    raise TableVersionNotFoundError(f"{_named(request)} has no version {wanted}")
+
+
+def _manifests(store: Store, request: Any) -> dict[ManifestName, ObjectInfo]:
+    with translated(_named(request)):
+        try:
+            manifests, _ = list_manifests(store)
+        except TableNotFound:
+            return {}
+    return {name: entry for name, entry in manifests.items() if not name.is_detached}
+
+
+def create_version(root: Root, request: CreateTableVersionRequest) -> TableVersion:
+    """Make a manifest that a client has written under another name the next version, if nobody else has made it."""
+    store = _store(root, request.id, request.branch)
+    with translated(_named(request)):
+        newest = _newest(store, request)
+        staged = _inside(store, request.manifest_path)
+        try:
+            data = store.read_all(staged)
+        except MissingFile as error:
+            raise InvalidInputError(f"{_named(request)}: there is no manifest at {request.manifest_path}") from error
+        name = ManifestName(request.version, newest.scheme)
+        if request.version <= newest.version:
+            if _same(store, name, data):
+                return describe_version(
+                    root, DescribeTableVersionRequest(id=request.id, branch=request.branch, version=name.version)
+                )
+            raise ConcurrentModificationError(f"{_named(request)} has another version {request.version} already")
+        if request.version != newest.version + 1:
+            raise ConcurrentModificationError(
+                f"{_named(request)} is at version {newest.version}, which version {request.version} does not follow"
+            )
+        if not publish_version(store, name, data) and not _same(store, name, data):
+            raise ConcurrentModificationError(
+                f"{_named(request)} got version {request.version} from somebody else meanwhile"
+            )
+        store.delete(staged)
+    return describe_version(
+        root, DescribeTableVersionRequest(id=request.id, branch=request.branch, version=name.version)
+    )
+
+
+def delete_versions(root: Root, request: BatchDeleteTableVersionsRequest) -> int:
+    """Remove versions, and files that only they needed; returns how many. Tagged ones and the newest have to stay."""
+    table = open_table(root, request.id, branch=request.branch)
+    known = [entry["version"] for entry in table.version_refs()]
+    chosen: set[int] = set()
+    for span in request.ranges:
+        last = known[-1] if span.end_version == -1 else span.end_version - 1
+        chosen.update(version for version in known if span.start_version <= version <= last)
+    if known[-1] in chosen:
+        raise InvalidInputError(
+            f"{_named(request)}: version {known[-1]} is the newest, without which the table would be gone"
+        )
+    if not chosen:
+        return 0
+    with translated(_named(request)):
+        return table.cleanup_old_versions(versions=sorted(chosen)).old_versions
+
+
+def _store(root: Root, names: Any, branch: str | None) -> Store:
+    if branch is None:
+        return root.store.child(root.find(names).folder)
+    return open_table(root, names, branch=branch)._snapshot.store
+
+
+def _newest(store: Store, request: CreateTableVersionRequest) -> ManifestName:
+    """The newest version; number 0 when there is none, named as the request has it."""
+    try:
+        return latest_version(store)
+    except TableNotFound:
+        return ManifestName(0, NamingScheme.V1 if request.naming_scheme == "V1" else NamingScheme.V2)
+
+
+def _inside(store: Store, path: str) -> str:
+    """The path of a manifest, however it begins, relative to its table."""
+    plain = path.removeprefix(store.uri).lstrip("/").removeprefix(base_of(store)).lstrip("/")
+    if not plain.startswith(f"{VERSIONS_DIR}/") or ".." in plain.split("/"):
+        raise InvalidInputError(f"{path} is not below {store.join(VERSIONS_DIR)}, where manifests of the table are")
+    return plain
+
+
+def _same(store: Store, name: ManifestName, data: bytes) -> bool:
+    try:
+        return store.read_all(name.path) == data
+    except MissingFile:
+        return False
+
+
+def _version(store: Store, name: ManifestName, entry: ObjectInfo) -> TableVersion:
+    return TableVersion(
+        version=name.version,
+        manifest_path=f"{base_of(store)}/{name.path}",
+        manifest_size=entry.size,
+        timestamp_millis=round(entry.modified.timestamp() * 1000),
+    )
+
+
+# Tags and branches
+
+
+def list_tags(root: Root, names: Any) -> dict[str, TagContents]:
+    return {
+        name: TagContents(branch=tag["branch"], version=tag["version"], manifestSize=tag["manifest_size"])
+        for name, tag in sorted(open_table(root, names).tags.list().items())
+    }
+
+
+def create_tag(root: Root, request: CreateTableTagRequest) -> None:
+    table = open_table(root, request.id)
+    with translated(_named(request), not_found=TableVersionNotFoundError, exists=TableTagAlreadyExistsError):
+        table.tags.create(request.tag, (request.branch, request.version))
+
+
+def update_tag(root: Root, request: UpdateTableTagRequest) -> None:
+    table = open_table(root, request.id)
+    with translated(_named(request), not_found=TableTagNotFoundError):
+        table.tags.update(request.tag, (request.branch, request.version))
+
+
+def delete_tag(root: Root, names: Any, tag: str) -> None:
+    table = open_table(root, names)
+    with translated(f"table {shown(identifier(names))}", not_found=TableTagNotFoundError):
+        table.tags.delete(tag)
+
+
+def tag_version(root: Root, names: Any, tag: str) -> tuple[int, str | None]:
+    """The version that a tag names, and its branch."""
+    found = open_table(root, names).tags.list().get(tag)
+    if found is None:
+        raise TableTagNotFoundError(f"table {shown(identifier(names))} has no tag '{tag}'")
+    return found["version"], found["branch"]
+
+
+def list_branches(root: Root, names: Any) -> dict[str, BranchContents]:
+    return {
+        name: BranchContents(
+            parentBranch=branch["parent_branch"],
+            parentVersion=branch["parent_version"],
+            createAt=branch["create_at"],
+            manifestSize=branch["manifest_size"],
+            metadata=branch.get("metadata") or None,
+        )
+        for name, branch in sorted(open_table(root, names).branches.list().items())
+    }
+
+
+def create_branch(root: Root, request: CreateTableBranchRequest) -> None:
+    table = open_table(root, request.id)
+    with translated(_named(request), not_found=TableBranchNotFoundError, exists=TableBranchAlreadyExistsError):
+        table.create_branch(request.name, (request.from_branch, request.from_version))
+
+
+def delete_branch(root: Root, names: Any, branch: str) -> None:
+    table = open_table(root, names)
+    with translated(f"table {shown(identifier(names))}", not_found=TableBranchNotFoundError):
+        table.branches.delete(branch)
+
+
+# Indices
+
+
+def create_index(root: Root, request: CreateTableIndexRequest) -> str | None:
+    """Returns the transaction."""
+    table = open_table(root, request.id, branch=request.branch)
+    kind = request.index_type.upper()
+    if kind not in (*_SCALAR_KINDS, *_VECTOR_KINDS):
+        known = ", ".join((*_SCALAR_KINDS, *_VECTOR_KINDS))
+        raise InvalidInputError(f"there is no index of type {request.index_type!r}; known are {known}")
+    name = request.name or f"{request.column}_idx"
+    if any(index.name == name for index in table.describe_indices()):
+        raise TableIndexAlreadyExistsError(f"{_named(request)} has an index '{name}' already")
+    with translated(_named(request)):
+        table._snapshot.manifest.schema.field_by_path(request.column)
+        if kind in _VECTOR_KINDS:
+            table.create_index(request.column, kind, name, metric=request.distance_type or "l2")
+        else:
+            table.create_scalar_index(request.column, kind, name, replace=False)
+        return transaction_id(table)
+
+
+def list_indices(root: Root, request: ListTableIndicesRequest) -> list[IndexContent]:
+    table = open_table(root, request.id, version=request.version, branch=request.branch)
+    with translated(_named(request)):
+        total = table.count_rows()
+        return [_index(index, total) for index in table.describe_indices()]
+
+
+def _index(index: Any, total: int) -> IndexContent:
+    newest = index.segments[-1]
+    return IndexContent(
+        index_name=index.name,
+        index_uuid=str(newest.uuid),
+        columns=index.field_names,
+        status="SUCCEEDED",
+        index_type=index.index_type,
+        type_url=index.type_url,
+        num_indexed_rows=index.num_rows_indexed,
+        num_unindexed_rows=max(0, total - index.num_rows_indexed),
+        size_bytes=index.total_size_bytes,
+        num_segments=len(index.segments),
+        created_at=newest.created_at,
+        index_version=newest.index_version,
+    )
+
+
+def index_stats(root: Root, request: DescribeTableIndexStatsRequest) -> DescribeTableIndexStatsResponse:
+    table = open_table(root, request.id, version=request.version, branch=request.branch)
+    with translated(_named(request)):
+        told = table.stats.index_stats(request.index_name or "")
+    return DescribeTableIndexStatsResponse(
+        index_type=told["index_type"],
+        num_indexed_rows=told["num_indexed_rows"],
+        num_unindexed_rows=told["num_unindexed_rows"],
+        num_indices=told["num_indices"],
+    )
+
+
+def drop_index(root: Root, names: Any, branch: str | None, name: str | None) -> str | None:
+    """Returns the transaction."""
+    table = open_table(root, names, branch=branch)
+    with translated(f"table {shown(identifier(names))}"):
+        table.drop_index(name or "")
+        return transaction_id(table)
+
+
+# Transactions
+
+
+def describe_transaction(root: Root, names: Any) -> DescribeTransactionResponse:
+    """A commit, by the id of its table and its uuid or version; it is done, or it is not known."""
+    ident = identifier(names, "transaction")
+    if len(ident) < 2:
+        raise InvalidInputError(
+            f"the id of a transaction is that of its table and its uuid or version, not {list(ident)}"
+        )
+    table = open_table(root, ident[:-1])
+    found = _transaction(table, ident[-1])
+    if found is None:
+        raise TransactionNotFoundError(f"table {shown(ident[:-1])} has no transaction {ident[-1]}")
+    version, transaction = found
+    return DescribeTransactionResponse(
+        status="SUCCEEDED",
+        properties={
+            "version": str(version),
+            "uuid": transaction.uuid,
+            "read_version": str(transaction.read_version),
+            "operation": type(transaction.operation).__name__,
+            **transaction.transaction_properties,
+        },
+    )
+
+
+def _transaction(table: LanceDataset, wanted: str) -> tuple[int, Any] | None:
+    store = table._snapshot.store
+    with translated(table.uri):
+        if wanted.isdecimal():
+            try:
+                read_version(store, int(wanted))
+            except VersionNotFound:
+                return None
+            transaction = table.read_transaction(int(wanted))
+            return None if transaction is None else (int(wanted), transaction)
+        for entry in reversed(table.version_refs()):
+            transaction = table.read_transaction(entry["version"])
+            if transaction is not None and transaction.uuid == wanted:
+                return entry["version"], transaction
+    return None
+
+
+def _named(request: Any) -> str:
+    return f"table {shown(tuple(request.id or ()))}"

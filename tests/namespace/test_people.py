@@ -1,0 +1,261 @@
+"""Namespaces as people and other libraries use them: by name, by class path, instead of a uri."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import lance
+import lance.namespace
+import lance_namespace as ln
+import pyarrow as pa
+import pytest
+
+import lancelet
+from conftest import Bucket
+from lancelet.errors import InvalidInput, InvalidType, NotSupported, TableNotFound
+from lancelet.namespace import Connection, DirectoryNamespace
+from namespace.spaces import BODY, ROWS, both, create, folders, location, tables
+
+
+def test_a_connection(tmp_path: Path) -> None:
+    space = lancelet.connect(tmp_path)
+    assert list(space) == list(space.namespaces()) == []
+    space.create_namespace("sales", {"owner": "ann"})
+    space.create_namespace(("sales", "v1.0"))
+    made = space.create("sales.orders", {"id": [1, 2, 3]}, properties={"kind": "fact"})
+    assert made.count_rows() == 3
+    space.create(["sales", "v1.0", "orders"], [{"id": 9}], pa.schema([("id", pa.int8())]))
+    space.create("top", ROWS, max_rows_per_file=2, enable_stable_row_ids=True)
+    assert list(space.tables()) == ["top"]
+    assert list(space.tables("sales")) == ["orders"]
+    assert list(space.namespaces("sales")) == ["v1.0"]
+    assert list(space.tables(["sales", "v1.0"])) == ["orders"]
+    assert space.open(["sales", "v1.0", "orders"]).schema == pa.schema([("id", pa.int8())])
+    assert len(space.open("top").get_fragments()) == 2
+    assert space.open("top").has_stable_row_ids
+    assert "sales.orders" in space
+    assert "sales.nothing" not in space
+    assert "nothing.nothing" not in space
+    with pytest.raises(ln.TableAlreadyExistsError):
+        space.create("top", ROWS)
+    assert space.create("top", ROWS, mode="exist_ok").version == 1
+    assert space.create("top", ROWS, mode="overwrite").version == 2
+    assert space.open("top", 1).version == 1
+    with pytest.raises(ln.TableVersionNotFoundError):
+        space.open("top", 9)
+    assert space.properties("sales") == {"owner": "ann"}
+    assert space.set_properties("sales.orders", {"kind": None, "a": "b"}) == {"a": "b"}
+    assert space.set_properties("sales", {"x": "y"}) == {"owner": "ann", "x": "y"}
+    assert space.describe("sales") == {"name": "sales", "kind": "namespace", "properties": {"owner": "ann", "x": "y"}}
+    assert space.describe("top")["location"] == str(tmp_path / "top.lance")
+    assert space.properties("top") == {}
+    space.rename("sales.orders", "orders")
+    assert list(space) == ["orders", "top"]
+    assert space.properties("orders") == {"a": "b"}
+    space.deregister("top")
+    space.register("sales.top", "top.lance")
+    assert space.open("sales.top").count_rows() == 3
+    space.drop("orders")
+    with pytest.raises(ln.NamespaceNotEmptyError):
+        space.drop_namespace("sales")
+    space.drop_namespace("sales", cascade=True)
+    assert list(space) == list(space.namespaces()) == []
+    assert folders(tmp_path) == ["__manifest"]
+
+
+def test_what_people_write(tmp_path: Path) -> None:
+    space = lancelet.connect(tmp_path)
+    with pytest.raises(ln.InvalidInputError):
+        space.open([1])  # type: ignore[list-item]
+    with pytest.raises(ln.InvalidInputError):
+        space.set_properties((), {"a": "b"})
+    with pytest.raises(ln.TableSchemaValidationError):
+        space.create("t", pa.table([[1], [2]], names=["a", "a"]))
+    with pytest.raises(ln.InvalidInputError):
+        space.create("t", ROWS, max_rows_per_file=-1)
+    with pytest.raises(ln.TableNotFoundError):
+        space.properties("t")
+    assert not tmp_path.joinpath("t.lance").exists()
+
+
+def test_loaded_by_its_class_path(tmp_path: Path) -> None:
+    space = ln.connect("lancelet.namespace.DirectoryNamespace", {"root": str(tmp_path), "unheard": "of"})
+    assert isinstance(space, DirectoryNamespace)
+    theirs = ln.connect("dir", {"root": str(tmp_path)})
+    assert space.namespace_id() == theirs.namespace_id()
+    assert repr(space) == repr(theirs)
+    create(space, "t")
+    assert tables(pickle.loads(pickle.dumps(space))) == tables(theirs) == ["t"]
+    assert pickle.loads(pickle.dumps(space)) == space
+    with pytest.raises(ValueError, match="root"):
+        ln.connect("lancelet.namespace.DirectoryNamespace", {})
+    public = {name for name in dir(lance.namespace.DirectoryNamespace) if not name.startswith("_")}
+    unsupported = {"retrieve_ops_metrics", "reset_ops_metrics"}
+    assert public - unsupported <= set(dir(space))
+
+
+@pytest.mark.parametrize("form", ["absolute", "slash", "uri", "relative", "dotted", "path"])
+def test_three_ways_to_name_a_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    root = {
+        "absolute": str(tmp_path / "a b"),
+        "slash": f"{tmp_path}/a b/",
+        "uri": f"file://{tmp_path}/a%20b",
+        "relative": "a b",
+        "dotted": "./a b",
+        "path": tmp_path / "a b",
+    }[form]
+    space = DirectoryNamespace(root=root)
+    create(space, "t")
+    space.create_namespace(ln.CreateNamespaceRequest(id=["n"]))
+    create(space, "n", "t")
+    assert (tmp_path / "a b" / "t.lance" / "_versions").is_dir()
+    assert location(space, "n", "t").startswith(f"file://{tmp_path}/a%20b/")
+    theirs = lance.namespace.DirectoryNamespace(root=str(root))
+    assert tables(theirs) == ["t"]
+    assert location(theirs, "n", "t") == location(space, "n", "t")
+    if form not in ("relative", "dotted"):
+        assert location(theirs, "t") == location(space, "t")
+    # Ours stays true when the working folder changes.
+    monkeypatch.chdir("/")
+    for names in (["t"], ["n", "t"]):
+        assert lance.dataset(location(space, *names)).to_table() == lancelet.dataset(location(space, *names)).to_table()
+        assert lancelet.dataset(namespace_client=space, table_id=names).to_table() == ROWS
+
+
+@pytest.mark.parametrize("client", ["ours", "theirs"])
+def test_instead_of_a_uri(tmp_path: Path, client: str) -> None:
+    """Both libraries, by way of either namespace."""
+    space = getattr(both(tmp_path), client)
+    made = lancelet.write_dataset(ROWS, namespace_client=space, table_id=["t"])
+    assert made.version == 1
+    assert lancelet.write_dataset(ROWS, namespace_client=space, table_id=["t"], mode="append").count_rows() == 6
+    assert lance.dataset(namespace_client=space, table_id=["t"]).count_rows() == 6
+    lance.write_dataset(ROWS, namespace_client=space, table_id=["u"])
+    assert lancelet.dataset(namespace_client=space, table_id=["u"], version=1).to_table() == ROWS
+    assert lancelet.LanceDataset(None, namespace_client=space, table_id=["u"]).version == 1
+    with pytest.raises(ln.TableAlreadyExistsError):
+        lancelet.write_dataset(ROWS, namespace_client=space, table_id=["t"])
+    with pytest.raises(ln.TableNotFoundError):
+        lancelet.write_dataset(ROWS, namespace_client=space, table_id=["v"], mode="append")
+    with pytest.raises(ln.TableNotFoundError):
+        lancelet.dataset(namespace_client=space, table_id=["v"])
+    # A write that fails takes its declaration back.
+    with pytest.raises(InvalidInput):
+        lancelet.write_dataset(pa.table([[1], [2]], names=["a", "a"]), namespace_client=space, table_id=["v"])
+    assert tables(space) == ["t", "u"]
+    assert folders(tmp_path) == ["__manifest", "t.lance", "u.lance"]
+
+
+def test_places_given_twice_or_by_halves(tmp_path: Path) -> None:
+    space = both(tmp_path).ours
+    create(space, "t")
+    uri = tmp_path / "t.lance"
+    for call in (
+        lancelet.dataset,
+        lambda *given, **named: lancelet.write_dataset(ROWS, *given, mode="append", **named),
+    ):
+        for given in (
+            {"namespace_client": space},
+            {"table_id": ["t"]},
+            {"uri": uri, "namespace_client": space, "table_id": ["t"]},
+            {"uri": uri, "table_id": ["t"]},
+            {},
+        ):
+            with pytest.raises(InvalidInput):
+                call(**given)
+        with pytest.raises(InvalidType):
+            call(namespace_client=object(), table_id=["t"])
+    with pytest.raises(TableNotFound):
+        lancelet.dataset(tmp_path / "nothing")
+    assert lancelet.dataset(uri).version == 1
+
+
+class Elsewhere(DirectoryNamespace):
+    """A namespace that keeps versions for itself."""
+
+    def namespace_id(self) -> str:
+        return "Elsewhere"
+
+
+def test_namespaces_that_make_versions_themselves(tmp_path: Path) -> None:
+    space = Elsewhere(root=tmp_path, table_version_tracking_enabled="true")
+    create(space, "t")
+    with pytest.raises(NotSupported, match="Elsewhere"):
+        lancelet.dataset(namespace_client=space, table_id=["t"])
+    with pytest.raises(NotSupported):
+        lancelet.write_dataset(ROWS, namespace_client=space, table_id=["t"], mode="append")
+    operation = lancelet.LanceOperation.Overwrite(ROWS.schema, [])
+    with pytest.raises(NotSupported):
+        lancelet.LanceDataset.commit(
+            tmp_path / "t.lance", operation, namespace_client=space, namespace_client_managed_versioning=True
+        )
+    with pytest.raises(NotSupported):
+        lancelet.write_dataset(ROWS, namespace_client=space, table_id=["u"])
+    assert lancelet.dataset(tmp_path / "t.lance").version == 1
+    assert tables(space) == ["t"]
+
+
+def test_object_stores(bucket: Bucket) -> None:
+    """Both libraries on one bucket; options of the store come as properties."""
+    root = f"{bucket.uri}/some/where"
+    options = {f"storage.{key}": value for key, value in bucket.options.items()}
+    spaces = [
+        DirectoryNamespace(root=root, vend_input_storage_options="true", **options),
+        lance.namespace.DirectoryNamespace(root=root, vend_input_storage_options="true", **options),
+    ]
+    ours, theirs = spaces
+    ours.create_namespace(ln.CreateNamespaceRequest(id=["n"]))
+    for space, name in ((ours, "o"), (theirs, "t")):
+        create(space, name)
+        create(space, "n", name)
+    ours.declare_table(ln.DeclareTableRequest(id=["d"]))
+    for parent in ([], ["n"]):
+        assert tables(ours, *parent) == tables(theirs, *parent)
+        for name in ("o", "t"):
+            assert location(ours, *parent, name) == location(theirs, *parent, name)
+            asked = ln.CountTableRowsRequest(id=[*parent, name])
+            assert ours.count_table_rows(asked) == theirs.count_table_rows(asked)
+            assert lancelet.dataset(namespace_client=ours, table_id=[*parent, name]).to_table() == ROWS
+            assert lance.dataset(namespace_client=ours, table_id=[*parent, name]).to_table() == ROWS
+    ours.drop_table(ln.DropTableRequest(id=["t"]))
+    theirs.drop_table(ln.DropTableRequest(id=["n", "o"]))
+    assert tables(ours) == tables(theirs) == ["d", "o"]
+    assert tables(ours, "n") == tables(theirs, "n") == ["t"]
+    people = lancelet.connect(root, storage_options=bucket.options)
+    people.rename("o", "n.p")
+    assert tables(theirs, "n") == ["p", "t"]
+    assert people.open("n.p").to_table() == ROWS
+    people.drop("n.p")
+    left = {entry.path.split("/")[0] for entry in people.client.root.store.list_objects()}
+    assert left == {"__manifest", "d.lance", location(ours, "n", "t").rpartition("/")[2]}
+
+
+def test_sessions_and_streams(tmp_path: Path) -> None:
+    """Rows come as a stream, of any length; tables share the caches of the namespace."""
+    session = lancelet.Session()
+    space = Connection(DirectoryNamespace(session, root=tmp_path))
+    reader = pa.RecordBatchReader.from_batches(ROWS.schema, (batch for _ in range(5) for batch in ROWS.to_batches()))
+    assert space.create("t", reader).count_rows() == 15
+    assert space.open("t").session() is session
+    assert space.client.insert_into_table({"id": ["t"]}, BODY).num_inserted_rows == 3
+
+
+def test_not_loaded_before_it_is_used() -> None:
+    """``import lancelet`` is as fast as without; without the package, the error says which extra to install."""
+    code = (
+        "import sys, lancelet\n"
+        "assert not [m for m in sys.modules if m.startswith(('lance_namespace', 'lancelet.namespace', 'pydantic'))]\n"
+        "sys.modules['lance_namespace'] = None\n"
+        "for use in (lambda: lancelet.connect('x'), lambda: lancelet.dataset(namespace_client=1, table_id=['t'])):\n"
+        "    try:\n"
+        "        use()\n"
+        "    except ImportError as error:\n"
+        "        assert 'lancelet[namespace]' in str(error), error\n"
+        "    else:\n"
+        "        raise AssertionError\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
