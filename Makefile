@@ -6,6 +6,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
 WORKERS ?= 2
+# In front of what starts Spark: a Java that it can use, or a word on how to get one.
+WITH_JAVA := home=$$(jvm/java.sh) && JAVA_HOME=$$home
 
 # The first interpreter that is new enough and has the headers that the kernels need.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.10; do \
@@ -17,34 +19,38 @@ PROTOS := $(wildcard src/lancelet/format/proto/*.proto)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format bench soak proto jar clean setup
+.PHONY: help demo test cluster lint format bench soak proto jar clean setup
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: setup  ## a small table, made and read in front of you
-	@$(BIN)/python examples/demo.py
+demo: setup  ## a pipeline on Spark in front of you: ingest, merge, delete, backfill, stream, compaction
+	@$(WITH_JAVA) $(BIN)/python examples/demo.py $(ARGS)
 
 test: setup lint  ## lint, then every test (about ten minutes on two cores)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+	$(WITH_JAVA) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
-lint: setup  ## ruff, mypy --strict, import layers
+cluster: setup  ## the Spark tests on a cluster of processes, then over Spark Connect
+	$(WITH_JAVA) LANCELET_SPARK=cluster $(BIN)/python -m pytest tests/spark $(ARGS)
+	$(WITH_JAVA) LANCELET_SPARK=connect $(BIN)/python -m pytest tests/spark $(ARGS)
+
+lint: $(STAMPS)/kernels  ## ruff, mypy --strict, import layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: setup  ## let ruff rewrite what it can
+format: $(STAMPS)/kernels  ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 bench: setup  ## lancelet, pylance and Parquet side by side; OF=writes, changes, columns, compaction or cleanup for those
-	$(BIN)/python -m benchmarks$(if $(OF),.$(OF)) $(ARGS)
+	$(WITH_JAVA) $(BIN)/python -m benchmarks$(if $(OF),.$(OF)) $(ARGS)
 
 soak: setup $(STAMPS)/sanitized  ## the wide grids, thousands of drawn tables and byte flips over an AddressSanitizer build
-	LANCELET_SANITIZED=build/asan $(BIN)/python -m pytest -n $(WORKERS) -m soak $(ARGS)
+	$(WITH_JAVA) LANCELET_SANITIZED=build/asan $(BIN)/python -m pytest -n $(WORKERS) -m soak $(ARGS)
 
-proto: setup  ## regenerate the protobuf modules from src/lancelet/format/proto/*.proto
+proto: $(STAMPS)/kernels  ## regenerate the protobuf modules from src/lancelet/format/proto/*.proto
 	$(BIN)/python -m grpc_tools.protoc -I src --python_out=src --pyi_out=src $(PROTOS)
 
 jar: setup  ## compile the Spark bridge into src/lancelet/spark/jars (needs javac, Java 17 or later)
@@ -57,6 +63,7 @@ clean:  ## remove everything that can be made again
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 setup: $(STAMPS)/kernels
+	@jvm/java.sh >/dev/null
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Lancelet needs Python 3.10 or newer with its C headers (python3-dev) and venv"; exit 1; }

@@ -1,250 +1,340 @@
-"""A small gallery of captioned pictures as a Lance table, written and read by lancelet.
+"""A data pipeline on Spark, from pictures that come in to a table that others open.
 
     make demo
 
-At the end pylance opens the same table, changes it, and lancelet reads what
-pylance left.
+A table of captioned pictures with embeddings is ingested, corrected by late updates,
+thinned out, given a new column, fed by a stream and compacted, all as jobs of a Spark
+that runs inside this program. Then plain Python and pylance open the same table.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import tempfile
-import textwrap
 import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-from rich.console import Console
+from pictures import COLUMNS, DIMENSIONS, loudness, pictures
 from rich.panel import Panel
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.rule import Rule
 from rich.table import Table
+from screen import console, megabytes, say, section, show, working
 
 import lancelet
-from lancelet.optimize import Compaction
 
-os.environ.setdefault("LANCE_LOG", "error")
-ROWS, PIECE, DIMENSIONS = 200_000, 25_000, 128
-SUBJECTS = ("heron", "lighthouse", "tram", "old bicycle", "market hall", "sleeping cat", "ferry", "birch wood")
-MOODS = ("at dawn", "in the rain", "under snow", "seen from above", "with long shadows", "out of focus")
-console = Console()
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
-
-def gallery(start: int, rows: int) -> pa.Table:
-    """Captions, embeddings, nested tags and a thumbnail each."""
-    rng = np.random.default_rng(start)
-    subject, mood = rng.integers(0, len(SUBJECTS), rows), rng.integers(0, len(MOODS), rows)
-    captions = [f"A {SUBJECTS[s]} {MOODS[m]}" for s, m in zip(subject, mood, strict=True)]
-    tags = [
-        [{"name": SUBJECTS[s], "score": round(float(p), 3)}, {"name": MOODS[m].split()[-1], "score": 0.5}]
-        for s, m, p in zip(subject, mood, rng.random(rows), strict=True)
-    ]
-    vectors = pa.array(rng.standard_normal(rows * DIMENSIONS).astype(np.float32))
-    thumbnails = [rng.bytes(int(size)) for size in rng.integers(40, 400, rows)]
-    schema = pa.schema(
-        [
-            ("id", pa.int64()),
-            ("caption", pa.string()),
-            ("likes", pa.int32()),
-            ("tags", pa.list_(pa.struct([("name", pa.string()), ("score", pa.float32())]))),
-            ("embedding", pa.list_(pa.float32(), DIMENSIONS)),
-            pa.field("thumbnail", pa.large_binary(), metadata={"lance-encoding:blob": "true"}),
-        ]
-    )
-    likes = pa.array(rng.geometric(0.002, rows), pa.int32(), mask=rng.random(rows) < 0.02)
-    columns = [
-        pa.array(np.arange(start, start + rows)),
-        pa.array(captions),
-        likes,
-        pa.array(tags, schema.field("tags").type),
-        pa.FixedSizeListArray.from_arrays(vectors, DIMENSIONS),
-        pa.array(thumbnails, pa.large_binary()),
-    ]
-    return pa.table(columns, schema=schema)
-
-
-def write(where: Path) -> None:
-    """Eight appends and a delete."""
-    section("A new table", "lancelet.write_dataset(pictures, 'gallery.lance', mode='append')")
-    bar = Progress(
-        TextColumn("  [bold]lancelet writes"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("rows"),
-        TimeElapsedColumn(),
-    )
-    with bar as progress:
-        task = progress.add_task("", total=ROWS)
-        for start in range(0, ROWS, PIECE):
-            lancelet.write_dataset(gallery(start, PIECE), where, mode="append" if start else "create")
-            progress.advance(task, PIECE)
-    section("Rows deleted", "dataset.delete('likes < 100')")
-    dataset = lancelet.dataset(where)
-    before, result = dataset.version, dataset.delete("likes < 100")
-    console.print(f"  {result['num_deleted_rows']:,} rows are gone from version {dataset.version}, not from {before}")
-
-
-def section(title: str, call: str) -> None:
-    console.print()
-    console.print(Rule(f"[bold]{title}", align="left"))
-    console.print(f"  [dim]>>>[/dim] [cyan]{call}[/cyan]")
-
-
-def show(table: pa.Table, *, rows: int = 5) -> None:
-    """The first rows as a table on the screen."""
-    grid = Table(header_style="bold", box=None, padding=(0, 2))
-    for field in table.schema:
-        number = pa.types.is_integer(field.type)
-        grid.add_column(field.name, overflow="ellipsis", no_wrap=True, min_width=6 if number else None)
-    for row in table.slice(0, rows).to_pylist():
-        grid.add_row(*(_cell(value) for value in row.values()))
-    console.print(grid)
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, list) and value and isinstance(value[0], float):
-        return "[" + ", ".join(f"{number:.2f}" for number in value[:3]) + f", … {len(value)}]"
-    if isinstance(value, list):
-        return ", ".join(f"{item['name']} {item['score']:.2f}" for item in value)
-    return str(value)
+TASKS = 12
+LATE = 3_000
+ARRIVALS, ARRIVAL = 3, 1_000
+WORDS = {
+    "Overwrite": "ingest",
+    "Update": "late updates",
+    "Delete": "delete",
+    "Merge": "new column",
+    "Append": "stream",
+    "ReserveFragments": "compaction begins",
+    "Rewrite": "compaction",
+}
+"""Lance's operations, as the steps above call them."""
+LIKE_ID = 4_711
+"""The picture whose neighbours are looked for."""
 
 
 def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    arguments.add_argument("--rows", type=int, default=40_000, help="pictures at the start (40000)")
+    rows = max(arguments.parse_args().rows, LIKE_ID + LATE)
+    started = time.perf_counter()
     console.print(
         Panel(
-            "lancelet writes a Lance table, reads it and changes it; then [bold]pylance[/bold] opens the same table.",
-            title="A gallery of 200,000 pictures",
+            f"{rows:,} captioned pictures with embeddings go through a pipeline on [bold]Spark[/bold];\n"
+            "then plain Python and [bold]pylance[/bold] open the same table.",
+            title="lancelet",
+            expand=False,
         )
     )
-    with tempfile.TemporaryDirectory() as folder:
-        where = Path(folder) / "gallery.lance"
-        write(where)
-        read(where)
-        change(where)
-        meet_pylance(where)
+    with tempfile.TemporaryDirectory(prefix="lancelet-demo-") as folder, spark_session(Path(folder)) as spark:
+        table = str(Path(folder) / "pictures.lance")
+        ingest(spark, table, rows)
+        look(spark, table)
+        merge(spark, table, rows)
+        delete(spark, table)
+        backfill(spark, table)
+        stream(spark, table, rows, Path(folder))
+        compact(spark, table)
+        travel(spark, table)
+        open_in_python(table)
+        open_in_pylance(table)
+        summary(table, time.perf_counter() - started)
 
 
-def read(where: Path) -> None:
-    section("The table", "dataset = lancelet.dataset('gallery.lance'); dataset.schema")
-    dataset = lancelet.dataset(where)
-    for field in dataset.schema:
-        console.print(f"  {field.name:<10} [green]{field.type}[/green]")
-    fragments = dataset.get_fragments()
-    console.print(f"  version {dataset.version}, {dataset.count_rows():,} rows, {len(fragments)} fragments")
+@contextmanager
+def spark_session(folder: Path) -> Iterator[SparkSession]:
+    """Spark inside this program; what it has to say goes to a file, which is shown when it does not start."""
+    section("Spark, inside this program", "spark = lancelet.spark.local_session()")
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+    from lancelet.spark import local_session
 
-    section("Its history", "dataset.versions()")
-    history = Table(header_style="bold", box=None, padding=(0, 2))
-    for name in ("version", "at", "rows", "data files", "deleted rows"):
-        history.add_column(name, justify="right")
-    for entry in dataset.versions():
-        facts = entry["metadata"]
-        history.add_row(
-            str(entry["version"]),
-            f"{entry['timestamp']:%H:%M:%S.%f}"[:-3],
-            f"{int(facts['total_rows']):,}",
-            facts["total_data_files"],
-            f"{int(facts['total_deletion_file_rows']):,}",
-        )
-    console.print(history)
-
-    section("Time travel", "lancelet.dataset('gallery.lance', version=8).count_rows()")
-    before = lancelet.dataset(where, version=8)
-    console.print(f"  as collected {before.count_rows():,} rows, now {dataset.count_rows():,}")
-
-    wanted = "likes > 3000 and caption like '%lighthouse%'"
-    section("A filtered scan", f'dataset.to_table(["id", "caption", "likes", "tags"], filter="{wanted}")')
+    log = folder / "spark.log"
     started = time.perf_counter()
-    found = dataset.to_table(["id", "caption", "likes", "tags"], filter=wanted)
-    taken = time.perf_counter() - started
+    try:
+        with stderr_in(log):
+            spark = local_session(2, settings={"spark.local.dir": str(folder), "spark.log.level": "ERROR"})
+    except Exception:
+        console.print(log.read_text(), markup=False)
+        raise
+    spark.addArtifacts(str(Path(__file__).with_name("pictures.py")), pyfile=True)
+    say(f"Spark {spark.version} is there after {time.perf_counter() - started:.1f} s")
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def stderr_in(log: Path) -> Iterator[None]:
+    """What processes that start meanwhile write to stderr, now and later, goes to a file."""
+    kept = os.dup(2)
+    file = os.open(log, os.O_WRONLY | os.O_CREAT)
+    try:
+        os.dup2(file, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(file)
+
+
+def made(spark: SparkSession, start: int, end: int, tasks: int) -> DataFrame:
+    """Pictures with these ids."""
+    return spark.range(start, end, 1, tasks).mapInArrow(pictures, COLUMNS)
+
+
+def ingest(spark: SparkSession, table: str, rows: int) -> None:
+    section(
+        "Ingest",
+        'pictures.write.format("lance").mode("append")',
+        f'    .option("vector.embedding", {DIMENSIONS}).option("enableStableRowIds", "true").save("pictures.lance")',
+    )
+    with working(spark, "tasks make and write"):
+        writer = made(spark, 0, rows, TASKS).write.format("lance").mode("append")
+        writer.option("vector.embedding", DIMENSIONS).option("enableStableRowIds", "true").save(table)
+    ds = lancelet.dataset(table)
+    ds.tags.create("ingested", ds.version)
+    for field in ds.schema:
+        say(f"{field.name:<10} [green]{field.type}[/green]")
+    fragments = ds.get_fragments()
+    say(f"{ds.count_rows():,} rows in {len(fragments)} fragments, {megabytes(written_bytes(table, 0, 1))}, one version")
+
+
+def look(spark: SparkSession, table: str) -> None:
+    wanted = "likes > 3000 AND caption LIKE 'A lighthouse%'"
+    section(
+        "A query",
+        f'spark.read.format("lance").load("pictures.lance").filter("{wanted}")',
+        '    .select("id", "caption", "likes").orderBy("id").limit(4)',
+    )
+    frame = spark.read.format("lance").load(table).filter(wanted).select("id", "caption", "likes")
+    with working(spark, "three of seven columns"):
+        found = frame.orderBy("id").limit(4).toArrow()
     show(found)
-    console.print(f"  {found.num_rows:,} of {dataset.count_rows():,} rows in {taken * 1000:.1f} ms")
-
-    section("Any rows, at once", "dataset.take([77_777, 5, 123_456], ['id', 'caption', 'embedding'])")
-    started = time.perf_counter()
-    rows = dataset.take([77_777, 5, 123_456], ["id", "caption", "embedding"])
-    taken = time.perf_counter() - started
-    show(rows)
-    console.print(f"  {taken * 1000:.1f} ms")
-
-    section("Blobs, read when asked for", "dataset.take_blobs('thumbnail', indices=[5])[0].read(8)")
-    with dataset.take_blobs("thumbnail", indices=[5])[0] as blob:
-        console.print(f"  {blob.size()} bytes, the first eight: [green]{blob.read(8).hex(' ')}[/green]")
-
-    section("Everything, streamed", "for batch in dataset.to_batches(['embedding']): ...")
-    total, squares = dataset.count_rows(), 0.0
-    started = time.perf_counter()
-    with Progress(
-        TextColumn("  [bold]lancelet reads"), BarColumn(), MofNCompleteColumn(), TextColumn("rows")
-    ) as progress:
-        task = progress.add_task("", total=total)
-        for batch in dataset.to_batches(["embedding"]):
-            squares += float(np.square(batch["embedding"].flatten().to_numpy()).sum(dtype=np.float64))
-            progress.advance(task, batch.num_rows)
-    taken = time.perf_counter() - started
-    size = total * DIMENSIONS * 4
-    console.print(f"  mean square {squares / total / DIMENSIONS:.4f}; {size / 1e6:,.0f} MB in {taken:.2f} s")
 
 
-def change(where: Path) -> None:
-    dataset = lancelet.dataset(where)
-    section("Late updates", "dataset.merge_insert('id').when_matched_update_all().when_not_matched_insert_all()")
-    late = pa.concat_tables([gallery(ROWS - 2_000, 2_000), gallery(ROWS, 1_000)])
-    merge = dataset.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
-    counts = merge.execute(late)
-    console.print(f"  {counts['num_updated_rows']:,} rows updated, {counts['num_inserted_rows']:,} inserted")
+def merge(spark: SparkSession, table: str, rows: int) -> None:
+    from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-    section("A new column", "dataset.add_columns({'popular': 'likes > 1000'})")
-    dataset.add_columns({"popular": "likes > 1000"})
-    console.print(f"  {dataset.count_rows('popular'):,} popular pictures; no other column was written again")
-
-    section("A branch", "dev = dataset.create_branch('dev'); dev.update({'likes': '0'}, where='popular')")
-    dev = dataset.create_branch("dev")
-    dev.update({"likes": "0"}, where="popular")
-    mine, theirs = dataset.count_rows("likes = 0"), dev.count_rows("likes = 0")
-    console.print(f"  pictures without likes: {theirs:,} on the branch, {mine:,} on the main line")
-
-    section("Small fragments put together", "print(Compaction.plan(dataset, {})); dataset.optimize.compact_files()")
-    console.print(textwrap.indent(str(Compaction.plan(dataset, {})), "  "), highlight=False)
-    before = len(dataset.get_fragments())
-    metrics = dataset.optimize.compact_files()
-    console.print(
-        f"  {before} fragments became {len(dataset.get_fragments())}: {metrics.files_removed} files and the deleted rows "
-        "are out of the newest version"
-    )
+    from lancelet.spark import LanceTable
 
     section(
-        "What could be cleaned up, and why",
-        "print(dataset.explain_cleanup_old_versions(retain_versions=2))",
+        "Late updates",
+        'table.merge(late.alias("late"), "target.id = late.id")',
+        '    .whenMatchedUpdate(set={"caption": "late.caption", "likes": "late.likes"})',
+        "    .whenNotMatchedInsertAll().execute()",
     )
-    explained = dataset.explain_cleanup_old_versions(retain_versions=2)
-    console.print(textwrap.indent(str(explained), "  "), highlight=False)
+    late = made(spark, rows - LATE // 2, rows + LATE // 2, 2).withColumn(
+        "caption", F.concat("caption", F.lit(", again"))
+    )
+    with working(spark, "join, then write"):
+        counts = (
+            LanceTable.forPath(spark, table)
+            .merge(late.alias("late"), "target.id = late.id")
+            .whenMatchedUpdate(set={"caption": "late.caption", "likes": "late.likes"})
+            .whenNotMatchedInsertAll()
+            .execute()
+        )
+    say(f"{counts['num_updated_rows']:,} rows updated, {counts['num_inserted_rows']:,} inserted, in one commit")
 
-    section("Is everything in order?", "dataset.verify(deep=True)")
-    console.print(textwrap.indent(str(dataset.verify(deep=True)), "  "), highlight=False)
+
+def delete(spark: SparkSession, table: str) -> None:
+    from lancelet.spark import LanceTable
+
+    section("Rows that must go", "table.delete(\"license = 'withdrawn'\")")
+    with working(spark, "find and mark"):
+        counts = LanceTable.forPath(spark, table).delete("license = 'withdrawn'")
+    version = lancelet.dataset(table).version
+    say(
+        f"{counts['num_deleted_rows']:,} rows are gone; no data file was written, {version - 1} versions still have "
+        "them"
+    )
 
 
-def meet_pylance(where: Path) -> None:
+def backfill(spark: SparkSession, table: str) -> None:
+    from lancelet.spark import LanceTable
+
+    section("A new column, from a model", 'table.addColumns(loudness, readColumns=["embedding"])')
+    with working(spark, "one task a fragment"):
+        LanceTable.forPath(spark, table).addColumns(loudness, readColumns=["embedding"])
+    version = lancelet.dataset(table).version
+    say(f"{megabytes(written_bytes(table, version - 1, version))} written: the new column and nothing else")
+
+
+def stream(spark: SparkSession, table: str, rows: int, folder: Path) -> None:
+    inbox, checkpoint = str(folder / "inbox"), str(folder / "checkpoint")
+    section(
+        "A stream",
+        'spark.readStream.schema(columns).option("maxFilesPerTrigger", 1).parquet("inbox")',
+        '    .writeStream.format("lance").option("checkpointLocation", "checkpoint").start("pictures.lance")',
+    )
+    first = rows + LATE
+    arrived = made(spark, first, first + ARRIVALS * ARRIVAL, ARRIVALS)
+    arrived.write.mode("append").parquet(inbox)
+
+    def run() -> None:
+        source = spark.readStream.schema(arrived.schema).option("maxFilesPerTrigger", 1).parquet(inbox)
+        sink = source.writeStream.format("lance").option("checkpointLocation", checkpoint)
+        sink.trigger(availableNow=True).start(table).awaitTermination()
+
+    before = lancelet.dataset(table)
+    with working(spark, "each file a batch"):
+        run()
+    after = lancelet.dataset(table)
+    say(
+        f"{after.count_rows() - before.count_rows():,} rows in {after.version - before.version} versions, each batch once"
+    )
+    forget_last_batch(Path(checkpoint))
+    with working(spark, "a crash, and once again"):
+        run()
+    say(f"{lancelet.dataset(table).count_rows() - after.count_rows():,} rows more: the table knows the batch")
+
+
+def forget_last_batch(checkpoint: Path) -> None:
+    """As if the driver had died after the commit, before Spark noted that the batch was done."""
+    commits = checkpoint / "commits"
+    last = max((path for path in commits.iterdir() if path.name.isdecimal()), key=lambda path: int(path.name))
+    last.unlink()
+    (commits / f".{last.name}.crc").unlink(missing_ok=True)
+
+
+def compact(spark: SparkSession, table: str) -> None:
+    from lancelet.spark import LanceTable
+
+    section("Small fragments put together", "table.optimize().executeCompaction(target_rows_per_fragment=20_000)")
+    before = len(lancelet.dataset(table).get_fragments())
+    with working(spark, "one task a group"):
+        LanceTable.forPath(spark, table).optimize().executeCompaction(target_rows_per_fragment=20_000)
+    say(f"{before} fragments became {len(lancelet.dataset(table).get_fragments())}; deleted rows are out of the files")
+
+
+def travel(spark: SparkSession, table: str) -> None:
+    section("Time travel", 'spark.read.format("lance").option("tag", "ingested").load("pictures.lance").count()')
+    reader = spark.read.format("lance")
+    with working(spark, "counted from metadata"):
+        then, now = reader.option("tag", "ingested").load(table).count(), spark.read.format("lance").load(table).count()
+    say(f"{then:,} rows when they were ingested, {now:,} now")
+
+
+def open_in_python(table: str) -> None:
+    section(
+        "The same table in plain Python",
+        'ds = lancelet.dataset("pictures.lance")',
+        'ds.to_table(["id", "embedding"]); ...; ds.take(nearest, ["id", "caption", "likes", "loudness"])',
+    )
+    started = time.perf_counter()
+    ds = lancelet.dataset(table)
+    column = ds.to_table(["id", "embedding"]).combine_chunks()
+    vectors = column["embedding"].combine_chunks().flatten().to_numpy().reshape(-1, DIMENSIONS)
+    (own,) = np.flatnonzero(column["id"].to_numpy() == LIKE_ID)
+    nearest = np.argsort(-(vectors @ vectors[own]), kind="stable")[:4]
+    found = ds.take(nearest.tolist(), ["id", "caption", "likes", "loudness"])
+    taken = time.perf_counter() - started
+    show(found)
+    say(f"the pictures most like number {LIKE_ID:,}, of {len(vectors):,}, in {taken:.2f} s")
+    image = ds.take([int(own)], ["image"])["image"][0].as_py()
+    say(f"its picture: {len(image):,} bytes, from {image[:4].hex(' ')} to {image[-2:].hex(' ')}")
+
+
+def open_in_pylance(table: str) -> None:
+    if find_spec("lance") is None:
+        say("pylance is not installed; `pip install pylance` lets it open the same table")
+        return
+    os.environ.setdefault("LANCE_LOG", "error")
     import lance
 
-    section("pylance opens the table", "theirs = lance.dataset('gallery.lance'); theirs.add_columns(...)")
-    theirs = lance.dataset(where)
-    console.print(
-        f"  version {theirs.version}, {theirs.count_rows():,} rows in {len(theirs.get_fragments())} fragments"
-    )
-    theirs.tags.create("before", theirs.version)
-    theirs.add_columns({"shout": "upper(caption)"})
+    section("And in pylance", 'lance.dataset("pictures.lance").to_table(filter="id = 4711")')
+    theirs, ours = lance.dataset(table), lancelet.dataset(table)
+    columns = ["id", "caption", "likes", "loudness"]
+    show(theirs.to_table(columns, filter=f"id = {LIKE_ID}"))
+    same = theirs.to_table(columns).equals(ours.to_table(columns))
+    say(f"version {theirs.version}, {theirs.count_rows():,} rows; {'the same rows' if same else 'NOT the same rows'}")
 
-    section("and lancelet reads on", "lancelet.dataset('gallery.lance').head(3, columns=['id', 'shout'])")
-    ours = lancelet.dataset(where)
-    show(ours.head(3, columns=["id", "shout"]))
-    tagged = lancelet.dataset(where, version="before")
+
+def files_of(table: str, version: int) -> dict[str, int]:
+    """The data files of a version and their sizes."""
+    if version == 0:
+        return {}
+    fragments = lancelet.dataset(table, version=version).get_fragments()
+    paths = {file.path for fragment in fragments for file in fragment.metadata.files}
+    return {path: (Path(table) / "data" / path).stat().st_size for path in paths}
+
+
+def written_bytes(table: str, before: int, after: int) -> int:
+    """Bytes of the data files that a version has and an earlier one has not."""
+    old = files_of(table, before)
+    return sum(size for path, size in files_of(table, after).items() if path not in old)
+
+
+def summary(table: str, seconds: float) -> None:
+    """Every version, and what is there now."""
+    from lancelet.spark.table.history import history
+
+    console.print()
+    grid = Table(title="What happened", header_style="bold", title_style="bold")
+    for name in ("version", "change", "rows", "", "fragments", "written"):
+        grid.add_column(name, justify="left" if name in ("change", "") else "right")
+    newest = lancelet.dataset(table)
+    versions: list[tuple[Any, ...]] = history(newest.table.snapshot, None)[::-1]
+    most = max(rows for _, _, _, _, _, rows, _ in versions)
+    for version, _, operation, _, properties, rows, fragments in versions:
+        batch = properties.get("lancelet.stream.batch")
+        what = WORDS.get(operation, operation) + (f" [dim]batch {batch}[/dim]" if batch else "")
+        bar = "[green]" + "█" * round(10 * rows / most) + "[/green]"
+        size = megabytes(written_bytes(table, version - 1, version))
+        grid.add_row(str(version), what, f"{rows:,}", bar, str(fragments), size)
+    console.print(grid)
+    live, held = sum(files_of(table, newest.version).values()), folder_bytes(Path(table))
     console.print(
-        f"  version {ours.version}, {ours.count_rows():,} rows in {len(ours.get_fragments())} fragments; ", end=""
+        Panel(
+            f"[bold]{newest.count_rows():,}[/bold] rows in [bold]{len(newest.get_fragments())}[/bold] fragments, "
+            f"[bold]{megabytes(live)}[/bold]\n"
+            f"{len(versions)} versions, {megabytes(held)} with all that older ones still need\n"
+            f"every file checked: {'in order' if newest.verify().ok else 'DAMAGED'}\n"
+            f"made in [bold]{seconds:.0f} s[/bold]",
+            title="The table now",
+            expand=False,
+        )
     )
-    console.print(f"the tag 'before' is version {tagged.version}")
+
+
+def folder_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 if __name__ == "__main__":

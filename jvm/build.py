@@ -63,11 +63,14 @@ def build(target: Path) -> None:
         SERVICE: b"io.lancelet.spark.LanceProvider\n",
     }
     target.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as jar:
+    # A session that runs keeps the jar that it has opened.
+    beside = target.with_suffix(".new")
+    with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as jar:
         for name, data in {**head, **entries}.items():
             entry = zipfile.ZipInfo(name, _TIME)
             entry.compress_type = zipfile.ZIP_DEFLATED
             jar.writestr(entry, data)
+    beside.replace(target)
 
 
 def is_fresh() -> bool:

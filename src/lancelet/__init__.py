@@ -35,6 +35,8 @@ if TYPE_CHECKING:
         CleanupStats,
     )
     from lancelet.merge_insert import MergeInsertBuilder
+    from lancelet.namespace import connect
+    from lancelet.progress import IndexProgress
     from lancelet.transaction import Index, IndexFile, LanceOperation, Transaction
     from lancelet.udf import batch_udf
     from lancelet.util import sanitize_ts
@@ -63,6 +65,7 @@ __all__ = [
     "FragmentMetadata",
     "Index",
     "IndexFile",
+    "IndexProgress",
     "LanceDataset",
     "LanceFragment",
     "LanceOperation",
@@ -78,6 +81,7 @@ __all__ = [
     "blob_array",
     "blob_field",
     "bytes_read_counter",
+    "connect",
     "dataset",
     "errors",
     "iops_counter",
@@ -89,8 +93,10 @@ __all__ = [
 ]
 
 _LATER = {
+    "IndexProgress": "lancelet.progress",
     **dict.fromkeys(("Index", "IndexFile", "LanceOperation", "Transaction"), "lancelet.transaction"),
     "MergeInsertBuilder": "lancelet.merge_insert",
+    "connect": "lancelet.namespace",
     "BlobColumn": "lancelet.blob_column",
     **dict.fromkeys(
         ("BlobDescriptor", "BlobDescriptorArrayBuilder", "DedicatedBlobWriter", "PackedBlobWriter"),
@@ -107,7 +113,7 @@ _LATER = {
 }
 
 
-_MODULES = frozenset(("log", "progress", "types", "udf", "util"))
+_MODULES = frozenset(("log", "namespace", "progress", "types", "udf", "util"))
 
 
 def __getattr__(name: str) -> Any:

@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from lancelet.blob import BlobFile
-from lancelet.editable import EditableTable
 from lancelet.errors import InvalidInput
 from lancelet.fragment import LanceFragment
+from lancelet.indexed import IndexedTable
 from lancelet.query.threads import ordered_map
 from lancelet.scanner import ColumnOrdering, LanceScanner, ScannerBuilder, ScanStatistics
 from lancelet.schema import LanceSchema
@@ -90,6 +90,7 @@ _LATER = {
     **dict.fromkeys(("BatchUDF", "BatchUDFCheckpoint", "batch_udf"), "udf"),
     **dict.fromkeys(("DataFile", "FragmentMetadata"), "fragment_metadata"),
     **dict.fromkeys(("Index", "IndexFile", "LanceOperation", "Transaction"), "transaction"),
+    **dict.fromkeys(("IndexConfig", "IndexInformation", "SupportedDistributedIndices"), "indices"),
     "Bitmap": "bitmap",
     "DatasetDelta": "delta",
     "DeleteResult": "editing.delete",
@@ -113,7 +114,7 @@ class BulkCommitResult(TypedDict):
     merged: Transaction
 
 
-class LanceDataset(EditableTable):
+class LanceDataset(IndexedTable):
     """A table at one version."""
 
     # Versions
@@ -595,13 +596,19 @@ class LanceDataset(EditableTable):
             Kept with the transaction; not together with a transaction, which has properties of its own.
         base_store_params
             Storage options of base paths, by their URIs.
-        commit_lock, namespace_client, table_id, namespace_client_managed_versioning
+        namespace_client, table_id, namespace_client_managed_versioning
+            The namespace that has the table, beside ``base_uri``. Namespaces that make versions themselves are not
+            supported, but for directory namespaces, which make them as this call does.
+        commit_lock
             Not supported.
         """
         from lancelet.committing import commit_change
+        from lancelet.located import check_versions
         from lancelet.writing.options import refuse_services
 
-        refuse_services(commit_lock, namespace_client, table_id)
+        refuse_services(commit_lock, None, None)
+        if namespace_client is not None:
+            check_versions(namespace_client, managed=namespace_client_managed_versioning)
         snapshot = commit_change(
             base_uri,
             operation,

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from lancelet.dataset import LanceDataset
-from lancelet.errors import NotSupported
+from lancelet.located import is_named, located
 from lancelet.session import Session
 
 
@@ -49,6 +49,9 @@ def dataset(
         Bounds of the caches; ignored when ``session`` is given.
     session
         Caches to share with other datasets.
+    namespace_client, table_id
+        A ``LanceNamespace`` and the table's id in it, instead of ``uri``; the namespace's storage options come before
+        ``storage_options``.
     base_store_params
         For URIs of base paths, the storage options that hold there instead of ``storage_options``, in which
         ``base_<id>.<key>`` is an option for one base path too.
@@ -60,8 +63,9 @@ def dataset(
     Traceback (most recent call last):
     lancelet.errors.TableNotFound: there is no table
     """
-    if namespace_client is not None or table_id is not None:
-        raise NotSupported("namespaces are not supported yet; open the table by its uri")
+    if is_named(uri, namespace_client, table_id):
+        place = located(namespace_client, table_id or (), storage_options)
+        uri, storage_options = place.uri, place.storage_options
     return LanceDataset(
         uri,
         version,

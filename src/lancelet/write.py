@@ -4,51 +4,37 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lancelet.dataset import LanceDataset
-from lancelet.errors import InvalidInput
 from lancelet.fragment import reported
+from lancelet.keywords import takes
+from lancelet.located import is_named, place_to_write
 from lancelet.session import Session
-from lancelet.table.manifest import BasePath
-from lancelet.writing.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, ROWS_PER_GROUP
+from lancelet.writing.keywords import DEFAULTS, TableKeywords
 from lancelet.writing.options import write_options
 from lancelet.writing.table import Target, write_table
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
+
+@takes(TableKeywords, defaults=DEFAULTS)
 def write_dataset(
     data_obj: Any,
     uri: str | os.PathLike[str] | LanceDataset | None = None,
     schema: pa.Schema | None = None,
     mode: str = "create",
     *,
-    max_rows_per_file: int = MAX_ROWS_PER_FILE,
-    max_rows_per_group: int = ROWS_PER_GROUP,
-    max_bytes_per_file: int = MAX_BYTES_PER_FILE,
-    data_cache_bytes: int | None = None,
-    max_page_bytes: int | None = None,
-    commit_lock: Any = None,
     progress: Any = None,
     storage_options: Mapping[str, str] | None = None,
-    data_storage_version: str | None = None,
-    use_legacy_format: bool | None = None,
-    enable_v2_manifest_paths: bool = True,
-    enable_stable_row_ids: bool = False,
-    auto_cleanup_options: Mapping[str, int] | None = None,
-    commit_message: str | None = None,
-    transaction_properties: Mapping[str, str] | None = None,
-    initial_bases: Sequence[BasePath] | None = None,
-    target_bases: Sequence[str] | None = None,
-    target_all_bases: bool | None = None,
     base_store_params: Mapping[str, Mapping[str, str]] | None = None,
-    external_blob_mode: str = "reference",
-    allow_external_blob_outside_bases: bool = False,
-    blob_pack_file_size_threshold: int | None = None,
     namespace_client: Any = None,
     table_id: Sequence[str] | None = None,
     session: Session | None = None,
+    **options: Unpack[TableKeywords],
 ) -> LanceDataset:
     """Write rows to a table as a new version. Rows are streamed: memory stays bounded, whatever their number.
 
@@ -99,8 +85,11 @@ def write_dataset(
         Deprecated: ``data_storage_version`` says it.
     blob_pack_file_size_threshold
         How large files become that blobs share; by default the blob fields tell, see :func:`lancelet.blob_field`.
-    commit_lock, namespace_client, table_id
-        Not supported yet.
+    namespace_client, table_id
+        A ``LanceNamespace`` and the table's id in it, instead of ``uri``. A table that is to be created is declared
+        first; the others have to be there.
+    commit_lock
+        Not supported.
 
     Returns
     -------
@@ -114,34 +103,16 @@ def write_dataset(
     >>> lancelet.write_dataset([{"x": 4}], dataset, mode="append").count_rows()
     4
     """
-    options = write_options(
-        mode,
-        max_rows_per_file=max_rows_per_file,
-        max_rows_per_group=max_rows_per_group,
-        max_bytes_per_file=max_bytes_per_file,
-        data_cache_bytes=data_cache_bytes,
-        max_page_bytes=max_page_bytes,
-        commit_lock=commit_lock,
-        data_storage_version=data_storage_version,
-        use_legacy_format=use_legacy_format,
-        enable_v2_manifest_paths=enable_v2_manifest_paths,
-        enable_stable_row_ids=enable_stable_row_ids,
-        auto_cleanup_options=auto_cleanup_options,
-        commit_message=commit_message,
-        transaction_properties=transaction_properties,
-        initial_bases=initial_bases,
-        target_bases=target_bases,
-        target_all_bases=target_all_bases,
-        external_blob_mode=external_blob_mode,
-        allow_external_blob_outside_bases=allow_external_blob_outside_bases,
-        blob_pack_file_size_threshold=blob_pack_file_size_threshold,
-        namespace_client=namespace_client,
-        table_id=table_id,
-    )
-    if uri is None:
-        raise InvalidInput("uri is missing: it says where the table is or will be")
-    target = Target.of(uri, storage_options, base_store_params)
-    snapshot = write_table(data_obj, schema, target, options, reported(progress))
-    if isinstance(uri, LanceDataset):
-        return uri._at(snapshot, session)
-    return LanceDataset._of(os.fspath(uri), snapshot, session, storage_options)
+    how = write_options(mode, **options)
+
+    def write(place: Any, options: Mapping[str, str] | None) -> LanceDataset:
+        target = Target.of(place, options, base_store_params)
+        snapshot = write_table(data_obj, schema, target, how, reported(progress))
+        if isinstance(place, LanceDataset):
+            return place._at(snapshot, session)
+        return LanceDataset._of(os.fspath(place), snapshot, session, options)
+
+    if not is_named(uri, namespace_client, table_id):
+        return write(uri, storage_options)
+    with place_to_write(namespace_client, table_id or (), mode, storage_options) as found:
+        return write(found.uri, found.storage_options)

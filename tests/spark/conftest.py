@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark.sessions import MODE, started
+
 HERE = Path(__file__).parent
 
 
@@ -25,22 +27,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from lancelet.spark import local_session
-
-    scratch = str(tmp_path_factory.mktemp("spark"))
-    settings = {
-        "spark.local.dir": scratch,
-        "spark.sql.warehouse.dir": f"{scratch}/warehouse",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.task.maxFailures": "1",
-        "spark.log.level": "OFF",
-    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        session = local_session(2, settings=settings)
-        session.dataSource.register(plain_source())
-        yield session
-        session.stop()
+        with started(MODE, tmp_path_factory.mktemp("spark")) as session:
+            session.dataSource.register(plain_source())
+            yield session
 
 
 def plain_source() -> type:

@@ -17,6 +17,7 @@ from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.types import arrow_schema
 from lancelet.testing import difference, random_array
 from spark.conftest import sorted_rows
+from spark.sessions import MODE
 
 
 def expected(table: pa.Table, frame: object) -> pa.Table:
@@ -99,7 +100,8 @@ def test_a_schema_given_by_the_user_projects(spark, source, versions):
 
 def test_a_read_stays_with_its_version(spark, source, uri):
     lancelet.write_dataset({"id": [1, 2]}, uri)
-    frame = read(spark, source, uri)
+    # Over Spark Connect a data frame is a text that is understood anew each time: there the version is named.
+    frame = read(spark, source, uri, **({"version": "1"} if MODE == "connect" else {}))
     lancelet.write_dataset({"id": [3]}, uri, mode="append")
     assert ids(frame) == [1, 2]
     lancelet.write_dataset({"other": ["x"]}, uri, mode="overwrite")
@@ -188,7 +190,7 @@ def test_mistakes_get_a_sentence(spark, source, versions, options, words):
 
 def test_a_missing_table(spark, source, tmp_path):
     with pytest.raises(Exception, match="was not found: it has no _versions"):
-        read(spark, source, str(tmp_path / "none"))
+        _ = read(spark, source, str(tmp_path / "none")).schema
 
 
 def test_views_in_sql(spark, source, versions):

@@ -17,8 +17,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, Rea
 import lancelet
 from lancelet.spark.options import read_options
 from lancelet.spark.source import table_columns
-from lancelet.spark.stream_read import LanceStreamReader, make_stream_reader, with_changes
-from lancelet.spark.stream_write import (
+from lancelet.spark.stream.read import LanceStreamReader, make_stream_reader, with_changes
+from lancelet.spark.stream.write import (
     _NAMESPACE,
     BATCH,
     QUERY,

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import lancelet
 from lancelet.errors import InvalidInput, MissingFile
 from lancelet.spark.options import Place
-from lancelet.spark.table_jobs import _answers
-from lancelet.spark.table_rows import Changed, Kind, RowJob, Step, change_rows, commit_changed
-from lancelet.spark.table_values import stored_columns
+from lancelet.spark.table.jobs import _answers
+from lancelet.spark.table.rows import Changed, Kind, RowJob, Step, change_rows, commit_changed
+from lancelet.spark.table.values import stored_columns
 from lancelet.table.written import WrittenFiles
 
 STEPS = (Step(Kind.UPDATE, ("b",)), Step(Kind.UPDATE, ("a", "b")), Step(Kind.DELETE), Step(Kind.INSERT, ("a", "id")))

@@ -119,7 +119,7 @@ def test_blobs_and_json_in_the_schema() -> None:
         ({"target_all_bases": False}, InvalidBase, "nowhere"),
         ({"external_blob_mode": "ingest", "allow_external_blob_outside_bases": True}, InvalidOption, "references"),
         ({"external_blob_mode": "x"}, InvalidInput, "external_blob_mode"),
-        ({"table_id": ["x"]}, NotSupported, "namespaces"),
+        ({"table_id": ["x"]}, InvalidInput, "given twice"),
         ({"initial_bases": [1]}, InvalidType, "DatasetBasePath"),
         ({"auto_cleanup_options": {"interval": 1}}, InvalidInput, "older_than_seconds"),
     ],

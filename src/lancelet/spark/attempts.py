@@ -9,8 +9,8 @@ removed. Large blobs lie in a folder beside their data file, of the same name
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from lancelet.errors import StorageError
@@ -53,6 +53,16 @@ def sweep(store: Store, stem: bytes, kept: Iterable[str] = ()) -> None:
         for path in list(_files_of(store, stem)):
             if path not in spared and _owner(path) not in spared:
                 store.delete(path)
+
+
+@contextmanager
+def swept(store: Store, kept: Callable[[], Iterable[str]]) -> Iterator[bytes]:
+    """Gives a new stem to some work, and removes what it leaves besides the data files that are to be kept then."""
+    stem = new_stem()
+    try:
+        yield stem
+    finally:
+        sweep(store, stem, kept())
 
 
 def _files_of(store: Store, stem: bytes) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lancelet.errors import InvalidInput
 from lancelet.opening import open_table, parse_time
+from lancelet.spark.named_tables import NamedTable
 
 if TYPE_CHECKING:
     from lancelet.table.snapshot import Snapshot
@@ -27,6 +28,7 @@ _READ = (
     "batchSize",
     "splitBytes",
     "blobHandling",
+    "namespace",
 )
 _STREAM_READ = ("startingVersion", "maxVersionsPerTrigger", "maxRowsPerTrigger", "skipChanges", "readChanges")
 _WRITE = (
@@ -37,8 +39,11 @@ _WRITE = (
     "dataStorageVersion",
     "enableStableRowIds",
     "commitMessage",
+    "namespace",
 )
 _PREFIXES = ("storage.", "vector.", "type.", "lance.")
+WHOLE_FRAGMENTS = "lance.wholeFragments"
+"""For reads of our own: all rows of a fragment come in one task."""
 # What Spark itself adds or reads.
 _SPARKS = ("path", "paths", "checkpointLocation", "header", "mode", "queryName")
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
@@ -87,7 +92,7 @@ def check_known(options: Mapping[str, str], *, writes: bool) -> None:
 
 
 def table_uri(options: Mapping[str, str]) -> str:
-    """Where the table is."""
+    """Where the table is, or its name in a namespace."""
     if "paths" in options:
         raise InvalidInput(f"one table is read at a time, not the paths {options['paths']}; union the data frames")
     uri = options.get("path")
@@ -109,6 +114,9 @@ def place_of(options: Mapping[str, str]) -> Place:
     if len(given) > 1:
         raise InvalidInput(f"the options {' and '.join(given)} all choose a version; give one of them")
     uri, storage = table_uri(options), storage_options(options)
+    named = NamedTable.of(options, uri, storage)
+    if named is not None:
+        uri = named.uri()
     branch, tag = options.get("branch"), options.get("tag")
     number = count(options, "version", least=1)
     if branch is not None:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lancelet.query.build import all_of
-from lancelet.query.expr import Column, Compare, In, Literal, columns_of, conjuncts
-from lancelet.query.fragment_reader import ROW_ID
+from lancelet.query.candidates import candidate_fragments
+from lancelet.query.expr import columns_of
 from lancelet.query.plan import DEFAULT_BATCH_SIZE, ScanPlan, needed_fields, plan_filter, plan_outputs
 from lancelet.query.scan import Scan
 from lancelet.query.table_reader import TableReader
@@ -25,6 +26,7 @@ from lancelet.table.snapshot import open_snapshot
 if TYPE_CHECKING:
     from lancelet.format.schema import Schema
     from lancelet.query.expr import Expr
+    from lancelet.query.fragment_reader import FragmentReader
     from lancelet.table.fragment import Fragment
     from lancelet.table.snapshot import Snapshot
 
@@ -37,7 +39,9 @@ _MAX_PIECES = 256
 """Fragments in one split: more would make it too large to send to every task."""
 _UNKNOWN_ROW_BYTES = 64
 _LEAST_ROWS = 1024
-_MOST_NAMED = 10_000
+_SAMPLED_ROWS = 64
+_ROWS_AROUND = 64
+"""A row that is read on its own costs about as much as so many neighbours."""
 _SCAN_THREADS = 2
 """One that decodes, and one that is ahead of it."""
 
@@ -123,13 +127,39 @@ def read_split(job: ReadJob, split: Split) -> Iterator[pa.RecordBatch]:
 
 def _batch_rows(table: TableReader, plan: ScanPlan) -> int:
     """Batches of a few MiB: each costs Spark about as much as thousands of narrow rows."""
-    if plan.blobs_as_binary:
-        return DEFAULT_BATCH_SIZE
     fields, _ = needed_fields(plan.schema, [expr for _, expr in plan.outputs])
     reader = next(iter(table.readers(plan.fragment_ids)), None)
-    wide = 0.0 if reader is None else reader.row_bytes(fields)[1]
-    rows = int(_BATCH_BYTES / max(wide, 8.0))
-    return min(max(rows, _LEAST_ROWS), _MOST_BATCH_ROWS)
+    if reader is None:
+        return DEFAULT_BATCH_SIZE
+    wide = max(*reader.row_bytes(fields), 8.0)
+    if plan.blobs_as_binary:
+        wide += _blob_bytes(table, plan, reader)
+    return min(max(int(_BATCH_BYTES / wide), 1), _MOST_BATCH_ROWS)
+
+
+def _blob_bytes(table: TableReader, plan: ScanPlan, reader: FragmentReader) -> float:
+    """About how many bytes of blobs a row has: their descriptors tell, and some rows speak for all."""
+    names = [name for name, _ in plan.outputs if name in plan.blobs_as_binary]
+    offsets = np.unique(np.linspace(0, reader.physical_rows - 1, _SAMPLED_ROWS).astype(np.int64))
+    position = table.snapshot.manifest.fragments.position(reader.fragment.id)
+    described = replace(plan, outputs=plan_outputs(plan.schema, names), filter=None, blobs_as_binary=frozenset())
+    found = Scan(table, described, 1).take(np.full(len(offsets), position, np.int64), offsets)
+    total = sum(_described_bytes(chunk) for column in found.columns for chunk in column.chunks)
+    return total / max(1, len(offsets))
+
+
+def _described_bytes(array: pa.Array) -> int:
+    """The bytes that blob descriptors speak of, however deep they are nested."""
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pa.types.is_struct(array.type):
+        names = [field.name for field in array.type]
+        if "position" in names and "size" in names:
+            return int(pc.sum(array.field("size")).as_py() or 0)
+        return sum(map(_described_bytes, array.flatten()))
+    if pa.types.is_nested(array.type) and not pa.types.is_map(array.type):
+        return _described_bytes(array.flatten())
+    return 0
 
 
 def plan_splits(
@@ -139,25 +169,29 @@ def plan_splits(
     split_bytes: int | None = None,
     limit: int | None = None,
     parallelism: int = 1,
+    whole_fragments: bool = False,
 ) -> list[Split]:
     """Cut a read into splits of about ``split_bytes`` in files; by default, so that ``parallelism`` tasks have work.
 
     With a ``limit``, the splits together give exactly that many rows, if the table has them: those that are not
     needed are left out, and where a filter decides which rows count, one task reads until there are enough.
+    ``whole_fragments`` are not cut, however large.
     """
     table = TableReader(snapshot)
-    wanted = wanted_ids(snapshot, job)
-    if split_bytes is None:
-        split_bytes = _split_bytes(table, wanted, parallelism)
-    if limit is None:
-        named = _named_rows(table, job)
-        if named is not None:
-            return list(_packed(((piece, 0) for piece in named), split_bytes))
-        return list(_packed(_pieces(table, snapshot.manifest.fragments, wanted, split_bytes), split_bytes))
-    if job.filter is not None or job.conditions:
-        whole = tuple((f.id, 0, rows) for f in snapshot.manifest.fragments if (rows := _rows(table, f)))
+    plan = job.scan_plan(snapshot)
+    if limit is not None and plan.filter is None:
+        return list(_limited(table, limit))
+    shares = _shares(table, plan.filter)
+    if limit is not None:
+        whole = tuple(
+            (f.id, 0, rows) for f in snapshot.manifest.fragments if f.id in shares and (rows := _rows(table, f))
+        )
         return [Split(whole, limit)]
-    return list(_limited(table, limit))
+    wanted = _touched_ids(plan)
+    if split_bytes is None:
+        split_bytes = _split_bytes(table, wanted, shares, parallelism)
+    piece_bytes = None if whole_fragments else split_bytes
+    return list(_packed(_pieces(table, snapshot.manifest.fragments, wanted, piece_bytes, shares), split_bytes))
 
 
 def split_fragments(
@@ -167,38 +201,35 @@ def split_fragments(
     return list(_packed(_pieces(table, fragments, wanted, split_bytes), split_bytes))
 
 
-def _named_rows(table: TableReader, job: ReadJob) -> list[tuple[int, int, int]] | None:
-    """The rows that conditions name by their ids, each on its own; None when they do not, or name too many."""
-    schema = table.snapshot.manifest.schema
-    if ROW_ID in schema.names:
-        return None
-    whole = [plan_filter(schema, job.filter), *job.conditions]
-    for part in (part for condition in whole if condition is not None for part in conjuncts(condition)):
-        match part:
-            case In(Column(path), values) if path == (ROW_ID,):
-                wanted = values.array.drop_null()
-            case Compare("=", Column(path), Literal(int() as value)) if path == (ROW_ID,):
-                wanted = pa.array([value], pa.uint64())
-            case _:
-                continue
-        if len(wanted) <= _MOST_NAMED:
-            owners, offsets, found = table.locate_ids(np.unique(wanted.to_numpy()))
-            ids = table.snapshot.manifest.fragments.ids[owners[found]].tolist()
-            return [(number, row, row + 1) for number, row in zip(ids, offsets[found].tolist(), strict=True)]
-    return None
+def _shares(table: TableReader, condition: Expr | None) -> dict[int, float]:
+    """The fragments in which a filter can be true, and about which share of each is read.
+
+    Indices and row ids tell; a task asks them again, about its own fragments.
+    """
+    if condition is None:
+        return dict.fromkeys(table.snapshot.manifest.fragments.ids.tolist(), 1.0)
+    found = candidate_fragments(table, condition)
+    return {
+        number: 1.0 if rows is None else min(1.0, rows * _ROWS_AROUND / max(1, table.physical_rows(number)))
+        for number, rows in found.items()
+    }
 
 
 def wanted_ids(snapshot: Snapshot, job: ReadJob) -> frozenset[int]:
     """Ids of all fields that the read touches."""
-    plan = job.scan_plan(snapshot)
+    return _touched_ids(job.scan_plan(snapshot))
+
+
+def _touched_ids(plan: ScanPlan) -> frozenset[int]:
     exprs = [expr for _, expr in plan.outputs]
     fields, _ = needed_fields(plan.schema, [*exprs, plan.filter] if plan.filter is not None else exprs)
     return frozenset(node.id for top in fields for node in top.walk())
 
 
-def _split_bytes(table: TableReader, wanted: frozenset[int], parallelism: int) -> int:
+def _split_bytes(table: TableReader, wanted: frozenset[int], shares: Mapping[int, float], parallelism: int) -> int:
     """As much as a task may have, but no more than its share."""
-    total = sum(_bytes(f, _rows(table, f), wanted) for f in table.snapshot.manifest.fragments)
+    fragments = (f for f in table.snapshot.manifest.fragments if f.id in shares)
+    total = int(sum(_bytes(f, _rows(table, f), wanted) * shares[f.id] for f in fragments))
     return min(SPLIT_BYTES, max(_LEAST_SPLIT_BYTES, -(-total // (_TASKS_A_CORE * max(1, parallelism)))))
 
 
@@ -222,13 +253,21 @@ def _bytes(fragment: Fragment, rows: int, wanted: frozenset[int]) -> int:
 
 
 def _pieces(
-    table: TableReader, fragments: Iterable[Fragment], wanted: frozenset[int], split_bytes: int
+    table: TableReader,
+    fragments: Iterable[Fragment],
+    wanted: frozenset[int],
+    piece_bytes: int | None,
+    shares: Mapping[int, float] | None = None,
 ) -> Iterator[tuple[tuple[int, int, int], int]]:
-    """Ranges of rows with their sizes, none of them much larger than a split."""
+    """Ranges of rows with their sizes, none of them much larger than asked for; fragments without a share are left out."""
     for fragment in fragments:
+        share = 1.0 if shares is None else shares.get(fragment.id, 0.0)
+        if not share:
+            continue
         rows = _rows(table, fragment)
-        size = _bytes(fragment, rows, wanted)
-        count = max(1, min(-(-size // split_bytes), rows // _LEAST_ROWS))
+        size = int(_bytes(fragment, rows, wanted) * share)
+        most = max(1, rows // _LEAST_ROWS, min(rows, size // _LEAST_SPLIT_BYTES))
+        count = 1 if piece_bytes is None else min(-(-size // piece_bytes) or 1, most)
         for number in range(count):
             first, last = rows * number // count, rows * (number + 1) // count
             if first < last:

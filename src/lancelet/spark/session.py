@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lancelet.errors import MissingFile
+from lancelet.errors import MissingFile, NotSupported
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +21,8 @@ def configure(builder: SparkSession.Builder, *, bridge: bool = True) -> SparkSes
     Parameters
     ----------
     builder
-        Of a session that is not started yet: a running one takes no more jars.
+        Of a session that is not started yet: a running one takes no more jars. Nothing is changed for a server of Spark
+        Connect that runs elsewhere: its Pythons need lancelet, and :func:`add_bridge` hands it the bridge.
     bridge
         Add the classes that let Spark push columns, conditions, limits and counts down. Without them everything
         works, but reads fetch all columns and all rows.
@@ -31,18 +32,41 @@ def configure(builder: SparkSession.Builder, *, bridge: bool = True) -> SparkSes
     >>> from pyspark.sql import SparkSession
     >>> builder = configure(SparkSession.builder.appName("docs"))
     """
+    if str(builder._options.get("spark.remote", os.environ.get("SPARK_REMOTE", ""))).startswith("sc://"):
+        # A server that runs has its settings already.
+        return builder
     # Tasks go by the setting, planning by the environment that the Java process is started with.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
     builder = builder.config("spark.pyspark.python", os.environ["PYSPARK_PYTHON"])
     if not bridge:
         return builder
-    if not JAR.exists():
-        raise MissingFile(str(JAR), "the bridge is not built; run `make jar`, or configure with bridge=False")
     jars = [jar for jar in str(builder._options.get("spark.jars", "")).split(",") if jar]
-    if str(JAR) not in jars:
+    if str(_jar()) not in jars:
         jars.append(str(JAR))
     return builder.config("spark.jars", ",".join(jars))
+
+
+def add_bridge(spark: SparkSession) -> None:
+    """Hand the bridge to a session over Spark Connect; see :func:`configure`.
+
+    Examples
+    --------
+    >>> spark = SparkSession.builder.remote("sc://host:15002").getOrCreate()  # doctest: +SKIP
+    >>> add_bridge(spark)  # doctest: +SKIP
+    """
+    if hasattr(spark, "_jvm"):
+        raise NotSupported(
+            "this session is not one of Spark Connect, and takes no more jars; call lancelet.spark.configure(builder) "
+            "before it starts"
+        )
+    spark.addArtifacts(str(_jar()))
+
+
+def _jar() -> Path:
+    if not JAR.exists():
+        raise MissingFile(str(JAR), "the bridge is not built; run `make jar`, or configure with bridge=False")
+    return JAR
 
 
 def local_session(

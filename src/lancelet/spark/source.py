@@ -12,7 +12,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from lancelet.errors import LanceletError
 from lancelet.query.plan import SYSTEM_FIELDS
-from lancelet.spark.options import Place, ReadOptions, count, read_options
+from lancelet.spark.options import WHOLE_FRAGMENTS, Place, ReadOptions, count, flag, read_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,7 +65,7 @@ class LanceDataSource(DataSource):
         self._pinned = Place(snapshot.uri, chosen.place.storage_options, snapshot.version)
         found = table_columns(snapshot, chosen)
         if "readchanges" in given:
-            from lancelet.spark.stream_read import with_changes
+            from lancelet.spark.stream.read import with_changes
 
             found = with_changes(found, given)
         return found.add(_bridge_field(snapshot, chosen)) if given.get("lance.bridge") == "schema" else found
@@ -88,6 +88,7 @@ class LanceDataSource(DataSource):
             given.get("lance.predicates"),
             count(given, "lance.limit"),
             count(given, "lance.parallelism") or 1,
+            whole_fragments=flag(given, WHOLE_FRAGMENTS),
         )
 
     @_in_a_sentence
@@ -98,13 +99,13 @@ class LanceDataSource(DataSource):
 
     @_in_a_sentence
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        from lancelet.spark.stream_read import make_stream_reader
+        from lancelet.spark.stream.read import make_stream_reader
 
         return make_stream_reader(schema, self._given())
 
     @_in_a_sentence
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        from lancelet.spark.stream_write import make_stream_writer
+        from lancelet.spark.stream.write import make_stream_writer
 
         return make_stream_writer(schema, self._given(), overwrite=overwrite)
 
@@ -125,6 +126,8 @@ class LanceReader(DataSourceReader):
         predicates: str | None = None,
         most: int | None = None,
         parallelism: int = 1,
+        *,
+        whole_fragments: bool = False,
     ) -> None:
         from lancelet.spark.plan import ReadJob
 
@@ -137,6 +140,7 @@ class LanceReader(DataSourceReader):
         self._options = options
         self._most = most
         self._parallelism = parallelism
+        self._whole_fragments = whole_fragments
         self._job = ReadJob(
             snapshot.uri,
             snapshot.version,
@@ -164,6 +168,7 @@ class LanceReader(DataSourceReader):
             split_bytes=self._options.split_bytes,
             limit=self._options.limit,
             parallelism=self._parallelism,
+            whole_fragments=self._whole_fragments,
         )
         if self._most is not None:
             # Spark takes the first rows of all tasks together; no task needs to give more than all of them.

@@ -20,6 +20,7 @@ from lancelet.errors import InvalidInput, TableExists
 from lancelet.spark.added_columns import add_missing, missing_columns, widened
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.attempts import new_stem, sweep, written_paths
+from lancelet.spark.named_tables import NamedTable
 from lancelet.spark.options import check_known, chosen_types, count, flag, size, storage_options, table_uri
 from lancelet.spark.types import stored_columns, written_schema
 from lancelet.store import open_store
@@ -58,6 +59,8 @@ class WriteJob:
     """Begins the names of all files."""
     new_columns: pa.Schema | None = None
     """What the table is to get first."""
+    named: NamedTable | None = None
+    """Its name in a namespace, which the write may have declared."""
 
     def store(self) -> Store:
         return open_store(self.uri, self.storage_options or None)
@@ -92,6 +95,16 @@ def make_writer(schema: StructType, options: Mapping[str, str], *, overwrite: bo
 def plan_write(spark: StructType, options: Mapping[str, str], mode: str) -> WriteJob:
     """Decide everything that tasks need."""
     uri, storage = table_uri(options), storage_options(options)
+    named = NamedTable.of(options, uri, storage)
+    if named is None:
+        return _plan_write(spark, options, mode, uri, storage)
+    with named.writing() as found:
+        return replace(_plan_write(spark, options, mode, found, storage), named=named)
+
+
+def _plan_write(
+    spark: StructType, options: Mapping[str, str], mode: str, uri: str, storage: Mapping[str, str]
+) -> WriteJob:
     target = Target.at(open_store(uri, storage or None))
     chosen = write_options(
         mode,
@@ -171,6 +184,8 @@ class LanceWriter(DataSourceArrowWriter):
         # When all tasks succeeded, it was the commit that failed; it knows which files may stay.
         if any(message is None for message in messages):
             sweep(self._job.store(), self._job.stem)
+        if self._job.named is not None:
+            self._job.named.withdraw()
 
 
 class NoWriter(DataSourceArrowWriter):

@@ -17,8 +17,7 @@ from lancelet.errors import InvalidInput, LanceletError, NotSupported, StorageEr
 from lancelet.file.reader import open_file
 from lancelet.file.writer import FileWriter
 from lancelet.format.schema import Field, Schema, schema_from_arrow
-from lancelet.store import LocalStore, open_store
-from lancelet.store.writing import Sink, open_sink
+from lancelet.store import LocalStore, Sink, open_store
 from unit.file.written import NAME, layouts, read, round_trip, write
 
 VERSIONS = ("2.0", "2.1", "2.2")
@@ -96,7 +95,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     """However long the input, what waits is a few pages."""
     page = 64 << 10
     batch = pa.record_batch({"x": np.arange(5000), "y": np.arange(5000) / 3})
-    with FileWriter(open_sink(LocalStore(tmp_path), NAME), schema_from_arrow(batch.schema), page_bytes=page) as writer:
+    with FileWriter(LocalStore(tmp_path).open_sink(NAME), schema_from_arrow(batch.schema), page_bytes=page) as writer:
         waiting = 0
         for _ in range(200):
             writer.write_batch(batch)
@@ -135,7 +134,7 @@ def test_extension_arrays(tmp_path: Path) -> None:
 
 def test_global_buffers(tmp_path: Path) -> None:
     batch = pa.record_batch({"x": [1, 2]})
-    with FileWriter(open_sink(LocalStore(tmp_path), NAME), schema_from_arrow(batch.schema)) as writer:
+    with FileWriter(LocalStore(tmp_path).open_sink(NAME), schema_from_arrow(batch.schema)) as writer:
         assert writer.add_global_buffer(b"first") == 1
         writer.write_batch(batch)
         assert writer.add_global_buffer(b"second") == 2
@@ -296,7 +295,7 @@ def test_sinks(sink_store: LocalStore) -> None:
     """The same file on disk, in memory and on S3, in several parts."""
     numbers = np.random.default_rng(0).integers(0, 2**62, 1_500_000)
     table = pa.table({"x": numbers})
-    with FileWriter(open_sink(sink_store, "data/f.lance"), schema_from_arrow(table.schema)) as writer:
+    with FileWriter(sink_store.open_sink("data/f.lance"), schema_from_arrow(table.schema)) as writer:
         for batch in table.to_batches(max_chunksize=400_000):
             writer.write_batch(batch)
         size = writer.finish().size
@@ -308,7 +307,7 @@ def test_sinks(sink_store: LocalStore) -> None:
 
 
 def test_given_up_sinks_leave_nothing(sink_store: LocalStore) -> None:
-    sink: Sink = open_sink(sink_store, "data/f.lance")
+    sink: Sink = sink_store.open_sink("data/f.lance")
     sink.write(b"x" * 100)
     sink.abort()
     assert not sink_store.exists("data/f.lance")
@@ -317,5 +316,5 @@ def test_given_up_sinks_leave_nothing(sink_store: LocalStore) -> None:
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"old")
     with pytest.raises(StorageError):
-        open_sink(LocalStore(tmp_path), "f")
+        LocalStore(tmp_path).open_sink("f")
     assert (tmp_path / "f").read_bytes() == b"old"

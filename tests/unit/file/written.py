@@ -18,7 +18,6 @@ from lancelet.format.proto import column_pb2
 from lancelet.format.proto import encodings21_pb2 as pb
 from lancelet.format.schema import Schema, schema_from_arrow
 from lancelet.store import LocalStore
-from lancelet.store.writing import open_sink
 from lancelet.testing import difference
 
 NAME = "ours.lance"
@@ -37,7 +36,7 @@ def write(
     """Write a table in batches of ``batch`` rows, over whatever the folder held."""
     (folder / NAME).unlink(missing_ok=True)
     schema = schema or schema_from_arrow(table.schema)
-    with FileWriter(open_sink(LocalStore(folder), NAME), schema, version, **options) as writer:
+    with FileWriter(LocalStore(folder).open_sink(NAME), schema, version, **options) as writer:
         for piece in table.to_batches(max_chunksize=batch):
             writer.write_batch(piece)
         return writer.finish()

@@ -4,6 +4,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.OptionalLong;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonScan;
@@ -16,6 +17,9 @@ final class LanceScan extends PythonScan implements SupportsReportStatistics {
   private final long rows;
   private final long bytes;
   private final String shown;
+  private final StructType columns;
+  private final CaseInsensitiveStringMap options;
+  private final boolean columnar = LanceBatch.tasksHaveJar();
 
   LanceScan(
       StructType columns,
@@ -25,10 +29,22 @@ final class LanceScan extends PythonScan implements SupportsReportStatistics {
       List<Predicate> pushed,
       int limit) {
     super(LanceProvider.freshSource(), LanceProvider.NAME, columns, options, new Filter[0]);
+    this.columns = columns;
+    this.options = options;
     this.rows = rows;
     this.bytes = bytes;
     this.shown =
         "lance columns=" + Arrays.toString(columns.fieldNames()) + " pushed=" + pushed + " limit=" + limit;
+  }
+
+  @Override
+  public Batch toBatch() {
+    return columnar ? new LanceBatch(LanceProvider.freshSource(), columns, options) : super.toBatch();
+  }
+
+  @Override
+  public ColumnarSupportMode columnarSupportMode() {
+    return columnar ? ColumnarSupportMode.SUPPORTED : ColumnarSupportMode.UNSUPPORTED;
   }
 
   @Override

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lancelet.cloning.clone import Copy, deep_clone
-from lancelet.spark.table_jobs import run_tasks
+from lancelet.spark.table.jobs import run_tasks
 from lancelet.store.transfer import copy_object
 from lancelet.table.written import WrittenFiles
 

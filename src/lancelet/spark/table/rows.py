@@ -31,15 +31,15 @@ from pyroaring import BitMap
 from lancelet.editing.merge.filter import key_filter
 from lancelet.editing.merge.keys import plain
 from lancelet.editing.merge.write import kept_columns
-from lancelet.editing.moved import Addresses, RowWriter, by_fragment, lineage_of, rows_moved
+from lancelet.editing.moved import Addresses, RowWriter, lineage_of, rows_moved
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.errors import MergeRefused
 from lancelet.query.present import BlobForm, scan_field
 from lancelet.query.table_reader import TableReader
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.attempts import new_stem, sweep, written_paths
-from lancelet.spark.table_jobs import run_over
-from lancelet.table.addresses import row_address, row_addresses
+from lancelet.spark.table.jobs import run_over
+from lancelet.table.addresses import by_fragment, row_address, row_addresses
 from lancelet.table.commit import commit
 from lancelet.table.flags import check_writable
 from lancelet.table.lineage import inline_bytes

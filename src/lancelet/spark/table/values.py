@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
@@ -32,8 +33,18 @@ def in_words(what: str) -> Iterator[None]:
     try:
         yield
     except AnalysisException as error:
+        _check_found(error)
         text = re.sub(r"^\[[^\]]*\]\s*|\s*SQLSTATE: .*", "", str(error).strip().partition("\n")[0])
         raise InvalidInput(f"{what}: {text}") from None
+
+
+def _check_found(error: Exception) -> None:
+    """Spark says that the source is missing, but not why."""
+    if "[DATA_SOURCE_NOT_" in str(error):
+        raise NotSupported(
+            "Spark does not find the data source 'lance': the Python with which it looks for it has no lancelet. "
+            "lancelet.spark.doctor(spark) tells which one that is, and what to do"
+        ) from None
 
 
 def table_frame(spark: SparkSession, place: Place, schema: Schema | None = None, **options: str) -> DataFrame:
@@ -49,7 +60,11 @@ def table_frame(spark: SparkSession, place: Place, schema: Schema | None = None,
                 f"the table has a column '{ROW_ADDRESS}', which hides the addresses of its rows; rename it"
             )
         reader = reader.option("rowAddress", "true").option("rowId", "true")
-    return reader.load(place.uri)
+    try:
+        return reader.load(place.uri)
+    except (AnalysisException, Py4JError) as error:
+        _check_found(error)
+        raise
 
 
 def analysed(frame: DataFrame) -> DataFrame:

@@ -27,7 +27,7 @@ from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.options import count, flag, read_options
 from lancelet.spark.plan import SPLIT_BYTES, ReadJob
 from lancelet.spark.source import struct_leaves
-from lancelet.spark.stream_plan import (
+from lancelet.spark.stream.plan import (
     StreamSplit,
     appended,
     changed,

@@ -10,7 +10,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import InvalidInput, InvalidType, TableNotFound
+from lancelet.format.schema import split_path
 from lancelet.opening import parse_time
+from lancelet.spark.named_tables import NamedTable
 from lancelet.spark.options import Place
 
 if TYPE_CHECKING:
@@ -20,9 +22,10 @@ if TYPE_CHECKING:
     from lancelet.editing.delete import DeleteResult
     from lancelet.editing.merge.run import MergeResult
     from lancelet.editing.update import UpdateResult
+    from lancelet.indices import IndexDescription
     from lancelet.maintenance.cleanup_report import CleanupExplanation
     from lancelet.maintenance.compaction.commit import CompactionMetrics
-    from lancelet.spark.table_merge import Clause, Merge
+    from lancelet.spark.table.merge import Clause, Merge
     from lancelet.table.cleanup_run import CleanupStats
     from lancelet.table.refs import Reference
 
@@ -80,6 +83,32 @@ class LanceTable:
         return cls(spark, Place(snapshot.uri, place.storage_options))
 
     @classmethod
+    def forName(
+        cls,
+        spark: SparkSession,
+        name: str,
+        namespace: str,
+        storageOptions: Mapping[str, str] | None = None,
+        branch: str | None = None,
+    ) -> LanceTable:
+        """The table with a name in the directory namespace of a folder, such as ``sales.orders``.
+
+        Parameters
+        ----------
+        spark
+            The session that does the work.
+        name
+            Its names with dots between them; backticks around one that has dots.
+        namespace
+            The folder of the namespace.
+        storageOptions, branch
+            See :meth:`forPath`.
+        """
+        options = dict(storageOptions or {})
+        found = NamedTable(namespace, tuple(split_path(name)), options).uri()
+        return cls.forPath(spark, found, options, branch)
+
+    @classmethod
     def isLanceTable(
         cls,
         spark: SparkSession,
@@ -99,9 +128,11 @@ class LanceTable:
 
     def toDF(self) -> DataFrame:
         """The rows of the newest version; the data frame stays with that version."""
-        from lancelet.spark.table_values import table_frame
+        from lancelet.spark.table.edit import place_of
+        from lancelet.spark.table.values import table_frame
 
-        frame = table_frame(self._spark, self._place)
+        # Over Spark Connect only a version that is named stays.
+        frame = table_frame(self._spark, place_of(self._place.open(), self._place))
         return frame if self._alias is None else frame.alias(self._alias)
 
     def version(self) -> int:
@@ -112,7 +143,7 @@ class LanceTable:
 
     def delete(self, condition: str | Column | None = None) -> DeleteResult:
         """Delete the rows for which a condition is true; all rows without one."""
-        from lancelet.spark.table_edit import delete_where
+        from lancelet.spark.table.edit import delete_where
 
         return delete_where(self._spark, self._place, condition, self._alias)
 
@@ -131,7 +162,7 @@ class LanceTable:
             Columns and the expressions of their new values, which see the row as it was. Numbers are converted to the
             type of their column, and one that does not fit is an error; other types must be cast.
         """
-        from lancelet.spark.table_edit import update_where
+        from lancelet.spark.table.edit import update_where
 
         if set is None:
             raise InvalidInput("an update needs set=, a dict of columns and their new values")
@@ -157,7 +188,7 @@ class LanceTable:
         LanceMergeBuilder
             To be told what to do with each kind of rows, and executed.
         """
-        from lancelet.spark.table_merge import Merge, checked_source
+        from lancelet.spark.table.merge import Merge, checked_source
 
         return LanceMergeBuilder(self._spark, self._place, Merge(checked_source(source), condition, self._alias))
 
@@ -191,7 +222,7 @@ class LanceTable:
             Note finished fragments, so that a run that was broken off can be continued: ``True`` beside the table, a
             text in that folder. The next run uses what it finds there, so the columns must mean the same then.
         """
-        from lancelet.spark.table_columns import add_columns
+        from lancelet.spark.table.columns import add_columns
 
         add_columns(
             self._spark,
@@ -212,13 +243,13 @@ class LanceTable:
 
     def history(self, limit: int | None = None) -> DataFrame:
         """How the versions came about, the newest first."""
-        from lancelet.spark.table_history import HISTORY, history
+        from lancelet.spark.table.history import HISTORY, history
 
         return self._spark.createDataFrame(history(self._place.open(), limit), HISTORY)
 
     def detail(self) -> DataFrame:
         """What the newest version is like, in one row."""
-        from lancelet.spark.table_history import DETAIL, detail
+        from lancelet.spark.table.history import DETAIL, detail
 
         return self._spark.createDataFrame([detail(self._place.open())], DETAIL)
 
@@ -262,7 +293,7 @@ class LanceTable:
     def clone(self, target: str, isShallow: bool = True, version: Reference | None = None) -> LanceTable:
         """Make a table of a version; a shallow one refers to the files of this one, of a deep one tasks copy them."""
         from lancelet.cloning.clone import shallow_clone
-        from lancelet.spark.table_clone import clone_deep
+        from lancelet.spark.table.clone import clone_deep
         from lancelet.store import open_store
         from lancelet.table.refs import check_reference
 
@@ -271,6 +302,43 @@ class LanceTable:
         store = open_store(target, self._place.storage_options or None)
         made = shallow_clone(source, store) if isShallow else clone_deep(self._spark, source, store)
         return LanceTable(self._spark, Place(made.uri, self._place.storage_options))
+
+    # Indices
+
+    def createIndex(
+        self,
+        column: str,
+        indexType: str = "BTREE",
+        name: str | None = None,
+        replace: bool = True,
+        **options: Any,
+    ) -> None:
+        """Build an index over a column, on the executors, and commit it once.
+
+        The kinds and their options are those of :meth:`lancelet.LanceDataset.create_scalar_index`.
+        """
+        from lancelet.spark.table.indices import create_index
+
+        create_index(self._spark, self._place, column, indexType, name, replace, options)
+
+    def optimizeIndices(
+        self,
+        numIndicesToMerge: int | None = None,
+        indexNames: list[str] | None = None,
+        retrain: bool = False,
+    ) -> None:
+        """Extend indices by the rows that they do not know yet; executors read them."""
+        from lancelet.spark.table.indices import extend_indices
+
+        extend_indices(self._spark, self._place, numIndicesToMerge, indexNames, retrain)
+
+    def dropIndex(self, name: str) -> None:
+        """Remove an index. Its files stay until a vacuum."""
+        self._dataset().drop_index(name)
+
+    def indices(self) -> list[IndexDescription]:
+        """All indices, with their segments and the rows that they cover."""
+        return self._dataset().describe_indices()
 
     # Files
 
@@ -282,18 +350,26 @@ class LanceTable:
         self,
         retentionHours: float | None = None,
         dryRun: bool = False,
+        deleteUnverified: bool = False,
     ) -> CleanupStats | CleanupExplanation:
         """Remove versions older than this, and the files that only they needed; two weeks by default.
 
-        Tagged versions stay. With ``dryRun`` nothing is removed, and the answer tells what would be.
+        Tagged versions stay. Files that no version names, such as those of a driver that was killed, go when they are
+        seven days old, since a write may be at work on them; with ``deleteUnverified``, at once. With ``dryRun`` nothing
+        is removed, and the answer tells what would be.
         """
         if retentionHours is not None and retentionHours < 0:
             raise InvalidInput(f"retentionHours is a number of hours, not {retentionHours!r}")
         age = None if retentionHours is None else timedelta(hours=retentionHours)
         dataset = self._dataset()
         if dryRun:
-            return dataset.explain_cleanup_old_versions(age, error_if_tagged_old_versions=False, include_files=True)
-        return dataset.cleanup_old_versions(age, error_if_tagged_old_versions=False)
+            return dataset.explain_cleanup_old_versions(
+                age,
+                delete_unverified=deleteUnverified,
+                error_if_tagged_old_versions=False,
+                include_files=True,
+            )
+        return dataset.cleanup_old_versions(age, delete_unverified=deleteUnverified, error_if_tagged_old_versions=False)
 
     def _dataset(self, place: Place | None = None) -> LanceDataset:
         """The table as one process holds it."""
@@ -362,13 +438,13 @@ class LanceMergeBuilder:
         MergeRefused
             Several rows of the source match one row of the table. Nothing was changed.
         """
-        from lancelet.spark.table_merge import merge_rows
+        from lancelet.spark.table.merge import merge_rows
 
         return merge_rows(self._spark, self._place, self._merge)
 
     def _with(self, side: str, kind: str, condition: Any, values: Any = None) -> LanceMergeBuilder:
-        from lancelet.spark.table_merge import Clause, Side
-        from lancelet.spark.table_rows import Kind
+        from lancelet.spark.table.merge import Clause, Side
+        from lancelet.spark.table.rows import Kind
 
         added: Clause = Clause(Side[side], Kind[kind], condition, values)
         return replace(self, _merge=replace(self._merge, clauses=(*self._merge.clauses, added)))
@@ -397,6 +473,6 @@ class LanceOptimizeBuilder:
 
         The options are those of :meth:`lancelet.optimize.DatasetOptimizer.compact_files`.
         """
-        from lancelet.spark.table_compaction import compact_table
+        from lancelet.spark.table.compaction import compact_table
 
         return compact_table(self._spark, self._place, options, self._where)

@@ -17,8 +17,8 @@ from lancelet.editing.update import UpdateResult
 from lancelet.query.fragment_reader import ROW_ADDRESS
 from lancelet.query.table_reader import TableReader
 from lancelet.spark.options import Place
-from lancelet.spark.table_rows import Kind, RowJob, Step, commit_moved, run_rows
-from lancelet.spark.table_values import (
+from lancelet.spark.table.rows import Kind, RowJob, Step, commit_moved, run_rows
+from lancelet.spark.table.values import (
     STEP,
     analysed,
     assigned,

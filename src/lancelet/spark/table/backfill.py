@@ -1,8 +1,8 @@
 """New columns as a Spark job: tasks write a file of new columns for each fragment, the driver commits them once.
 
 Values come from a function over batches of the table, which each task calls on its own
-fragments, or from a data frame with the addresses of the rows, which Spark
-brings together by fragment. The old files stay as they are. When others append or
+fragments, or from a data frame with the addresses of the rows. Expressions see
+the rows fragment by fragment; what was joined, Spark brings together by fragment. The old files stay as they are. When others append or
 change rows meanwhile, only the fragments that are new or have other columns are
 filled again. With a checkpoint, a task notes every fragment that it has finished, so
 that a later run goes on where one was broken off::
@@ -13,8 +13,10 @@ that a later run goes on where one was broken off::
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -28,19 +30,19 @@ from lancelet.editing.columns.add import Addition
 from lancelet.editing.columns.commit import RETRIES, Filled, fill_fragment
 from lancelet.editing.columns.fill import with_file
 from lancelet.editing.columns.new_fields import Growth, grown
-from lancelet.editing.moved import by_fragment
 from lancelet.encoding.plain import numpy_array
 from lancelet.errors import InvalidChange, InvalidInput, RetryableCommitConflict
 from lancelet.fragment_metadata import DataFile, data_file, stored_file
 from lancelet.query.fragment_reader import ROW_ADDRESS
 from lancelet.query.table_reader import TableReader
 from lancelet.spark.arrays import conformed_batches
+from lancelet.spark.attempts import swept
 from lancelet.spark.options import Place
-from lancelet.spark.table_edit import place_of
-from lancelet.spark.table_jobs import run_over, run_tasks
+from lancelet.spark.table.edit import place_of
+from lancelet.spark.table.jobs import run_over, run_tasks
 from lancelet.store import open_store
 from lancelet.store.removal import remove_below
-from lancelet.table.addresses import OFFSET_BITS
+from lancelet.table.addresses import OFFSET_BITS, by_fragment
 from lancelet.table.commit import commit
 from lancelet.table.flags import check_writable
 from lancelet.table.names import DATA_DIR
@@ -137,11 +139,13 @@ class FillJob:
     place: Place
     growth: Growth
     notes: Notes | None
+    stem: bytes
+    """Begins the names of all files of the job."""
 
     def filled(self, table: TableReader, reader: FragmentReader, work: Any) -> StoredFile:
         """Write the columns of one fragment; an error leaves no file."""
         with WrittenFiles(table.snapshot.store) as files:
-            file = fill_fragment(table, reader, work, self.growth, files).file
+            file = fill_fragment(table, reader, work, self.growth, files, self.stem).file
         assert file is not None, "there are new columns"
         if self.notes is not None:
             self.notes.write(reader.fragment, file, self.growth)
@@ -170,7 +174,9 @@ def backfill(table: TableReader, place: Place, filler: Filler, notes: Notes | No
                 note(notes.read(snapshot, (fragments[n] for n in fragments if n not in filled), growth))
             missing = [number for number in fragments if number not in filled]
             if missing:
-                filler.fill(FillJob(place_of(snapshot, place), growth, notes), table, missing, note)
+                kept = partial(_kept, filled, notes, snapshot, [fragments[number] for number in missing], growth)
+                with swept(snapshot.store, kept) as stem:
+                    filler.fill(FillJob(place_of(snapshot, place), growth, notes, stem), table, missing, note)
             left = [number for number in missing if number not in filled]
             if left:
                 raise InvalidChange(f"there are no new values for the rows of fragment {left[0]}")
@@ -188,6 +194,15 @@ def backfill(table: TableReader, place: Place, filler: Filler, notes: Notes | No
     if notes is not None:
         notes.remove(filled)
     return done
+
+
+def _kept(
+    filled: Mapping[int, Filled], notes: Notes | None, snapshot: Snapshot, fragments: Iterable[Fragment], growth: Growth
+) -> list[str]:
+    """Paths of the files that are done, as we know or a note tells; what else the tasks have written goes."""
+    noted = {} if notes is None else notes.read(snapshot, fragments, growth)
+    files = [*(known.file for known in filled.values()), *noted.values()]
+    return [f"{DATA_DIR}/{file.path}" for file in files if file is not None]
 
 
 def _discard(filled: Filled, files: WrittenFiles) -> None:
@@ -229,6 +244,8 @@ class Values:
     """The address, then the values, for all rows of a version."""
     columns: pa.Schema
     """The new columns as they are stored."""
+    in_order: bool = False
+    """Whether every partition has whole fragments, and their rows in order, unless Spark moved rows between them."""
 
     def growth(self, table: TableReader) -> Growth:
         return grown(table.snapshot.manifest, self.columns)
@@ -238,8 +255,17 @@ class Values:
         number = F.shiftright(ROW_ADDRESS, OFFSET_BITS)
         if len(missing) < len(table.snapshot.manifest.fragments):
             frame = frame.filter(number.isin(list(missing)))
-        frame = frame.repartition(min(len(missing), _MOST_PARTITIONS), number).sortWithinPartitions(ROW_ADDRESS)
+        if not self.in_order or moves_rows(frame):
+            frame = frame.repartition(min(len(missing), _MOST_PARTITIONS), number).sortWithinPartitions(ROW_ADDRESS)
         run_over(frame, partial(_write, job, self.columns), note)
+
+
+def moves_rows(frame: DataFrame) -> bool:
+    """Whether Spark brings rows of different partitions together for a data frame; its plan says so."""
+    shown = io.StringIO()
+    with redirect_stdout(shown):
+        frame.explain()
+    return "Exchange" in shown.getvalue()
 
 
 def _write(job: FillJob, columns: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Files:

@@ -9,11 +9,13 @@ Spark hands one result on.
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
+from pyspark.errors import PythonException
 
 from lancelet.errors import CorruptFile, InvalidInput, LanceletError, MissingFile, NotSupported
 
@@ -75,8 +77,16 @@ def _answers(calls: Iterable[Callable[[], Any]]) -> Iterator[pa.RecordBatch]:
 
 
 def _collected(answers: DataFrame, note: Callable[[Any], object] | None) -> list[Any]:
+    try:
+        rows = answers.collect()
+    except PythonException as error:
+        if re.search(r"No module named '(lancelet|pyarrow)", str(error)) is None:
+            raise
+        raise NotSupported(
+            "the workers' Python has no lancelet; lancelet.spark.doctor(spark) tells which one that is, and what to do"
+        ) from None
     # Made by the tasks above, and by nobody else.
-    found = [pickle.loads(bytes(row.result)) for row in answers.collect()]  # noqa: S301
+    found = [pickle.loads(bytes(row.result)) for row in rows]  # noqa: S301
     done = [answer for answer in found if not isinstance(answer, LanceletError)]
     if note is not None:
         for answer in done:

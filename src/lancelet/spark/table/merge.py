@@ -31,9 +31,9 @@ from lancelet.editing.retry import retried
 from lancelet.errors import InvalidInput, InvalidType, UnfitData, UnknownColumn
 from lancelet.query.fragment_reader import ROW_ADDRESS, ROW_ID
 from lancelet.query.table_reader import TableReader
-from lancelet.spark.table_edit import RETRIES, RETRY_SECONDS, place_of
-from lancelet.spark.table_rows import Kind, RowJob, Step, commit_moved
-from lancelet.spark.table_values import (
+from lancelet.spark.table.edit import RETRIES, RETRY_SECONDS, place_of
+from lancelet.spark.table.rows import Kind, RowJob, Step, commit_moved
+from lancelet.spark.table.values import (
     STEP,
     analysed,
     assigned,

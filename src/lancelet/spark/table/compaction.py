@@ -14,11 +14,11 @@ from lancelet.maintenance.compaction.execute import Rewritten, rewrite_fragments
 from lancelet.maintenance.compaction.options import CompactionSettings, compaction_settings
 from lancelet.query.fragment_reader import ROW_ADDRESS
 from lancelet.query.table_reader import TableReader
-from lancelet.spark.table_edit import place_of
-from lancelet.spark.table_jobs import run_tasks
-from lancelet.spark.table_values import analysed, condition_of, in_words, table_frame
+from lancelet.spark.attempts import data_paths, swept
+from lancelet.spark.table.edit import place_of
+from lancelet.spark.table.jobs import run_tasks
+from lancelet.spark.table.values import analysed, condition_of, in_words, table_frame
 from lancelet.table.addresses import OFFSET_BITS
-from lancelet.table.names import DATA_DIR
 from lancelet.table.written import WrittenFiles
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ class RewriteTask:
     place: Place
     fragment_ids: tuple[int, ...]
     settings: CompactionSettings
+    stem: bytes = b""
+    """Begins the names of all files of the job."""
 
 
 def rewrite(task: RewriteTask) -> tuple[Fragment, ...]:
@@ -46,7 +48,7 @@ def rewrite(task: RewriteTask) -> tuple[Fragment, ...]:
     table = TableReader(task.place.open())
     fragments = [reader.fragment for reader in table.readers(task.fragment_ids)]
     with WrittenFiles(table.snapshot.store) as files:
-        return rewrite_fragments(table, fragments, task.settings, files).new
+        return rewrite_fragments(table, fragments, task.settings, files, task.stem).new
 
 
 def compact_table(
@@ -72,14 +74,16 @@ def _rewrite_all(
 ) -> list[Rewritten]:
     here = place_of(table.snapshot, place)
     own = replace(settings, num_threads=settings.num_threads or _THREADS, excluded_fragment_ids=())
-    tasks = [RewriteTask(here, tuple(fragment.id for fragment in group), own) for group in groups]
+    made: list[str] = []
 
-    def note(made: tuple[Fragment, ...]) -> None:
-        for fragment in made:
-            for file in fragment.files:
-                files.add(f"{DATA_DIR}/{file.path}")
+    def note(fragments: tuple[Fragment, ...]) -> None:
+        for path in data_paths(fragments):
+            files.add(path)
+            made.append(path)
 
-    results = run_tasks(spark, rewrite, tasks, note)
+    with swept(table.snapshot.store, lambda: made) as stem:
+        tasks = [RewriteTask(here, tuple(fragment.id for fragment in group), own, stem) for group in groups]
+        results = run_tasks(spark, rewrite, tasks, note)
     version = table.snapshot.version
     return [Rewritten(version, group, new) for group, new in zip(groups, results, strict=True)]
 

@@ -14,9 +14,10 @@ from lancelet.editing.columns.sources import Computed, column_source
 from lancelet.errors import InvalidInput, InvalidType, UnknownColumn
 from lancelet.query.fragment_reader import ROW_ADDRESS, ROW_ID
 from lancelet.query.table_reader import TableReader
-from lancelet.spark.table_backfill import Filler, Function, Notes, Values, backfill
-from lancelet.spark.table_edit import place_of
-from lancelet.spark.table_values import analysed, condition_of, in_words, table_frame
+from lancelet.spark.options import WHOLE_FRAGMENTS
+from lancelet.spark.table.backfill import Filler, Function, Notes, Values, backfill
+from lancelet.spark.table.edit import place_of
+from lancelet.spark.table.values import analysed, condition_of, in_words, table_frame
 from lancelet.spark.types import written_schema
 
 if TYPE_CHECKING:
@@ -61,11 +62,11 @@ def _of_expressions(
     values = [condition_of(value, f"the expression of '{name}'").alias(name) for name, value in given.items()]
 
     def frame(table: TableReader) -> DataFrame:
-        whole = _whole(spark, place, table)
+        whole = _whole(spark, place, table, **{WHOLE_FRAGMENTS: "true"})
         with in_words("the expressions of the new columns"):
             return analysed(whole.select(ROW_ADDRESS, *values))
 
-    return Values(frame, _new_columns(table, frame(table), types))
+    return Values(frame, _new_columns(table, frame(table), types), in_order=True)
 
 
 def _of_frame(
@@ -105,10 +106,10 @@ def _of_function(
     return Function(spark, source)
 
 
-def _whole(spark: SparkSession, place: Place, table: TableReader) -> DataFrame:
+def _whole(spark: SparkSession, place: Place, table: TableReader, **options: str) -> DataFrame:
     """All rows of a version, with their addresses and ids."""
     snapshot = table.snapshot
-    return table_frame(spark, place_of(snapshot, place), snapshot.manifest.schema)
+    return table_frame(spark, place_of(snapshot, place), snapshot.manifest.schema, **options)
 
 
 def _new_columns(table: TableReader, frame: DataFrame, types: Mapping[str, str]) -> pa.Schema:

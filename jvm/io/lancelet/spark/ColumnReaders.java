@@ -1,0 +1,151 @@
+package io.lancelet.spark;
+
+import java.util.Collections;
+import org.apache.spark.TaskContext;
+import org.apache.spark.api.python.ChainedPythonFunctions;
+import org.apache.spark.api.python.PythonEvalType;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonCustomMetric;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonCustomTaskMetric;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
+import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
+import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.sql.execution.python.ArrowPythonRunner;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataType$;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ArrowColumnVector;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import scala.Option;
+import scala.Tuple2;
+import scala.collection.Iterator;
+import scala.collection.immutable.Map;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** Readers, one for each task, of the Arrow batches that the Python worker sends; the batches are handed on as they are. */
+final class ColumnReaders implements PartitionReaderFactory {
+  private static final long serialVersionUID = 1L;
+
+  private final UserDefinedPythonDataSource source;
+  private final byte[] function;
+  private final StructType columns;
+  private final Option<String> artifacts;
+  private final Option<String> logging;
+
+  ColumnReaders(
+      UserDefinedPythonDataSource source,
+      byte[] function,
+      StructType columns,
+      Option<String> artifacts,
+      Option<String> logging) {
+    this.source = source;
+    this.function = function;
+    this.columns = columns;
+    this.artifacts = artifacts;
+    this.logging = logging;
+  }
+
+  @Override
+  public boolean supportColumnarReads(InputPartition partition) {
+    return true;
+  }
+
+  @Override
+  public PartitionReader<InternalRow> createReader(InputPartition partition) {
+    throw new UnsupportedOperationException("rows are made of the columns by Spark");
+  }
+
+  @Override
+  public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
+    Map<String, SQLMetric> metrics = PythonCustomMetric.pythonMetrics();
+    return new Reader(batches((PythonInputPartition) partition, metrics), columns, metrics);
+  }
+
+  /** The worker is given one row, the task's partition, and answers with batches. */
+  private Iterator<ColumnarBatch> batches(PythonInputPartition partition, Map<String, SQLMetric> metrics) {
+    SQLConf conf = SQLConf.get();
+    ChainedPythonFunctions functions =
+        new ChainedPythonFunctions(listOf(source.createPythonFunction(function)));
+    StructField input =
+        new StructField("struct", UserDefinedPythonDataSource.readInputSchema(), true, Metadata.empty());
+    ArrowPythonRunner runner =
+        new ArrowPythonRunner(
+            listOf(new Tuple2<ChainedPythonFunctions, Object>(functions, 0L)),
+            PythonEvalType.SQL_MAP_ARROW_ITER_UDF(),
+            new int[][] {{0}},
+            new StructType(new StructField[] {input}),
+            conf.sessionLocalTimeZone(),
+            conf.arrowUseLargeVarTypes(),
+            ArrowPythonRunner.getPythonRunnerConfMap(conf),
+            metrics,
+            artifacts,
+            logging);
+    Iterator<InternalRow> rows = listOf(row(row(partition.pickedPartition()))).iterator();
+    TaskContext context = TaskContext.get();
+    return runner.compute(listOf(rows).iterator(), context.partitionId(), context);
+  }
+
+  private static InternalRow row(Object value) {
+    return new GenericInternalRow(new Object[] {value});
+  }
+
+  private static <T> Seq<T> listOf(T value) {
+    return CollectionConverters.asScala(Collections.singletonList(value)).toSeq();
+  }
+
+  private static final class Reader implements PartitionReader<ColumnarBatch> {
+    private final Iterator<ColumnarBatch> batches;
+    private final StructType columns;
+    private final Map<String, SQLMetric> metrics;
+    private boolean checked = false;
+
+    Reader(Iterator<ColumnarBatch> batches, StructType columns, Map<String, SQLMetric> metrics) {
+      this.batches = batches;
+      this.columns = columns;
+      this.metrics = metrics;
+    }
+
+    @Override
+    public boolean next() {
+      return batches.hasNext();
+    }
+
+    /** The columns come as the fields of one struct. */
+    @Override
+    public ColumnarBatch get() {
+      ColumnarBatch wrapped = batches.next();
+      ArrowColumnVector struct = (ArrowColumnVector) wrapped.column(0);
+      if (!checked && !DataType$.MODULE$.equalsIgnoreCompatibleNullability(struct.dataType(), columns)) {
+        throw new IllegalStateException(
+            "the Python worker sent " + struct.dataType().sql() + ", not " + columns.sql()
+                + "; driver and workers have different versions of lancelet");
+      }
+      checked = true;
+      ColumnVector[] vectors = new ColumnVector[columns.size()];
+      for (int i = 0; i < vectors.length; i++) {
+        vectors[i] = FlatVector.of(struct.getChild(i));
+      }
+      return new ColumnarBatch(vectors, wrapped.numRows());
+    }
+
+    /** The worker is released when the task ends. */
+    @Override
+    public void close() {}
+
+    @Override
+    public CustomTaskMetric[] currentMetricsValues() {
+      return CollectionConverters.asJava(metrics).entrySet().stream()
+          .map(entry -> new PythonCustomTaskMetric(entry.getKey(), entry.getValue().value()))
+          .toArray(CustomTaskMetric[]::new);
+    }
+  }
+}

@@ -1,0 +1,277 @@
+"""Indices built by a Spark job, and committed once.
+
+A BTREE is sorted by Spark: each task gets a range of the values and writes its pages, the
+driver writes the lookup. Columns whose order Spark does not share, and the other kinds, are built in
+parts over some fragments each, which the driver puts together.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid as uuids
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+
+from lancelet.editing.retry import retried
+from lancelet.errors import StorageError
+from lancelet.format.proto import table_pb2
+from lancelet.index.folder import SegmentWriter
+from lancelet.index.kind import ROW, VALUE, NewRows, Source
+from lancelet.index.metadata import index_from_proto
+from lancelet.index.registry import kind_named
+from lancelet.index.scalar.btree_files import PartLookup, finish_parts, write_part
+from lancelet.index.segments import (
+    NewSegment,
+    entry_of,
+    index_file_version,
+    open_segment,
+    write_segment,
+)
+from lancelet.indexing.create import build_segment, name_index
+from lancelet.indexing.optimize import optimize_indices
+from lancelet.indexing.rows import find_column
+from lancelet.query.fragment_reader import ROW_ADDRESS
+from lancelet.query.table_reader import TableReader
+from lancelet.spark.table.edit import RETRIES, RETRY_SECONDS, place_of
+from lancelet.spark.table.jobs import run_over, run_tasks
+from lancelet.spark.table.values import table_frame
+from lancelet.table import operations as ops
+from lancelet.table.commit import commit
+from lancelet.table.names import INDICES_DIR
+from lancelet.table.written import WrittenFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lancelet.query.expr import Column
+    from lancelet.spark.options import Place
+    from lancelet.store import Store
+    from lancelet.table.snapshot import Snapshot
+
+_PART_ROWS = 2_000_000
+_ATTEMPTS = 1 << 32
+_STEM_BYTES = 8
+_SORTED_ALIKE = (
+    pa.types.is_signed_integer,
+    pa.types.is_boolean,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_date32,
+)
+
+
+def create_index(
+    spark: SparkSession,
+    place: Place,
+    column: str,
+    kind_name: str,
+    name: str | None,
+    replace: bool,
+    options: Mapping[str, Any],
+) -> None:
+    """Build an index over all rows; again on the newest version when fragments were rewritten meanwhile."""
+    kind = kind_named(kind_name)
+
+    def attempt(table: TableReader) -> Snapshot:
+        found, field = find_column(table, column)
+        kind.check(field.arrow_field.with_type(found.type), options)
+        chosen, replaced = name_index(table, column, kind, name, replace)
+        new = NewSegment(chosen, field.id, kind, frozenset(table.snapshot.manifest.fragments.ids.tolist()), options)
+        with WrittenFiles(table.snapshot.store) as files:
+            if kind.name == "BTREE" and _sorts_alike(found.type):
+                entry = _sorted(spark, table, place, found, new, files)
+            else:
+                entry = _joined(spark, table, place, column, found, new, files)
+            return commit(table.snapshot, ops.CreateIndex((ops.IndexSegment.of(entry),), replaced), files=files)
+
+    retried(TableReader(place.open()), attempt, RETRIES, RETRY_SECONDS)
+
+
+def extend_indices(
+    spark: SparkSession, place: Place, merged: int | None, names: Sequence[str] | None, retrain: bool
+) -> None:
+    """Extend indices by the rows that they do not cover; executors read and sort them."""
+
+    def parts(table: TableReader, column: str, new: NewSegment, files: WrittenFiles) -> list[table_pb2.IndexMetadata]:
+        return _parts(spark, table, place, column, new, files)
+
+    optimize_indices(TableReader(place.open()), merged=merged, names=names, retrain=retrain, parts=parts)
+
+
+def _sorts_alike(dtype: pa.DataType) -> bool:
+    """Whether Spark holds values of a type as they are, and in the order of an index; it has but one NaN."""
+    return any(holds(dtype) for holds in _SORTED_ALIKE)
+
+
+def _sorted(
+    spark: SparkSession, table: TableReader, place: Place, column: Column, new: NewSegment, files: WrittenFiles
+) -> table_pb2.IndexMetadata:
+    snapshot = table.snapshot
+    here = place_of(snapshot, place)
+    part = _RangePart(
+        here, uuids.uuid4(), index_file_version(snapshot), snapshot.manifest.has_stable_row_ids, column.type
+    )
+    top = column.path[0]
+    value = F.col("`" + "`.`".join(name.replace("`", "``") for name in column.path) + "`")
+    count = max(math.ceil(table.num_rows / _PART_ROWS), 1)
+    rows = table_frame(spark, here, snapshot.manifest.schema, columns=top).select(
+        value.alias(VALUE), F.col(ROW_ADDRESS).alias(ROW)
+    )
+    ranges = rows.repartitionByRange(count, VALUE)
+
+    def note(made: PartLookup) -> None:
+        if made.file is not None:
+            files.add(f"{INDICES_DIR}/{part.uuid}/{made.file.path}")
+
+    lookups: list[PartLookup] = []
+    try:
+        lookups = run_over(ranges, part.write, note)
+    finally:
+        # Attempts whose results Spark did not take left files too.
+        folder = f"{INDICES_DIR}/{part.uuid}"
+        _sweep(snapshot.store, folder, {f"{folder}/{made.file.path}" for made in lookups if made.file is not None})
+    out = part.writer(snapshot.store, files)
+    built = finish_parts(lookups, column.type, out)
+    return entry_of(snapshot, new, part.uuid, built, out.written)
+
+
+@dataclass(frozen=True, slots=True)
+class _RangePart:
+    """Writes one range of a BTREE's values, on an executor."""
+
+    place: Place
+    uuid: UUID
+    file_version: str
+    stable_row_ids: bool
+    dtype: pa.DataType
+
+    def writer(self, store: Store, files: WrittenFiles) -> SegmentWriter:
+        return SegmentWriter(store, self.uuid, self.file_version, files, self.stable_row_ids)
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> PartLookup:
+        """The rows of a partition; an attempt has a file of its own, so that a twin does not write into it."""
+        context = TaskContext.get()
+        assert context is not None
+        store = self.place.open().store
+        with WrittenFiles(store) as files:
+            out = self.writer(store, files)
+            number, attempt = context.partitionId(), context.taskAttemptId() % _ATTEMPTS
+            return write_part(self._typed(batches), self.dtype, out, number, attempt=attempt)
+
+    def _typed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            arrays = [batch.column(0).cast(self.dtype), batch.column(1).cast(pa.uint64())]
+            yield pa.RecordBatch.from_arrays(arrays, names=[VALUE, ROW])
+
+
+def _joined(
+    spark: SparkSession,
+    table: TableReader,
+    place: Place,
+    column: str,
+    found: Column,
+    new: NewSegment,
+    files: WrittenFiles,
+) -> table_pb2.IndexMetadata:
+    """One segment out of parts over some fragments each."""
+    with WrittenFiles(table.snapshot.store) as passing:
+        parts = _parts(spark, table, place, column, new, passing)
+        entries = [index_from_proto(part, table.snapshot.manifest.path) for part in parts]
+        sources = [Source(open_segment(table.snapshot, entry, found.type)) for entry in entries]
+        entry = write_segment(table.snapshot, new, sources, NewRows(found.type), files)
+        passing.remove()
+        return entry
+
+
+@dataclass(frozen=True, slots=True)
+class _FragmentPart:
+    """Builds a segment over some fragments, on an executor."""
+
+    place: Place
+    column: str
+    kind: str
+    name: str
+    options: Mapping[str, Any]
+    stem: bytes
+    fragments: tuple[int, ...]
+
+    def build(self) -> bytes:
+        table = TableReader(self.place.open())
+        drawn = str(UUID(bytes=(self.stem + uuids.uuid4().bytes)[:16]))
+        with WrittenFiles(table.snapshot.store) as files:
+            entry = build_segment(
+                table,
+                self.column,
+                kind_named(self.kind),
+                self.name,
+                self.fragments,
+                files,
+                options=self.options,
+                uuid=drawn,
+            )
+        return entry.SerializeToString()
+
+
+def _build(task: _FragmentPart) -> bytes:
+    return task.build()
+
+
+def _parts(
+    spark: SparkSession, table: TableReader, place: Place, column: str, new: NewSegment, files: WrittenFiles
+) -> list[table_pb2.IndexMetadata]:
+    """Segments over the fragments of a new one, written by tasks; nothing refers to them."""
+    snapshot = table.snapshot
+    here = place_of(snapshot, place)
+    stem = uuids.uuid4().bytes[:_STEM_BYTES]
+    tasks = [
+        _FragmentPart(here, column, new.kind.name, new.name, dict(new.options), stem, group)
+        for group in _groups(table, new.coverage)
+    ]
+    made: list[table_pb2.IndexMetadata] = []
+
+    def note(data: bytes) -> None:
+        entry = table_pb2.IndexMetadata.FromString(data)
+        folder = UUID(bytes=entry.uuid.uuid)
+        for file in entry.files:
+            files.add(f"{INDICES_DIR}/{folder}/{file.path}")
+        made.append(entry)
+
+    try:
+        run_tasks(spark, _build, tasks, note)
+    finally:
+        kept = {f"{INDICES_DIR}/{UUID(bytes=e.uuid.uuid)}/{file.path}" for e in made for file in e.files}
+        begin = str(UUID(bytes=stem + bytes(16 - _STEM_BYTES)))[: 2 * _STEM_BYTES + 1]
+        _sweep(snapshot.store, f"{INDICES_DIR}/{begin}", kept)
+    return made
+
+
+def _groups(table: TableReader, wanted: frozenset[int]) -> list[tuple[int, ...]]:
+    """Neighbouring fragments with about as many rows as a part has."""
+    groups: list[list[int]] = []
+    rows = _PART_ROWS
+    for number, count in zip(table.snapshot.manifest.fragments.ids.tolist(), table.row_counts.tolist(), strict=True):
+        if number not in wanted:
+            continue
+        if rows + count > _PART_ROWS:
+            groups.append([])
+            rows = 0
+        groups[-1].append(number)
+        rows += count
+    return [tuple(group) for group in groups]
+
+
+def _sweep(store: Store, begin: str, kept: set[str]) -> None:
+    """Remove what attempts left behind that nobody uses, as far as the store lets us."""
+    with suppress(StorageError):
+        for entry in list(store.list_objects(INDICES_DIR)):
+            if entry.path.startswith(begin) and entry.path not in kept:
+                store.delete(entry.path)

@@ -1,0 +1,100 @@
+"""A program that is killed at a chosen point: the driver's Python and its Java, at once and without a word.
+
+    python dying_driver.py <point> <from table> <to table> <checkpoint>
+
+``batch`` is a write that ends; the other points are those of a stream that takes a version at a time, in the second
+batch: before its tasks write, after that and before the commit, after the commit and before the checkpoint, after the
+checkpoint. ``none`` goes on to the end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import warnings
+
+from lancelet.spark import local_session
+from lancelet.spark.source import LanceDataSource
+from lancelet.spark.stream.read import LanceStreamReader
+from lancelet.spark.stream.write import LanceStreamWriter
+from lancelet.spark.writer import LanceWriter
+
+BATCH = 1
+
+
+class DyingSource(LanceDataSource):
+    """The data source; sent to Spark's processes by value, since this is a program and no module."""
+
+    @classmethod
+    def name(cls):
+        return "lance_dying"
+
+    def writer(self, schema, overwrite):
+        return DyingWriter(super().writer(schema, overwrite)._job)
+
+    def streamWriter(self, schema, overwrite):  # noqa: N802 - Spark's name
+        return DyingStreamWriter(super().streamWriter(schema, overwrite)._job)
+
+    def streamReader(self, schema):  # noqa: N802 - Spark's name
+        reader = super().streamReader(schema)
+        reader.__class__ = DyingReader
+        return reader
+
+
+class DyingWriter(LanceWriter):
+    def commit(self, messages):
+        die_at("batch")
+        super().commit(messages)
+
+
+class DyingStreamWriter(LanceStreamWriter):
+    def write(self, iterator):
+        from pyspark import TaskContext
+
+        if TaskContext.get().getLocalProperty("streaming.sql.batchId") == str(BATCH):
+            die_at("before write")
+        return super().write(iterator)
+
+    def commit(self, messages, batchId):  # noqa: N803 - Spark's name
+        if batchId == BATCH:
+            die_at("written")
+        super().commit(messages, batchId)
+        if batchId == BATCH:
+            die_at("committed")
+
+
+class DyingReader(LanceStreamReader):
+    def latestOffset(self, start, limit):  # noqa: N802 - Spark's name
+        # Spark asks for the third batch when the second is in the checkpoint.
+        if start["version"] == BATCH + 1:
+            die_at("checkpointed")
+        return super().latestOffset(start, limit)
+
+
+def die_at(point):
+    if point == POINT:
+        for process in DRIVER:
+            os.kill(process, signal.SIGKILL)
+        os._exit(1)
+
+
+def run(point, source, target, checkpoint):
+    if point == "batch":
+        spark.read.format("lance").load(source).write.format("lance_dying").mode("append").save(target)
+        return
+    stream = spark.readStream.format("lance_dying").option("startingVersion", 1).option("maxVersionsPerTrigger", 1)
+    sink = stream.load(source).writeStream.format("lance_dying").option("checkpointLocation", checkpoint)
+    sink.trigger(availableNow=True).start(target).awaitTermination()
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    POINT, *jobs = sys.argv[1:]
+    spark = local_session(2, memory="512m", settings={"spark.log.level": "OFF"})
+    DRIVER = (spark.sparkContext._gateway.proc.pid, os.getpid())
+    spark.dataSource.register(DyingSource)
+    # A program that is to finish may have the work of several to do.
+    for at in range(0, len(jobs), 4):
+        run(*jobs[at : at + 4])
+    spark.stop()

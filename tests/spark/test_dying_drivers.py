@@ -1,0 +1,97 @@
+"""Drivers that are killed: no row is lost, none is there twice, and no file stays after a cleanup."""
+
+from __future__ import annotations
+
+import datetime as dt
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import lance
+import psutil
+import pyarrow as pa
+import pytest
+
+import lancelet
+from spark.conftest import data_files
+from spark.sessions import MODE
+
+PROGRAM = Path(__file__).with_name("dying_driver.py")
+VERSIONS, ROWS = 3, 100
+_SECONDS = 300
+pytestmark = pytest.mark.skipif(MODE != "local", reason="the programs that die start their own Spark")
+
+
+def source_of(folder: Path) -> str:
+    uri = str(folder / "source.lance")
+    for number in range(VERSIONS):
+        ids = pa.array(range(number * ROWS, (number + 1) * ROWS), pa.int64())
+        lance.write_dataset(pa.table({"id": ids}), uri, mode="append")
+    return uri
+
+
+def work(point: str, folder: Path) -> list[str]:
+    """The words for one piece of work."""
+    name = point.replace(" ", "_")
+    return [point, str(folder / "source.lance"), str(folder / f"{name}.lance"), str(folder / f"{name}.checkpoint")]
+
+
+def run(point: str, *jobs: list[str]) -> int:
+    """Run the program; what it and Spark started must be gone with it."""
+    words = [word for job in jobs for word in job]
+    process = subprocess.Popen(
+        [sys.executable, str(PROGRAM), point, *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    status = process.wait(_SECONDS)
+    left = [other for other in psutil.process_iter() if _session(other.pid) == process.pid]
+    _, alive = psutil.wait_procs(left, timeout=30)
+    assert not alive, f"still there: {alive}"
+    return status
+
+
+def _session(pid: int) -> int | None:
+    try:
+        # After the name, which may hold anything: state, parent, group, session.
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[3])
+    except (OSError, IndexError):
+        return None
+
+
+def ids_in(uri: str) -> list[int]:
+    return sorted(lance.dataset(uri).to_table()["id"].to_pylist()) if Path(uri).joinpath("_versions").exists() else []
+
+
+def check(point: str, target: str) -> None:
+    """All rows once; after a cleanup, the files of the table and no others."""
+    assert ids_in(target) == list(range(VERSIONS * ROWS)), point
+    lancelet.dataset(target).cleanup_old_versions(dt.timedelta(0), delete_unverified=True)
+    held = {file.path for fragment in lance.dataset(target).get_fragments() for file in fragment.metadata.files}
+    assert data_files(target) == held, point
+    assert lancelet.dataset(target).verify().ok, point
+
+
+def die_and_go_on(points: tuple[str, ...], folder: Path) -> None:
+    source_of(folder)
+    done = {"batch": 0, "before write": ROWS, "written": ROWS, "committed": 2 * ROWS, "checkpointed": 2 * ROWS}
+    for point in points:
+        job = work(point, folder)
+        assert run(point, job) == -signal.SIGKILL, point
+        assert ids_in(job[2]) == list(range(done[point])), point
+    # Whoever starts them again has never heard of the kills.
+    assert run("none", *(work(point, folder) for point in points)) == 0
+    for point in points:
+        check(point, work(point, folder)[2])
+
+
+def test_killed_between_write_and_commit(tmp_path):
+    """And in between commit and checkpoint: the points at which a row could be lost, or come twice."""
+    die_and_go_on(("batch", "written", "committed"), tmp_path)
+
+
+@pytest.mark.soak
+def test_killed_before_and_after(tmp_path):
+    die_and_go_on(("before write", "checkpointed"), tmp_path)

@@ -1,0 +1,115 @@
+"""What a new user gets wrong, and the sentence that he reads."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+import subprocess
+import sys
+import venv
+
+import pytest
+
+import lancelet
+from lancelet.errors import InvalidInput, TableNotFound, VersionNotFound
+from lancelet.spark import LanceTable
+from spark.conftest import data_files
+
+MOST_LETTERS = 1500
+"""Beyond, nobody reads."""
+
+
+@pytest.fixture
+def table(uri: str) -> str:
+    """A table whose first version was cleaned up."""
+    lancelet.write_dataset({"id": [1, 2], "s": ["a", "b"]}, uri)
+    lancelet.write_dataset({"id": [3], "s": ["c"]}, uri, mode="append")
+    lancelet.dataset(uri).cleanup_old_versions(dt.timedelta(0))
+    return uri
+
+
+def sentence(call) -> str:
+    """The text of the error, which must be short."""
+    with pytest.raises(Exception) as caught:
+        call()
+    text = str(caught.value).partition("JVM stacktrace:")[0]
+    assert len(text) < MOST_LETTERS, text
+    return re.sub(r"\s+", " ", text)
+
+
+def test_reads(spark, source, table, tmp_path):
+    reader = spark.read.format(source)
+    assert "was not found: it has no _versions/" in sentence(lambda: reader.load(str(tmp_path / "none")).count())
+    assert "the path of the table is missing" in sentence(lambda: spark.read.format(source).load().count())
+    cleaned = sentence(lambda: spark.read.format(source).option("version", 1).load(table).count())
+    assert "it has been cleaned up, with its files; the table has 1 version(s), from 2 to 2" in cleaned
+    to_come = sentence(lambda: spark.read.format(source).option("version", 99).load(table).count())
+    assert "it was never written" in to_come
+
+
+def test_writes(spark, source, table):
+    files = data_files(table)
+    rows = spark.range(2).selectExpr("id", "'x' as s")
+
+    def save(frame, mode="append", **options):
+        return lambda: frame.write.format(source).mode(mode).options(**options).save(table)
+
+    wrong = sentence(save(rows.selectExpr("cast(id as string) as id", "1 as more")))
+    assert "`more` is not in the table" in wrong
+    assert "`id` is int64 in the table, string in the data" in wrong
+    for mode in ("errorifexists", "ignore"):
+        assert 'Please use either the "Append" or "Overwrite" mode instead' in sentence(save(rows, mode))
+    assert "saveMode is one of append, overwrite, errorifexists" in sentence(save(rows, saveMode="upsert"))
+    assert "already exists" in sentence(save(rows, saveMode="errorifexists"))
+    assert (lancelet.dataset(table).version, data_files(table)) == (2, files)
+
+
+def test_tables(spark, table, tmp_path):
+    with pytest.raises(TableNotFound, match="was not found: it has no _versions/"):
+        LanceTable.forPath(spark, str(tmp_path / "none"))
+    mine = LanceTable.forPath(spark, table)
+    with pytest.raises(VersionNotFound, match="it has been cleaned up"):
+        mine.restoreToVersion(1)
+    with pytest.raises(InvalidInput, match=r"the condition 'nope > 3': .*`nope` cannot be resolved"):
+        mine.delete("nope > 3")
+    with pytest.raises(InvalidInput, match="the condition 'id >': Syntax error"):
+        mine.delete("id >")
+    assert mine.version() == 2
+
+
+WRONG_PYTHON = """
+import sys, warnings
+warnings.simplefilter("ignore")
+from lancelet.errors import NotSupported
+from lancelet.spark import LanceTable, doctor, local_session
+
+spark = local_session(1, bridge=sys.argv[2] == "bridge", settings={"spark.log.level": "OFF"})
+table = LanceTable.forPath(spark, sys.argv[1])
+for change in (lambda: table.delete("id = 1"), lambda: table.addColumns(lambda batch: batch.select(["id"]).rename_columns(["n"]))):
+    try:
+        change()
+    except NotSupported as error:
+        print(error)
+print(doctor(spark))
+spark.stop()
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("bridge", ["bridge", "plain"])
+def test_a_python_without_lancelet(table, tmp_path, bridge):
+    venv.create(tmp_path / "bare", symlinks=True)
+    python = str(tmp_path / "bare" / "bin" / "python")
+    done = subprocess.run(
+        [sys.executable, "-c", WRONG_PYTHON, table, bridge],
+        env={**os.environ, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "Spark does not find the data source 'lance'" in done.stdout
+    assert "the workers' Python has no lancelet; lancelet.spark.doctor(spark) tells" in done.stdout
+    assert f"problem: the workers' Python, {python}, has no lancelet; install it there" in done.stdout
+    assert f"problem: Spark looks for data sources with {python}, which has no lancelet" in done.stdout
