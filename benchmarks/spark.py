@@ -20,7 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from rich.console import Console
@@ -61,6 +63,17 @@ def rows(spark: SparkSession, count: int) -> DataFrame:
     )
 
 
+def wide_rows(spark: SparkSession) -> DataFrame:
+    """A mebibyte in each, as hard to compress as an image."""
+
+    def drawn(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in (number for batch in batches for number in batch.column(0).to_pylist()):
+            payload = np.random.default_rng(number).bytes(MIB)
+            yield pa.record_batch({"id": pa.array([number]), "payload": pa.array([payload])})
+
+    return spark.range(0, WIDE_ROWS, numPartitions=2).mapInArrow(drawn, "id long, payload binary")
+
+
 class Places:
     """Where each format has its table."""
 
@@ -71,10 +84,8 @@ class Places:
         rows(spark, count).write.parquet(self._raw)
         for name in FORMATS:
             self.write(name, "table")
-        payload = F.repeat(F.hex(F.xxhash64("id")), MIB // 16).cast("binary")
-        wide = spark.range(0, WIDE_ROWS, numPartitions=2).select("id", payload.alias("payload"))
         for name in FORMATS:
-            wide.write.format(name).mode("append").save(str(folder / f"wide.{name}"))
+            wide_rows(spark).write.format(name).mode("append").save(str(folder / f"wide.{name}"))
         wanted = random.Random(3).sample(range(count), KEYS)
         self.keys = sorted(wanted)
         found = self.read("lance", rowId="true").where(F.col("k").isin(self.keys)).select("_rowid").collect()

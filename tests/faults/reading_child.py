@@ -87,11 +87,19 @@ def _carry(dataset: Any) -> None:
         kind.write([Source(segment, where.rename(entry))], NewRows(dtype), out, kind.options(entry))
 
 
+def _is_indexed(where: Path | str) -> bool:
+    """Whether there are indices to ask; a table that does not even open is left to the readings."""
+    try:
+        return bool(lancelet.dataset(where).describe_indices())
+    except LanceletError:
+        return False
+
+
 def _readings(where: Path | str) -> dict[str, Callable[[], Any]]:
     def opened() -> Any:
         return lancelet.dataset(where)
 
-    if lancelet.dataset(where).describe_indices():
+    if _is_indexed(where):
         return {
             "ask": lambda: _ask(opened()),
             "carry": lambda: _carry(opened()),

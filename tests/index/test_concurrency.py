@@ -220,6 +220,17 @@ class TestParts:
         assert coverage(where, "parts") == {0, 1, 2, 3, 4}
         check_answers(where)
 
+    def test_fragments_that_are_gone_are_not_missed(self, tmp_path: Path, template: Path) -> None:
+        """New segments take the place of older ones, whatever these knew of fragments that went since."""
+        where = shutil.copytree(template, tmp_path / "t")
+        dataset = lancelet.dataset(where)
+        dataset.commit_existing_index_segments("parts", "c", self.parts(dataset))
+        dataset.delete("k < 10")
+        again = dataset.create_index_uncommitted("c", "BTREE", "parts", fragment_ids=[1, 2, 3, 4])
+        dataset.commit_existing_index_segments("parts", "c", [again])
+        assert coverage(where, "parts") == {1, 2, 3, 4}
+        check_answers(where)
+
     @pytest.mark.parametrize("merged", [False, True], ids=["apart", "merged"])
     def test_values_that_changed_since(self, tmp_path: Path, template: Path, merged: bool) -> None:
         """The newest version is known to who commits, but not to the segments."""

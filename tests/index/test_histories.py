@@ -23,12 +23,13 @@ Change = Callable[[Dataset, Any, Path, str, str], object]
 
 def in_parts(dataset: Dataset, engine: Any, where: Path, kind: str, column: str) -> None:
     ids = [fragment.fragment_id for fragment in dataset.get_fragments()]
+    name = f"parts {len(dataset.describe_indices())}"
     parts = [
-        dataset.create_index_uncommitted(column, kind, "parts", fragment_ids=some)
+        dataset.create_index_uncommitted(column, kind, name, fragment_ids=some)
         for some in (ids[::2], ids[1::2])
         if some
     ]
-    dataset.commit_existing_index_segments("parts", column, parts)
+    dataset.commit_existing_index_segments(name, column, parts)
 
 
 def dropped(dataset: Dataset, engine: Any, where: Path, kind: str, column: str) -> None:

@@ -66,14 +66,15 @@ def commit_parts(table: TableReader, name: str, column: str, parts: Sequence[tab
         if entry.fields != (field.id,):
             raise InvalidInput(f"segment {entry.uuid} is of another column than {column!r}; build it for this one")
         _check_values(table.snapshot, entry)
-    covered = frozenset().union(*(entry.fragment_ids or frozenset() for entry in entries))
+    where = Whereabouts(table.snapshot, lambda: table.row_id_index)
+    covered = frozenset().union(*(where.coverage(entry) for entry in entries))
     gone = []
     for message, entry in zip(table.snapshot.manifest.indices, read_indices(table.snapshot.manifest), strict=True):
         if entry.name != name:
             continue
         if entry.fields != (field.id,):
             raise InvalidInput(f"index {name!r} is on another column; commit the segments under another name")
-        known = entry.fragment_ids or frozenset()
+        known = where.coverage(entry)
         if known and known.isdisjoint(covered):
             continue
         if orphans := sorted(known - covered):
