@@ -16,24 +16,22 @@ from spark.sessions import MODE
 
 HERE = Path(__file__).parent
 TABLES = (
-    "test_table.py::test_delete",
-    "test_table.py::test_upsert",
+    "test_table.py::test_delete[addresses]",
+    "test_table.py::test_upsert[stable]",
     "test_table_columns.py::test_expressions",
 )
 ALL_KINDS = (
-    "test_read.py::test_versions_tags_and_branches",
     "test_read.py::test_the_doctor_finds_nothing_wrong",
-    "test_write.py::test_append_overwrite_and_their_like",
-    "test_write.py::test_a_failed_task_leaves_nothing",
-    "test_mistakes.py",
-    "test_streams.py::test_from_table_to_table",
+    "test_write.py::test_append_overwrite_and_their_like[lance]",
+    "test_write.py::test_a_failed_task_leaves_nothing[lance]",
+    "test_mistakes.py::test_writes[lance]",
+    "test_streams.py::test_from_table_to_table[lance]",
     "test_bridge.py::test_counts_and_limits",
-    "test_table.py::test_versions",
-    "test_table.py::test_compaction",
+    "test_table.py::test_compaction[addresses]",
     "test_table_columns.py::test_function",
 )
 CHOSEN = {
-    "plain": (*TABLES, "test_table.py::test_all_clauses", "test_table.py::test_compaction_where"),
+    "plain": (*TABLES, "test_table.py::test_all_clauses[addresses]"),
     "cluster": (*TABLES, *ALL_KINDS, "test_lost_executors.py::test_a_write"),
     "connect": (*TABLES, *ALL_KINDS),
 }

@@ -58,7 +58,8 @@ def test_writes(spark, source, table):
     wrong = sentence(save(rows.selectExpr("cast(id as string) as id", "1 as more")))
     assert "`more` is not in the table" in wrong
     assert "`id` is int64 in the table, string in the data" in wrong
-    for mode in ("errorifexists", "ignore"):
+    # Spark Connect knows the first by this name only.
+    for mode in ("error", "ignore"):
         assert 'Please use either the "Append" or "Overwrite" mode instead' in sentence(save(rows, mode))
     assert "saveMode is one of append, overwrite, errorifexists" in sentence(save(rows, saveMode="upsert"))
     assert "already exists" in sentence(save(rows, saveMode="errorifexists"))

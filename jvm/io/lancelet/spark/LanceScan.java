@@ -42,9 +42,10 @@ final class LanceScan extends PythonScan implements SupportsReportStatistics {
     return columnar ? new LanceBatch(LanceProvider.freshSource(), columns, options) : super.toBatch();
   }
 
+  /** Streams are read by Spark's own readers, which give rows: so the readers are asked. */
   @Override
   public ColumnarSupportMode columnarSupportMode() {
-    return columnar ? ColumnarSupportMode.SUPPORTED : ColumnarSupportMode.UNSUPPORTED;
+    return columnar ? ColumnarSupportMode.PARTITION_DEFINED : ColumnarSupportMode.UNSUPPORTED;
   }
 
   @Override
