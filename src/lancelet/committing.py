@@ -28,6 +28,7 @@ from lancelet.writing.options import transaction_texts
 from lancelet.writing.table import Target
 
 if TYPE_CHECKING:
+    from lancelet.located import Manager
     from lancelet.table.snapshot import Snapshot
 
 _MODES = {"": False, "rewrite_rows": False, "rewrite_columns": True}
@@ -46,6 +47,7 @@ def commit_change(
     detached: bool = False,
     stable_row_ids: bool | None = None,
     v2_names: bool | None = None,
+    manager: Manager | None = None,
 ) -> Snapshot:
     """Commit what a user built to the table at a uri; see :func:`lancelet.table.commit.commit`."""
     uuid, properties = None, transaction_texts(commit_message, None)
@@ -60,7 +62,7 @@ def commit_change(
     elif read_version is None and not isinstance(change, (LanceOperation.Overwrite, LanceOperation.Restore)):
         raise InvalidInput("read_version is missing: only Overwrite and Restore are based on no version")
     operation = stored_operation(change)
-    target = Target.of(place, storage_options, base_params)
+    target = Target.of(place, storage_options, base_params, manager)
     return commit(
         target.snapshot or target.store,
         operation,

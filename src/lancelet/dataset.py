@@ -597,18 +597,17 @@ class LanceDataset(IndexedTable):
         base_store_params
             Storage options of base paths, by their URIs.
         namespace_client, table_id, namespace_client_managed_versioning
-            The namespace that has the table, beside ``base_uri``. Namespaces that make versions themselves are not
-            supported, but for directory namespaces, which make them as this call does.
+            The namespace that has the table, beside ``base_uri``, and whether it makes the table's versions: then the
+            new one is made by its ``create_table_version``.
         commit_lock
             Not supported.
         """
         from lancelet.committing import commit_change
-        from lancelet.located import check_versions
-        from lancelet.writing.options import refuse_services
+        from lancelet.located import manager_of
+        from lancelet.writing.options import refuse_lock
 
-        refuse_services(commit_lock, None, None)
-        if namespace_client is not None:
-            check_versions(namespace_client, managed=namespace_client_managed_versioning)
+        refuse_lock(commit_lock)
+        manager = manager_of(namespace_client, table_id, managed=namespace_client_managed_versioning)
         snapshot = commit_change(
             base_uri,
             operation,
@@ -621,6 +620,7 @@ class LanceDataset(IndexedTable):
             detached=bool(detached),
             stable_row_ids=enable_stable_row_ids,
             v2_names=enable_v2_manifest_paths,
+            manager=manager,
         )
         if isinstance(base_uri, LanceDataset):
             return base_uri._at(snapshot)

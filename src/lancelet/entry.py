@@ -63,9 +63,10 @@ def dataset(
     Traceback (most recent call last):
     lancelet.errors.TableNotFound: there is no table
     """
+    managed = False
     if is_named(uri, namespace_client, table_id):
         place = located(namespace_client, table_id or (), storage_options)
-        uri, storage_options = place.uri, place.storage_options
+        uri, storage_options, managed = place.uri, place.storage_options, place.manager is not None
     return LanceDataset(
         uri,
         version,
@@ -73,5 +74,8 @@ def dataset(
         storage_options=storage_options,
         default_scan_options=default_scan_options,
         session=session or Session(index_cache_size_bytes, metadata_cache_size_bytes),
+        namespace_client=namespace_client,
+        table_id=table_id,
+        namespace_client_managed_versioning=managed,
         base_store_params=base_store_params,
     )

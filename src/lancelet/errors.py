@@ -133,7 +133,8 @@ class UnknownColumn(InvalidInput, KeyError):
     def __init__(self, name: str, known: Iterable[str], where: str = "the schema") -> None:
         self.name = name
         self.known = sorted(set(known))
-        close = difflib.get_close_matches(name, self.known, n=1, cutoff=0.5)
+        close = [one for one in self.known if one.lower() == name.lower()]
+        close = close or difflib.get_close_matches(name, self.known, n=1, cutoff=0.5)
         hint = f"did you mean '{close[0]}'?" if close else f"it has: {', '.join(self.known[:20])}"
         self.message = f"column '{name}' is not in {where}; {hint}"
         super().__init__(self.message)

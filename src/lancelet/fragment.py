@@ -22,6 +22,7 @@ from lancelet.fragment_metadata import (
     fragment_metadata,
 )
 from lancelet.keywords import refuse_unknown, takes
+from lancelet.located import manager_told, vended
 from lancelet.query.plan import ScanPlan, plan_take
 from lancelet.query.scan import Scan
 from lancelet.rows import row_numbers
@@ -474,7 +475,8 @@ def write_fragments(
     enable_stable_row_ids
         Of a new table; it is the commit that makes one.
     namespace_client, table_id
-        Not supported yet.
+        A ``LanceNamespace`` and the table's id in it: for storage options where none are given, and for the newest
+        version where it makes them.
     session
         Without effect.
 
@@ -490,9 +492,17 @@ def write_fragments(
     from lancelet.writing.options import write_options
     from lancelet.writing.table import Target, write_operation
 
-    target = Target.of(dataset_uri, storage_options, base_store_params)
     refuse_unknown("write_fragments", options, FragmentKeywords)
-    how = write_options(mode, namespace_client=namespace_client, table_id=table_id, **options)
+    how = write_options(mode, **options)
+    if (namespace_client is None) != (table_id is None):
+        raise InvalidInput("namespace_client and table_id only name a table together")
+    target = Target.of(
+        dataset_uri,
+        vended(dataset_uri, storage_options, namespace_client, table_id),
+        base_store_params,
+        # Rows that are appended have to fit the newest version.
+        manager_told(namespace_client, table_id) if mode == "append" else None,
+    )
     operation = write_operation(data, schema, target, how, reported(progress))
     fragments = [fragment_metadata(fragment) for fragment in operation.fragments]
     if not return_transaction:

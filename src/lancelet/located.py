@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from lancelet.errors import CommitOutcomeUnknown, InvalidInput, InvalidType, MissingPackage, NotSupported
+from lancelet.errors import CommitOutcomeUnknown, InvalidInput, InvalidType, MissingPackage
 
 PACKAGE = "namespaces need the package lance-namespace; install lancelet[namespace]"
+EXPIRY = "expires_at_millis"
+"""The storage option that tells when the others are no longer of use."""
 _DIRECTORY = "DirectoryNamespace"
+_WITHOUT_OPTIONS = ("file://", "memory://")
+
+
+@dataclass(frozen=True, slots=True)
+class Manager:
+    """The namespace that makes the versions of a table."""
+
+    client: Any
+    table_id: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +31,8 @@ class Located:
 
     uri: str
     storage_options: dict[str, str] | None
+    manager: Manager | None = None
+    """Who makes its versions; None: whoever commits."""
 
 
 def is_named(uri: object, namespace_client: object, table_id: Sequence[str] | None) -> bool:
@@ -37,7 +51,8 @@ def is_named(uri: object, namespace_client: object, table_id: Sequence[str] | No
 def located(client: Any, table_id: Sequence[str], storage_options: Mapping[str, str] | None) -> Located:
     """Ask a namespace where a table is."""
     models = _models(client)
-    return _place(client, client.describe_table(models.DescribeTableRequest(id=list(table_id))), storage_options)
+    told = client.describe_table(models.DescribeTableRequest(id=list(table_id)))
+    return _place(client, table_id, told, storage_options)
 
 
 @contextmanager
@@ -54,7 +69,7 @@ def place_to_write(
     models = _models(client)
     told = client.declare_table(models.DeclareTableRequest(id=list(table_id)))
     try:
-        yield _place(client, told, storage_options)
+        yield _place(client, table_id, told, storage_options)
     except CommitOutcomeUnknown:
         raise
     except BaseException:
@@ -71,22 +86,59 @@ def withdraw(client: Any, table_id: Sequence[str]) -> None:
             client.drop_table(models.DropTableRequest(id=list(table_id)))
 
 
-def check_versions(client: Any, *, managed: bool) -> None:
-    """Refuse namespaces that keep versions somewhere else than in the table's folder."""
-    if managed and not str(client.namespace_id()).startswith(_DIRECTORY):
-        raise NotSupported(
-            f"{client.namespace_id()} makes the versions of its tables itself, which is not supported; a directory "
-            "namespace makes them where a table's own commits do"
-        )
+def vended(
+    uri: object, storage_options: Mapping[str, str] | None, client: Any, table_id: Sequence[str] | None
+) -> Mapping[str, str] | None:
+    """The storage options for files of a table that a namespace has.
+
+    Those that are given; the namespace is asked for an object store of which none are known, or only such that have
+    expired, and its options come first.
+    """
+    if client is None or table_id is None:
+        return storage_options
+    models = _models(client)
+    text = str(uri)
+    if "://" not in text or text.startswith(_WITHOUT_OPTIONS):
+        return storage_options
+    expiry = (storage_options or {}).get(EXPIRY, "")
+    if storage_options and not (expiry.isdecimal() and int(expiry) <= time.time() * 1000):
+        return storage_options
+    told = client.describe_table(models.DescribeTableRequest(id=list(table_id)))
+    return {**(storage_options or {}), **(told.storage_options or {})}
 
 
-def _place(client: Any, told: Any, storage_options: Mapping[str, str] | None) -> Located:
+def manager_of(client: Any, table_id: Sequence[str] | None, *, managed: bool) -> Manager | None:
+    """Who makes the versions of a table that a namespace says it manages.
+
+    A directory namespace makes them just as a table's own commits do, and needs not to be asked.
+    """
+    if not managed or client is None or str(client.namespace_id()).startswith(_DIRECTORY):
+        return None
+    if table_id is None:
+        raise InvalidInput("namespace_client and table_id only name a table together")
+    _models(client)
+    return Manager(client, tuple(table_id))
+
+
+def manager_told(client: Any, table_id: Sequence[str] | None) -> Manager | None:
+    """Ask a namespace whether it makes the versions of a table; of one that it does not have, it makes none."""
+    if client is None or table_id is None:
+        return None
+    models = _models(client)
+    try:
+        told = client.describe_table(models.DescribeTableRequest(id=list(table_id)))
+    except models.TableNotFoundError:
+        return None
+    return manager_of(client, table_id, managed=told.managed_versioning is True)
+
+
+def _place(client: Any, table_id: Sequence[str], told: Any, storage_options: Mapping[str, str] | None) -> Located:
     if not told.location:
         raise InvalidInput(f"{client.namespace_id()} does not say where the table is")
-    check_versions(client, managed=told.managed_versioning is True)
+    manager = manager_of(client, table_id, managed=told.managed_versioning is True)
     if storage_options is None and told.storage_options is None:
-        return Located(told.location, None)
-    return Located(told.location, {**(storage_options or {}), **(told.storage_options or {})})
+        return Located(told.location, None, manager)
+    return Located(told.location, {**(storage_options or {}), **(told.storage_options or {})}, manager)
 
 
 def _models(client: Any) -> Any:

@@ -8,9 +8,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lancelet.errors import InvalidInput, InvalidType, RowNotFound
+from lancelet.store import open_store
+from lancelet.table.managed import managed_store
 from lancelet.table.snapshot import open_snapshot
 
 if TYPE_CHECKING:
+    from lancelet.located import Manager
     from lancelet.table.snapshot import Snapshot
 
 Reference: TypeAlias = int | str | tuple[str | None, int | None] | None
@@ -22,14 +25,18 @@ def open_table(
     version: Reference,
     asof: datetime | None,
     storage_options: Mapping[str, str] | None,
+    manager: Manager | None = None,
 ) -> Snapshot:
-    """The table at one version."""
+    """The table at one version; ``manager`` is the namespace that makes its versions."""
     if not isinstance(uri, (str, os.PathLike)):
         raise InvalidType(f"the uri of a table is a text or a path, not {uri!r}")
     if version is not None and (isinstance(version, bool) or not isinstance(version, (int, str, tuple))):
         raise InvalidInput(f"version must be an integer or a string, not {version!r}")
     if isinstance(version, int) and version < 0:
         raise RowNotFound(f"versions are not negative, got {version}")
+    if manager is not None:
+        store = managed_store(open_store(uri, storage_options), manager.client, manager.table_id)
+        return open_snapshot(store, version, asof=asof)
     return open_snapshot(uri, version, asof=asof, storage_options=storage_options)
 
 

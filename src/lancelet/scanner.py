@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,6 +24,8 @@ from lancelet.query.table_reader import TableReader
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from lancelet.query.row_mask import RowMask
 
 Columns: TypeAlias = "Sequence[str] | Mapping[str, str | pc.Expression] | None"
 MAX_BATCH_SIZE = 2**32 - 1
@@ -93,6 +96,8 @@ class ScannerBuilder:
         self._use_scalar_index = True
         self._fast_search = False
         self._order_by: tuple[SortKey, ...] = ()
+        self._index_segments: tuple[str, ...] | None = None
+        self._mask: RowMask | None = None
 
     def apply_defaults(self, default_opts: Mapping[str, Any]) -> ScannerBuilder:
         """Set options by name."""
@@ -273,13 +278,19 @@ class ScannerBuilder:
     def minhash_search(self, query: Any) -> ScannerBuilder:
         return _needs_index("minhash search")
 
-    def with_index_segments(self, index_segments: Iterable[Any] | None) -> ScannerBuilder:
-        return self if index_segments is None else _needs_index("index_segments")
+    def with_index_segments(self, index_segments: Iterable[str | uuid.UUID] | None) -> ScannerBuilder:
+        """The segments of a vector index to search; refused for scans without a vector search."""
+        self._index_segments = None if index_segments is None else _segment_ids(index_segments)
+        return self
 
     def row_addr_prefilter(self, allowlist: bytes | None = None, blocklist: bytes | None = None) -> ScannerBuilder:
-        if allowlist is None and blocklist is None:
-            return self
-        return _needs_index("row_addr_allowlist and row_addr_blocklist")
+        """Only rows whose row id is in one set and not in another; each is given as an index stores it."""
+        self._mask = None
+        if allowlist is not None or blocklist is not None:
+            from lancelet.query.row_mask import RowMask
+
+            self._mask = RowMask(allowlist, blocklist)
+        return self
 
     def substrait_aggregate(self, aggregate: bytes) -> ScannerBuilder:
         return _needs_index("substrait aggregates")
@@ -295,6 +306,10 @@ class ScannerBuilder:
             raise InvalidInput("strict_batch_size cannot be combined with batch_size_bytes; choose one of them")
         if self._include_deleted_rows and not self._with_row_id:
             raise InvalidInput("include_deleted_rows is set but with_row_id is false; ask for the row ids too")
+        if self._index_segments is not None:
+            raise InvalidInput("index_segments is only supported for vector search; filters choose their segments")
+        if self._mask is not None:
+            self._mask.check()
         schema = self.ds.table.snapshot.manifest.schema
         outputs = plan_outputs(
             schema, self._columns, with_row_id=self._with_row_id, with_row_address=self._with_row_address
@@ -326,6 +341,7 @@ class ScannerBuilder:
             binary,
             use_index=self._use_scalar_index,
             indexed_only=self._fast_search,
+            mask=self._mask,
         )
 
 
@@ -534,6 +550,22 @@ def _count(name: str, value: Any) -> int:
     if number < 0:
         raise InvalidInput(f"{name.capitalize()} must be non-negative, got {number}")
     return number
+
+
+def _segment_ids(segments: Iterable[str | uuid.UUID]) -> tuple[str, ...]:
+    if isinstance(segments, (str, bytes, uuid.UUID)) or not isinstance(segments, Iterable):
+        raise InvalidType(f"index_segments is a list of texts or uuids, not a single {type(segments)}")
+    ids = []
+    for segment in segments:
+        if not isinstance(segment, (str, uuid.UUID)):
+            raise InvalidType(f"index_segments is a list of texts or uuids, not of {type(segment)}")
+        try:
+            ids.append(str(uuid.UUID(str(segment))))
+        except ValueError:
+            raise InvalidInput(f"invalid index segment uuid '{segment}'") from None
+    if not ids:
+        raise InvalidInput("index_segments is empty; leave it out to search all segments")
+    return tuple(ids)
 
 
 def _needs_index(what: str) -> NoReturn:

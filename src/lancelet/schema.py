@@ -110,19 +110,18 @@ class LanceSchema:
 
     def field(self, name: str) -> LanceField | None:
         """The field at a dotted path; None when there is none."""
-        try:
-            chain = self._schema.resolve(name)
-        except UnknownColumn:
-            return None
-        return LanceField(chain[-1], chain[-2].id if len(chain) > 1 else -1)
+        return self._found(name)
 
     def field_case_insensitive(self, name: str) -> LanceField | None:
         """The field at a dotted path, an exact match before one that differs in case."""
-        exact = self.field(name)
-        if exact is not None:
-            return exact
-        near = [path for path in self._schema.paths() if path.lower() == name.lower()]
-        return self.field(near[0]) if near else None
+        return self._found(name) or self._found(name, any_case=True)
+
+    def _found(self, name: str, *, any_case: bool = False) -> LanceField | None:
+        try:
+            chain = self._schema.resolve(name, any_case=any_case)
+        except UnknownColumn:
+            return None
+        return LanceField(chain[-1], chain[-2].id if len(chain) > 1 else -1)
 
     def unenforced_primary_key(self) -> list[LanceField]:
         """Fields of the primary key: those with a position in its order, then the others by id."""

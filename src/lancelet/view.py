@@ -25,7 +25,7 @@ from lancelet.blob import (
 from lancelet.errors import InvalidInput, InvalidType, NotSupported
 from lancelet.fragment import LanceFragment
 from lancelet.keywords import takes
-from lancelet.located import check_versions, is_named, located
+from lancelet.located import is_named, located, manager_of
 from lancelet.opening import Reference, open_table, parse_time
 from lancelet.query.plan import plan_take, table_schema
 from lancelet.query.scan import Scan
@@ -80,11 +80,12 @@ class TableView:
         asof: datetime | str | None = None,
     ) -> None:
         # With a uri, the namespace has been asked already.
+        manager = None
         if is_named(None if table_id is not None else uri, namespace_client, table_id):
+            manager = manager_of(namespace_client, table_id, managed=namespace_client_managed_versioning)
             if uri is None:
                 place = located(namespace_client, table_id or (), storage_options)
-                uri, storage_options = place.uri, place.storage_options
-            check_versions(namespace_client, managed=namespace_client_managed_versioning)
+                uri, storage_options, manager = place.uri, place.storage_options, place.manager
         assert uri is not None
         if serialized_manifest is not None:
             raise NotSupported(
@@ -92,7 +93,7 @@ class TableView:
             )
         moment = parse_time(asof) if version is None and asof is not None else None
         options = with_base_params(storage_options, base_store_params)
-        snapshot = open_table(uri, version, moment, options)
+        snapshot = open_table(uri, version, moment, options, manager)
         caches = session or Session(index_cache_size_bytes, metadata_cache_size_bytes)
         self._set(os.fspath(uri), snapshot, caches, default_scan_options, storage_options)
 
@@ -371,8 +372,13 @@ class TableView:
             Ask scalar indices which rows the filter can be true for; the default.
         fast_search
             Leave out fragments that the indices do not cover which the filter asks.
-        nearest, full_text_query, index_segments, row_addr_allowlist, row_addr_blocklist
+        row_addr_allowlist, row_addr_blocklist
+            Only rows whose row id is in the one set and not in the other; each as bytes, in the form that indices
+            store sets of rows in.
+        nearest, full_text_query
             Not supported yet.
+        index_segments
+            Segments of a vector index; refused without a vector search.
         batch_readahead, fragment_readahead, scan_in_order, io_buffer_size, use_stats, prefilter
             Accepted for pylance's sake, without effect.
         """

@@ -20,6 +20,8 @@ from lancelet.writing.table import Target, write_table
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from lancelet.located import Manager
+
 
 @takes(TableKeywords, defaults=DEFAULTS)
 def write_dataset(
@@ -105,8 +107,8 @@ def write_dataset(
     """
     how = write_options(mode, **options)
 
-    def write(place: Any, options: Mapping[str, str] | None) -> LanceDataset:
-        target = Target.of(place, options, base_store_params)
+    def write(place: Any, options: Mapping[str, str] | None, manager: Manager | None = None) -> LanceDataset:
+        target = Target.of(place, options, base_store_params, manager)
         snapshot = write_table(data_obj, schema, target, how, reported(progress))
         if isinstance(place, LanceDataset):
             return place._at(snapshot, session)
@@ -115,4 +117,4 @@ def write_dataset(
     if not is_named(uri, namespace_client, table_id):
         return write(uri, storage_options)
     with place_to_write(namespace_client, table_id or (), mode, storage_options) as found:
-        return write(found.uri, found.storage_options)
+        return write(found.uri, found.storage_options, found.manager)

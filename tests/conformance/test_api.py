@@ -545,8 +545,6 @@ def test_only_what_is_not_there_yet_is_refused_by_name(where: Path) -> None:
     for options, name in (
         ({"nearest": vector}, "nearest"),
         ({"full_text_query": "abc"}, "full_text_query"),
-        ({"index_segments": ["x"]}, "index_segments"),
-        ({"row_addr_allowlist": b""}, "row_addr"),
     ):
         with pytest.raises(lancelet.errors.NotSupported, match=re.escape(name)):
             ours.scanner(**options)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import lance
@@ -13,47 +9,26 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-MIB = 2**20
+from conformance.measured import MIB, measured, needs_proc
 
-# Measured in a child so that nothing else counts; VmHWM is the most that the process held since the reset.
 CHILD = """
-import json, sys
+import sys
 import lancelet, pyarrow as pa
-
-def memory(name):
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith(name)) * 1024
 
 dataset = lancelet.dataset(sys.argv[1])
 dataset.take([0])
-with open("/proc/self/clear_refs", "w") as file:
-    file.write("5")  # the peak starts again from here
-before, rows = memory("VmRSS"), 0
+start()
+rows = 0
 if sys.argv[2] == "scan":
     for batch in dataset.to_batches():
         rows += batch.num_rows
 else:
     step = dataset.count_rows() // 10_000
     rows = dataset.take(range(0, step * 10_000, step)).num_rows
-print(json.dumps({"rows": rows, "grown": memory("VmHWM") - before}))
+done(rows)
 """
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
-
-
-def _grown(where: Path, what: str) -> tuple[int, int]:
-    environment = os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system"}
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, str(where), what],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-        env=environment,
-    )
-    assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout)
-    return answer["rows"], answer["grown"]
+pytestmark = needs_proc
 
 
 def _write(where: Path, pieces: int, rows: int = 50_000) -> None:
@@ -73,10 +48,10 @@ def test_a_scan_streams(tmp_path: Path) -> None:
     _write(tmp_path / "t", 16)
     size = sum(path.stat().st_size for path in (tmp_path / "t" / "data").iterdir())
     assert size > 700 * MIB
-    rows, grown = _grown(tmp_path / "t", "scan")
+    rows, grown = measured(CHILD, tmp_path / "t", "scan")
     assert rows == 800_000
     assert grown < 512 * MIB
-    rows, grown = _grown(tmp_path / "t", "take")
+    rows, grown = measured(CHILD, tmp_path / "t", "take")
     assert rows == 10_000
     assert grown < 512 * MIB
 
@@ -85,5 +60,5 @@ def test_a_scan_streams(tmp_path: Path) -> None:
 def test_five_gigabytes_stream(tmp_path: Path) -> None:
     _write(tmp_path / "t", 100)
     for what in ("scan", "take"):
-        _, grown = _grown(tmp_path / "t", what)
+        _, grown = measured(CHILD, tmp_path / "t", what)
         assert grown < 512 * MIB

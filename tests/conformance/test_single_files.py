@@ -12,7 +12,7 @@ import pytest
 
 import lancelet
 import lancelet.file
-from lancelet.errors import InvalidInput, LanceletError, NotSupported
+from lancelet.errors import InvalidInput, InvalidType, LanceletError
 from lancelet.testing import assert_identical
 
 ROWS = pa.table(
@@ -175,7 +175,7 @@ def test_sessions_elsewhere() -> None:
     assert vars(session.list_with_delimiter()) == {"common_prefixes": ["a"], "objects": []}
     assert session.list_with_delimiter("a").objects == ["a/b.lance"]
     assert_identical(session.open_reader("a/b.lance").read_all().to_table(), ROWS)
-    with pytest.raises(NotSupported, match="namespaces"):
+    with pytest.raises(InvalidType, match="namespace_client is a LanceNamespace"):
         lancelet.file.LanceFileSession("memory://x", namespace_client=object(), table_id=["t"])
 
 

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import lance
 import pytest
 
-MIB = 2**20
+from conformance.measured import MIB, measured, needs_proc
 
-# Measured in a child so that nothing else counts; VmHWM is the most that the process held since the reset.
 CHILD = """
-import json, sys
+import sys
 import numpy as np, pyarrow as pa
 import lancelet
 
 ROWS, DIMENSIONS = 20_000, 256
-
-def memory(name):
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith(name)) * 1024
 
 rng = np.random.default_rng(0)
 noise = rng.random(ROWS * DIMENSIONS, np.float32)
@@ -46,30 +37,19 @@ def batches(nbytes):
 
 schema = next(batches(1)).schema
 lancelet.write_dataset(batches(1), sys.argv[1] + "-before", schema=schema)
-with open("/proc/self/clear_refs", "w") as file:
-    file.write("5")  # the peak starts again from here
-before = memory("VmRSS")
+start()
 written = lancelet.write_dataset(batches(int(sys.argv[2])), sys.argv[1], schema=schema)
-print(json.dumps({"rows": written.count_rows(), "grown": memory("VmHWM") - before}))
+done(written.count_rows())
 """
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
+pytestmark = needs_proc
 
 
 def _grown(where: Path, nbytes: int) -> int:
     """Write so many bytes from a generator; the most memory that it took."""
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, str(where), str(nbytes)],
-        capture_output=True,
-        text=True,
-        timeout=1800,
-        check=False,
-        env=os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system"},
-    )
-    assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout)
-    assert answer["rows"] == lance.dataset(where).count_rows()
-    return int(answer["grown"])
+    rows, grown = measured(CHILD, where, nbytes)
+    assert rows == lance.dataset(where).count_rows()
+    return grown
 
 
 def test_a_stream_of_400_megabytes(tmp_path: Path) -> None:

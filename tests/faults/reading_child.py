@@ -23,11 +23,11 @@ import pyarrow as pa
 
 import lancelet
 from lancelet.errors import LanceletError
-from lancelet.index.folder import SegmentWriter
-from lancelet.index.kind import NewRows, Source
+from lancelet.index.folder import IndexFolder, SegmentWriter
+from lancelet.index.kind import NewRows
 from lancelet.index.metadata import read_indices
 from lancelet.index.registry import kind_of_entry
-from lancelet.index.segments import Whereabouts, indexed_field, open_segment
+from lancelet.index.segments import Whereabouts, indexed_field
 from lancelet.store import open_store
 from lancelet.table.written import WrittenFiles
 
@@ -78,13 +78,13 @@ def _ask(dataset: Any) -> None:
 def _carry(dataset: Any) -> None:
     """All entries of the segments, as an optimization or a compaction reads them."""
     store = open_store("memory://carried")
-    where = Whereabouts(dataset._snapshot, lambda: dataset.table.row_id_index)
+    where = Whereabouts(dataset._snapshot, lambda: dataset.table.row_id_index, dataset.table.physical_rows)
     for entry in read_indices(dataset._snapshot.manifest):
         kind = kind_of_entry(entry)
         dtype = indexed_field(dataset._snapshot, entry).arrow_field.type
-        segment = open_segment(dataset._snapshot, entry, dtype)
+        options = kind.options(IndexFolder(dataset._snapshot, entry))
         out = SegmentWriter(store, uuid4(), "2.1", WrittenFiles(store))
-        kind.write([Source(segment, where.rename(entry))], NewRows(dtype), out, kind.options(entry))
+        kind.write([where.source(entry, dtype)], NewRows(dtype), out, options)
 
 
 def _is_indexed(where: Path | str) -> bool:

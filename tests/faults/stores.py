@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import lancelet
-from lancelet.errors import LanceletError, StorageError, UncertainPut
+from lancelet.errors import CommitOutcomeUnknown, LanceletError, StorageError, UncertainPut
 from lancelet.store import ByteSource, Counters, ObjectInfo, Sink, Store, open_store
 from lancelet.store.local_sink import LocalSink
 from lancelet.store.objects import delete_each, put_own, remove_listed
@@ -192,6 +192,21 @@ class Attempt:
     """What the store was asked to do."""
     error: BaseException | None
     label: str
+
+    def check(self, found: object, old: object, new: object, *, versions: int = 1) -> None:
+        """The new content, or an error and the old one; either, where nobody can know.
+
+        No file is there that nobody refers to, except that a change of several ``versions`` keeps those that it made.
+        """
+        if self.error is None:
+            assert found == new, self.label
+            assert row_files(self.where) == referenced(self.where), self.label
+        elif isinstance(self.error, (Killed, CommitOutcomeUnknown)):
+            assert found in (old, new), self.label
+        else:
+            assert found == old, self.label
+            if versions == 1:
+                assert without_hint(files_below(self.where)) == without_hint(self.existing), self.label
 
 
 Prepare = Callable[[Path], object]

@@ -72,13 +72,21 @@ def report(found: list[str]) -> None:
         pytest.fail(f"{len(found)} findings, the first ones:\n" + "\n".join(found[:5]).replace("\\n", "\n"))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("engine", "kind"),
+    [("ours", kind) for kind in KINDS]
+    + [
+        # Bits of pylance's files of the other kinds are damaged where these are tested.
+        pytest.param("pylance", kind, marks=() if kind in ("numbers", "texts", "labels") else pytest.mark.soak)
+        for kind in KINDS
+    ],
+)
 def test_damaged_files(tables: dict[tuple[str, str], Path], engine: str, kind: str) -> None:
     table = tables[engine, kind]
     for victim in victims(table):
         intact = Damage(0, victim.read_bytes()[:1].hex())
-        report(findings(table, victim, [intact, *damages(victim, 16, kind)]))
+        count = 16 if engine == "ours" else 8
+        report(findings(table, victim, [intact, *damages(victim, count, kind)]))
 
 
 @pytest.mark.soak

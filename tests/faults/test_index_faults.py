@@ -172,6 +172,9 @@ def fail_everywhere(folder: Path, prepare: Callable[[Path], None], change: Chang
     for at in places(whole.calls, fault):
         tried = attempt(folder / str(at), copied(template), act, at, fault)
         where, error, label = tried.where, tried.error, tried.label
+        if error is not None and files_below(where) == tried.existing:
+            # Files are never changed: this is the table that it was, of which all is known.
+            continue
         now = shape(before, indices(where))
         check_answers(where, label)
         if error is None:

@@ -27,21 +27,17 @@ ENGINES = {"ours": lancelet, "pylance": lance}
 Change = Callable[[Any, Path], object]
 
 
-def with_indices() -> list[Path]:
-    """The historical tables whose newest version has an index."""
-    folders = sorted(path.parent for path in FIXTURES.rglob("_versions")) if FIXTURES.is_dir() else []
-    return [folder for folder in folders if open_snapshot(folder).manifest.indices]
-
-
 historical = pytest.mark.skipif(
     not FIXTURES.is_dir(), reason="the historical tables (../shared/fixtures/historical) are not on this machine"
 )
-OLD = [pytest.param(folder, id=folder.name, marks=historical) for folder in with_indices()]
 
 
-@historical
-def test_some_have_indices() -> None:
-    assert [folder.name for folder in with_indices()] == ["old_btree_bitmap_indices.lance"]
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A copy of the one historical table whose newest version has indices."""
+    folders = [path.parent for path in FIXTURES.rglob("_versions")]
+    (folder,) = [folder for folder in folders if open_snapshot(folder).manifest.indices]
+    return shutil.copytree(folder, tmp_path / "t", copy_function=shutil.copyfile)
 
 
 def messages(where: Path) -> dict[str, bytes]:
@@ -70,10 +66,9 @@ def check_answers(where: Path) -> None:
             assert theirs.count_rows(text) == truth.num_rows, text
 
 
-@pytest.mark.parametrize("folder", OLD)
-def test_they_are_described(tmp_path: Path, folder: Path) -> None:
-    where = shutil.copytree(folder, tmp_path / "t", copy_function=shutil.copyfile)
-    ours, theirs = lancelet.dataset(where), lance.dataset(where)
+@historical
+def test_they_are_described(old: Path) -> None:
+    ours, theirs = lancelet.dataset(old), lance.dataset(old)
     shown = []
     for dataset in (ours, theirs):
         shown.append(
@@ -89,11 +84,10 @@ def test_they_are_described(tmp_path: Path, folder: Path) -> None:
             assert mine[key] == yours[key], (index.name, key)
 
 
-@pytest.mark.parametrize("folder", OLD)
-def test_they_are_asked(tmp_path: Path, folder: Path) -> None:
-    where = shutil.copytree(folder, tmp_path / "t", copy_function=shutil.copyfile)
-    check_answers(where)
-    dataset = lancelet.dataset(where)
+@historical
+def test_they_are_asked(old: Path) -> None:
+    check_answers(old)
+    dataset = lancelet.dataset(old)
     for entry in read_indices(dataset._snapshot.manifest):
         assert kind_of_entry(entry) is not None
         column = next(index.field_names[0] for index in dataset.describe_indices() if index.name == entry.name)
@@ -102,11 +96,10 @@ def test_they_are_asked(tmp_path: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("folder", OLD)
-def test_they_are_kept_up(tmp_path: Path, folder: Path, engine: str) -> None:
+@historical
+def test_they_are_kept_up(old: Path, engine: str) -> None:
     """Rows come and go, and the next writer does not mind how old the files were."""
-    where = shutil.copytree(folder, tmp_path / "t", copy_function=shutil.copyfile)
-    first = lancelet.dataset(where).to_table()
+    first = lancelet.dataset(old).to_table()
     column = first.schema.names[0]
     changes: list[Change] = [
         lambda dataset, where: lancelet.write_dataset(first.slice(0, 2), where, mode="append"),
@@ -117,9 +110,9 @@ def test_they_are_kept_up(tmp_path: Path, folder: Path, engine: str) -> None:
         lambda dataset, where: dataset.optimize.optimize_indices(retrain=True),
     ]
     for change in changes:
-        change(ENGINES[engine].dataset(where), where)
-        check_answers(where)
-    statistics = lancelet.dataset(where).stats.index_stats(lancelet.dataset(where).describe_indices()[0].name)
+        change(ENGINES[engine].dataset(old), old)
+        check_answers(old)
+    statistics = lancelet.dataset(old).stats.index_stats(lancelet.dataset(old).describe_indices()[0].name)
     assert statistics["num_unindexed_rows"] == 0
 
 

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 import lancelet
-from index.segments import Rows, Workbench, content
-from index.zoned import made, refused_flips
+from index.segments import Rows, Workbench, content, made, refused_flips
 from lancelet.errors import CorruptFile, InvalidInput
 from lancelet.index.folder import IndexFolder
 from lancelet.index.kind import Source

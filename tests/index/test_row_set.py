@@ -10,7 +10,7 @@ from pyroaring import BitMap
 
 from lancelet.errors import CorruptFile
 from lancelet.index.row_set import RowSet, scan_stored
-from lancelet.index.row_set_wire import group_rows, read_entries, scatter_spans, sort_spans, write_sets
+from lancelet.index.row_set_wire import gather_rows, group_rows, read_entries, scatter_spans, sort_spans, write_sets
 
 NEAR = st.integers(0, 200)
 ANY = st.integers(0, 2**34)
@@ -30,6 +30,27 @@ def test_algebra(left: list[int], right: list[int]) -> None:
     assert (one & other).numbers().tolist() == sorted({*left} & {*right})
     assert RowSet.union([one, other, one]) == one | other
     assert len(one) == len(set(left))
+
+
+@given(st.lists(NEAR | ANY | st.integers(0, 2**64 - 1), max_size=80), st.integers(0, 20))
+def test_gathered_rows(numbers: list[int], containers: int) -> None:
+    """Bitmaps as those of sorted rows; or none, when there are too many containers."""
+    found = gather_rows(rows_of(numbers), containers * 8192)
+    if len({number >> 16 for number in numbers}) > max(containers, 1):
+        assert found is None
+    else:
+        assert found is not None
+        assert RowSet({high: BitMap.deserialize(data) for high, data in found.items()}) == RowSet.of(rows_of(numbers))
+        assert all(data == RowSet.of(rows_of(numbers)).bitmap(high).serialize() for high, data in found.items())
+
+
+@pytest.mark.parametrize(("fragments", "rows"), [(10, 1_000_000), (1, 70_000), (3, 2**32), (3000, 9)])
+def test_many_rows_in_any_order(fragments: int, rows: int) -> None:
+    drawn = np.random.default_rng(3)
+    highs, lows = (drawn.integers(0, most, 20_000).astype(np.uint64) for most in (fragments, rows))
+    numbers = highs << np.uint64(32) | lows
+    assert np.array_equal(RowSet.of(numbers).numbers(), np.unique(numbers))
+    assert RowSet.of(numbers) == RowSet.of(np.sort(numbers))
 
 
 @given(st.lists(NUMBERS, min_size=1, max_size=6))

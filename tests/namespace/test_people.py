@@ -15,7 +15,7 @@ import pytest
 
 import lancelet
 from conftest import Bucket
-from lancelet.errors import InvalidInput, InvalidType, NotSupported, TableNotFound
+from lancelet.errors import InvalidInput, InvalidType, TableNotFound
 from lancelet.namespace import Connection, DirectoryNamespace
 from namespace.spaces import BODY, ROWS, both, create, folders, location, tables
 
@@ -175,28 +175,32 @@ def test_places_given_twice_or_by_halves(tmp_path: Path) -> None:
 
 
 class Elsewhere(DirectoryNamespace):
-    """A namespace that keeps versions for itself."""
+    """A directory namespace that is not taken for one, so that it is asked to make versions."""
 
     def namespace_id(self) -> str:
         return "Elsewhere"
 
 
-def test_namespaces_that_make_versions_themselves(tmp_path: Path) -> None:
-    space = Elsewhere(root=tmp_path, table_version_tracking_enabled="true")
-    create(space, "t")
-    with pytest.raises(NotSupported, match="Elsewhere"):
-        lancelet.dataset(namespace_client=space, table_id=["t"])
-    with pytest.raises(NotSupported):
-        lancelet.write_dataset(ROWS, namespace_client=space, table_id=["t"], mode="append")
-    operation = lancelet.LanceOperation.Overwrite(ROWS.schema, [])
-    with pytest.raises(NotSupported):
-        lancelet.LanceDataset.commit(
-            tmp_path / "t.lance", operation, namespace_client=space, namespace_client_managed_versioning=True
-        )
-    with pytest.raises(NotSupported):
-        lancelet.write_dataset(ROWS, namespace_client=space, table_id=["u"])
-    assert lancelet.dataset(tmp_path / "t.lance").version == 1
+def test_a_directory_namespace_makes_versions_when_asked(tmp_path: Path) -> None:
+    properties = {"root": str(tmp_path), "table_version_tracking_enabled": "true", "ops_metrics_enabled": "true"}
+    space = Elsewhere(**properties)
+    dataset = lancelet.write_dataset(ROWS, namespace_client=space, table_id=["t"])
+    dataset.delete("a = 1")
+    dataset = lancelet.write_dataset(ROWS, namespace_client=space, table_id=["t"], mode="append")
+    assert space.retrieve_ops_metrics()["create_table_version"] == dataset.version == 3
+    named = lance.dataset(namespace_client=lance.namespace.DirectoryNamespace(**properties), table_id=["t"])
+    assert named.to_table() == lancelet.dataset(tmp_path / "t.lance").to_table() == dataset.to_table()
+    assert not [path for path in (tmp_path / "t.lance" / "_versions").iterdir() if "manifest-" in path.name]
     assert tables(space) == ["t"]
+
+
+def test_pylances_namespaces_are_asked_with_dicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    space = lance.namespace.DirectoryNamespace(root=str(tmp_path), table_version_tracking_enabled="true")
+    monkeypatch.setattr(lance.namespace.DirectoryNamespace, "namespace_id", lambda self: "Elsewhere")
+    dataset = lancelet.write_dataset(ROWS, namespace_client=space, table_id=["t"])
+    dataset.delete("a = 1")
+    assert lancelet.dataset(namespace_client=space, table_id=["t"], version=1).count_rows() == 3
+    assert (dataset.version, lance.dataset(namespace_client=space, table_id=["t"]).version) == (2, 2)
 
 
 def test_object_stores(bucket: Bucket) -> None:

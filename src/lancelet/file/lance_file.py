@@ -15,10 +15,11 @@ from lancelet.encoding.fetch import run
 from lancelet.encoding.rows import RowIndices, RowRange, Rows
 from lancelet.errors import CorruptFile, InvalidInput, MissingFile, NotFound, NotSupported, RowNotFound
 from lancelet.file.container import Container
-from lancelet.file.place import refuse_namespaces, split_place
+from lancelet.file.place import split_place
 from lancelet.file.reader import open_file
 from lancelet.format.proto import column_pb2, encodings20_pb2, encodings21_pb2
 from lancelet.format.schema import Field, Schema, resolve_extensions
+from lancelet.located import vended
 from lancelet.store import ByteSource, Store
 
 _MAJOR_MINOR = {"2.0": (0, 3), "2.1": (2, 1), "2.2": (2, 2), "2.3": (2, 3)}
@@ -105,7 +106,7 @@ class LanceFileReader:
     columns
         Names and nested paths; all columns by default.
     namespace_client, table_id
-        Not supported yet.
+        A ``LanceNamespace`` and the id of the table whose file it is, for storage options where none are given.
     """
 
     def __init__(
@@ -117,8 +118,8 @@ class LanceFileReader:
         namespace_client: Any = None,
         table_id: Sequence[str] | None = None,
     ) -> None:
-        refuse_namespaces(namespace_client, table_id)
-        self._open(*split_place(os.fspath(path), storage_options), columns)
+        options = vended(path, storage_options, namespace_client, table_id)
+        self._open(*split_place(os.fspath(path), options), columns)
 
     @classmethod
     def _at(cls, store: Store, name: str, columns: Sequence[str] | None) -> LanceFileReader:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancelet.errors import InvalidInput, InvalidType, UnfitData
-from lancelet.file.place import refuse_namespaces, split_place
+from lancelet.file.place import split_place
 from lancelet.file.versions import writable_version
 from lancelet.file.writer import DEFAULT_VERSION, PAGE_BYTES, FileWriter
 from lancelet.format.extensions import storage_field
 from lancelet.format.json_fields import with_json
 from lancelet.format.schema import schema_from_arrow
+from lancelet.located import vended
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -44,7 +45,7 @@ class LanceFileWriter:
     storage_options
         See :func:`lancelet.store.open_store`.
     namespace_client, table_id
-        Not supported yet.
+        A ``LanceNamespace`` and the id of the table whose file it is, for storage options where none are given.
 
     Examples
     --------
@@ -67,8 +68,8 @@ class LanceFileWriter:
         max_page_bytes: int | None = None,
         **kwargs: Any,
     ) -> None:
-        refuse_namespaces(namespace_client, table_id)
-        store, name = split_place(os.fspath(path), storage_options)
+        options = vended(path, storage_options, namespace_client, table_id)
+        store, name = split_place(os.fspath(path), options)
         self._open(store, name, schema, data_cache_bytes, version, max_page_bytes, **kwargs)
 
     @classmethod

@@ -12,7 +12,7 @@ from lancelet.errors import InvalidInput, InvalidOption, MissingFile, StorageErr
 from lancelet.file.blob_writers import DedicatedBlobWriter, PackedBlobWriter
 from lancelet.file.lance_file import LanceFileReader
 from lancelet.file.lance_file_writer import LanceFileWriter
-from lancelet.file.place import refuse_namespaces
+from lancelet.located import vended
 from lancelet.store import open_store
 from lancelet.store.local import LocalStore
 from lancelet.store.transfer import copy_object
@@ -43,7 +43,7 @@ class LanceFileSession:
     storage_options
         See :func:`lancelet.store.open_store`.
     namespace_client, table_id
-        Not supported yet.
+        A ``LanceNamespace`` and the id of the table whose file it is, for storage options where none are given.
 
     Examples
     --------
@@ -62,8 +62,7 @@ class LanceFileSession:
         namespace_client: Any = None,
         table_id: Sequence[str] | None = None,
     ) -> None:
-        refuse_namespaces(namespace_client, table_id)
-        self._store = open_store(base_path, storage_options)
+        self._store = open_store(base_path, vended(base_path, storage_options, namespace_client, table_id))
 
     @classmethod
     def _of(cls, store: Store) -> LanceFileSession:

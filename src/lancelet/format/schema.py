@@ -192,27 +192,33 @@ class Schema:
         return [field.name for field in self.fields]
 
     def paths(self) -> list[str]:
-        """Dotted paths of all fields, for error texts."""
+        """Paths of all fields as a projection takes them, for error texts."""
 
-        def below(prefix: str, fields: Iterable[Field]) -> Iterator[str]:
+        def below(above: tuple[str, ...], fields: Iterable[Field]) -> Iterator[str]:
             for field in fields:
-                yield prefix + field.name
-                yield from below(f"{prefix}{field.name}.", field.children)
+                steps = (*above, field.name)
+                yield join_path(steps)
+                yield from below(steps, field.children)
 
-        return list(below("", self.fields))
+        return list(below((), self.fields))
 
     def field_by_path(self, path: str | tuple[str, ...]) -> Field:
         """The field at a path: its names one by one, or dotted, with backticks around names that have dots."""
         return self.resolve(path)[-1]
 
-    def resolve(self, path: str | tuple[str, ...]) -> tuple[Field, ...]:
-        """All fields from the top level down to the one at ``path``."""
+    def resolve(self, path: str | tuple[str, ...], *, any_case: bool = False) -> tuple[Field, ...]:
+        """All fields from the top level down to the one at ``path``.
+
+        With ``any_case``, a name that no field has exactly is that of the first field that differs in case alone.
+        """
         steps = split_path(path) if isinstance(path, str) else path
         fields, found = self.fields, []
         for step in steps:
             match = next((field for field in fields if field.name == step), None)
+            if match is None and any_case:
+                match = next((field for field in fields if field.name.lower() == step.lower()), None)
             if match is None:
-                raise UnknownColumn(".".join(steps), self.paths())
+                raise UnknownColumn(join_path(steps), self.paths())
             found.append(match)
             fields = match.children
         return tuple(found)
@@ -228,6 +234,17 @@ class Schema:
             top = chain[0].name
             chosen[top] = _merge(chosen[top], branch, self.resolve((top,))[0]) if top in chosen else branch
         return Schema(tuple(chosen.values()), self.metadata)
+
+
+def join_path(steps: Sequence[str]) -> str:
+    """The path that :func:`split_path` splits into these names; only nested ones that need backticks get them.
+
+    >>> join_path(["s", "a.b"])
+    's.`a.b`'
+    """
+    if len(steps) == 1 and "`" not in steps[0]:
+        return steps[0]
+    return ".".join("`" + step.replace("`", "``") + "`" if "." in step or "`" in step else step for step in steps)
 
 
 def split_path(path: str) -> list[str]:

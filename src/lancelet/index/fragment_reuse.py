@@ -11,7 +11,6 @@ import numpy.typing as npt
 from pyroaring import BitMap64
 
 from lancelet.errors import CorruptFile
-from lancelet.index.row_set import RowSet
 from lancelet.table.addresses import OFFSET_BITS
 from lancelet.table.fragment_reuse import Group, Version, read_rewrites
 
@@ -48,18 +47,6 @@ class FragmentReuse:
         for key, group in self._groups():
             self._move(found, kept, group, key)
         return found, kept
-
-    def follow_set(self, rows: RowSet) -> RowSet:
-        """The same rows where they are now; those that are gone are left out."""
-        for key, group in self._groups():
-            old = {fragment.id: fragment.physical_rows for fragment in group.old_fragments}
-            touched = rows.fragments & old.keys()
-            if touched:
-                inside = rows.within(touched).counted(old).numbers()
-                kept = np.ones(len(inside), np.bool_)
-                self._move(inside, kept, group, key)
-                rows = rows.within(rows.fragments - touched) | RowSet.of(inside[kept])
-        return rows
 
     def _groups(self) -> Iterator[tuple[tuple[int, int], Group]]:
         for number, rewrite in enumerate(self.rewrites):

@@ -8,7 +8,7 @@ rows moved is a segment whose rows are renamed on the way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -16,17 +16,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet.errors import InvalidInput
+from lancelet.index.row_set import RowNumbers, RowSet
+from lancelet.table.addresses import row_addresses
+
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFolder, SegmentWriter
     from lancelet.index.metadata import IndexMetadata
     from lancelet.index.questions import Answer, Question
-    from lancelet.index.row_set import RowNumbers
 
 VALUE, ROW = "value", "row"
 """Columns of new rows: the indexed value, and the row's address or id."""
 
-Rename = Callable[["RowNumbers"], "tuple[RowNumbers, npt.NDArray[np.bool_]]"]
+Rename = Callable[[RowNumbers], tuple[RowNumbers, npt.NDArray[np.bool_]]]
 """Rows as they are called now, and which of them still belong into the index."""
+
+_ROWS_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +45,33 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An older segment, and what became of its rows; None: they are all as they were."""
+    """An older segment, and what became of its rows."""
 
     segment: Segment
     rename: Rename | None = None
+    """None: they are all as they were."""
+    most_rows: Callable[[int], int] | None = None
+    """How many rows there can be under an upper half of addresses or ids: those that an entry for all of them means."""
+
+    def renamed(self, rows: RowSet) -> RowSet:
+        """A set of the segment, with the names that its rows have now."""
+        if self.rename is None:
+            return rows
+        parts = []
+        for high in sorted(rows.fragments):
+            numbers = self.all_rows(high) if rows.is_whole(high) else [rows.within([high]).numbers()]
+            for some in numbers:
+                now, kept = self.rename(some)
+                parts.append(RowSet.of(now[kept]))
+        return RowSet.union(parts)
+
+    def all_rows(self, high: int) -> Iterator[RowNumbers]:
+        """All rows under an upper half, in bounded steps."""
+        if self.most_rows is None:
+            raise InvalidInput(f"the segment stands for all rows of fragment {high}, of which the number is not known")
+        count = self.most_rows(high)
+        for start in range(0, count, _ROWS_AT_ONCE):
+            yield row_addresses(high, np.arange(start, min(start + _ROWS_AT_ONCE, count)))
 
 
 class Segment(Protocol):
@@ -86,8 +114,8 @@ class Kind(Protocol):
     def takes(self, question: Question, dtype: pa.DataType) -> bool:
         """Whether segments over a column of this type answer such questions."""
 
-    def options(self, entry: IndexMetadata) -> Mapping[str, Any]:
-        """The options with which another segment like this one is written."""
+    def options(self, folder: IndexFolder) -> Mapping[str, Any]:
+        """The options with which another segment like this one is written, also when this one is damaged."""
 
     def names_addresses(self, entry: IndexMetadata) -> bool:
         """Whether a segment names rows by address where the table has stable row ids."""

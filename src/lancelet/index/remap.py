@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lancelet.index.folder import IndexFolder
 from lancelet.index.fragment_reuse import FragmentReuse
-from lancelet.index.kind import NewRows, Source
+from lancelet.index.kind import NewRows
 from lancelet.index.metadata import IndexMetadata, index_from_proto, read_indices
-from lancelet.index.segments import NewSegment, Whereabouts, indexed_field, open_segment, usable_kind, write_segment
+from lancelet.index.segments import NewSegment, Whereabouts, indexed_field, usable_kind, write_segment
 from lancelet.table.fragment_reuse import Version, check_known, describe_rewrite
 from lancelet.table.operations import RewriteGroup, RewrittenIndex
 
@@ -56,9 +58,9 @@ def _remap(
     files: WrittenFiles,
 ) -> RewrittenIndex:
     dtype = indexed_field(snapshot, entry).arrow_field.type
-    source = Source(open_segment(snapshot, entry, dtype), _moved(where.rename(entry), moves))
+    source = replace(where.source(entry, dtype), rename=_moved(where.rename(entry), moves))
     # The commit makes the coverage of the new segment out of that of the old one.
-    new = NewSegment(entry.name, entry.fields[0], kind, frozenset(), kind.options(entry))
+    new = NewSegment(entry.name, entry.fields[0], kind, frozenset(), kind.options(IndexFolder(snapshot, entry)))
     made = index_from_proto(write_segment(snapshot, new, [source], NewRows(dtype), files), snapshot.manifest.path)
     return RewrittenIndex(
         entry.uuid,

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 from lancelet.errors import CorruptFile
-from lancelet.index.row_set_wire import read_entries, scan_sets, unite_entries
+from lancelet.index.row_set_wire import gather_rows, read_entries, scan_sets, unite_entries
 from lancelet.index.scalar.sorting import sort_words
 from lancelet.table.addresses import OFFSET_BITS, OFFSET_MASK, row_addresses
 
@@ -36,7 +36,10 @@ _ALL: Final = None
 _NONE: Final = BitMap()
 _FEW_BYTES: Final = 1 << 20
 _BYTES_A_ROW: Final = 32
+_MOST_BYTES: Final = 256 << 20
 """Rows are united in a field of bits as long as it is this small; else they are sorted."""
+_MANY: Final = 4096
+"""So many rows are not sorted if they need not be."""
 
 
 class StoredEntries(NamedTuple):
@@ -76,6 +79,11 @@ class RowSet:
         if not len(numbers):
             return cls()
         if len(numbers) > 1 and (numbers[1:] < numbers[:-1]).any():
+            found = None
+            if len(numbers) >= _MANY:
+                found = gather_rows(np.ascontiguousarray(numbers), _most_bits(len(numbers)))
+            if found is not None:
+                return cls({high: BitMap.deserialize(data) for high, data in found.items()})
             numbers = numbers.copy()
             sort_words(numbers)
         low = (numbers & np.uint64(OFFSET_MASK)).astype(np.uint32)
@@ -265,6 +273,10 @@ def scan_stored(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], pat
         raise CorruptFile(path, f"not a set of rows: {error}", place) from None
 
 
+def _most_bits(rows: int) -> int:
+    return min(max(_FEW_BYTES, _BYTES_A_ROW * rows), _MOST_BYTES)
+
+
 def _united(bitmaps: list[BitMap]) -> BitMap:
     return bitmaps[0] if len(bitmaps) == 1 else BitMap.union(*bitmaps)
 
@@ -278,7 +290,7 @@ def _united_entries(data: npt.NDArray[np.uint8], entries: StoredEntries, some: n
     starts, stops, sizes = entries.starts[some], entries.stops[some], entries.sizes[some]
     if (sizes < 0).any():
         return _ALL
-    united = unite_entries(data, starts, stops, max(_FEW_BYTES, _BYTES_A_ROW * int(sizes.sum())))
+    united = unite_entries(data, starts, stops, _most_bits(int(sizes.sum())))
     if united is not None:
         return BitMap.deserialize(united)
     return _bitmap(

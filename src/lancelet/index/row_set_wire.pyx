@@ -9,6 +9,14 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
+from lancelet.encoding.kernels.words cimport half_at, long_at, put_half, put_word, word_at
+from lancelet.index.roaring_walk cimport (
+    ARRAY_LIMIT, BIT_BYTES, CONTAINERS, COOKIE, MAX_CONTAINERS, NO_COOKIE, SHORT, Container, Roaring, container_bytes,
+    next_container, open_roaring,
+)
+
+from itertools import pairwise
+
 import numpy as np
 
 cdef extern from *:
@@ -19,18 +27,8 @@ cdef extern from *:
     int LC_POPCOUNT(uint64_t) nogil
     int LC_LOWEST(uint64_t) nogil
 
+# What is wrong with a set, apart from what a walk finds.
 cdef enum:
-    COOKIE = 12346
-    RUN_COOKIE = 12347
-    ARRAY_LIMIT = 4096
-    BIT_BYTES = 8192
-    OFFSETS_FROM = 4
-    MAX_CONTAINERS = 65536
-
-cdef enum:
-    SHORT = -1
-    NO_COOKIE = -2
-    CONTAINERS = -3
     KEY_ORDER = -4
     VALUES = -5
     TRAILING = -6
@@ -47,34 +45,6 @@ _REASONS = {
     HIGH_ORDER: "its fragments are out of order",
     SET_TRAILING: "it has bytes too many",
 }
-
-
-cdef inline uint16_t word_at(const uint8_t * at) noexcept nogil:
-    cdef uint16_t value
-    memcpy(&value, at, 2)
-    return value
-
-
-cdef inline uint32_t half_at(const uint8_t * at) noexcept nogil:
-    cdef uint32_t value
-    memcpy(&value, at, 4)
-    return value
-
-
-cdef inline uint64_t long_at(const uint8_t * at) noexcept nogil:
-    cdef uint64_t value
-    memcpy(&value, at, 8)
-    return value
-
-
-cdef inline void put_word(uint8_t * at, uint32_t value) noexcept nogil:
-    cdef uint16_t word = <uint16_t>value
-    memcpy(at, &word, 2)
-
-
-cdef inline void put_half(uint8_t * at, uint64_t value) noexcept nogil:
-    cdef uint32_t half = <uint32_t>value
-    memcpy(at, &half, 4)
 
 
 # Grouping rows by key.
@@ -224,10 +194,6 @@ cdef inline Py_ssize_t container_stop(const uint64_t * rows, Py_ssize_t at, Py_s
     return at
 
 
-cdef inline int64_t container_bytes(int64_t distinct) noexcept nogil:
-    return distinct * 2 if distinct <= ARRAY_LIMIT else BIT_BYTES
-
-
 cdef int64_t set_bytes(const uint64_t * rows, Py_ssize_t at, Py_ssize_t stop) noexcept nogil:
     """The size of the stored form of ascending rows; -1 when they do not ascend."""
     cdef int64_t size = 4, distinct = 0
@@ -368,59 +334,29 @@ cdef int64_t check_bits(const uint8_t * data, int64_t size) noexcept nogil:
 
 cdef int64_t check_roaring(const uint8_t * data, int64_t length) noexcept nogil:
     """The number of values, or what is wrong."""
-    cdef int64_t count, at, i, size, runs, found, total = 0
-    cdef int32_t key, before = -1
-    cdef const uint8_t * is_run = NULL
-    cdef const uint8_t * header
-    if length < 8:
-        # The second form begins with 4 bytes, and has 5 or more behind them.
-        return SHORT
-    if half_at(data) == COOKIE:
-        count = half_at(data + 4)
-        at = 8
-    elif word_at(data) == RUN_COOKIE:
-        count = <int64_t>word_at(data + 2) + 1
-        is_run = data + 4
-        at = 4 + (count + 7) // 8
-    else:
-        return NO_COOKIE
-    if count > MAX_CONTAINERS:
-        return CONTAINERS
-    header = data + at
-    at += 4 * count
-    if is_run == NULL or count >= OFFSETS_FROM:
-        at += 4 * count
-    if at > length:
-        return SHORT
-    for i in range(count):
-        key = word_at(header + 4 * i)
-        size = <int64_t>word_at(header + 4 * i + 2) + 1
-        if key <= before:
+    cdef Roaring bitmap
+    cdef Container one
+    cdef int64_t i, before = -1, total = 0
+    cdef int64_t found = open_roaring(&bitmap, data, length)
+    if found < 0:
+        return found
+    for i in range(bitmap.count):
+        found = next_container(&bitmap, &one)
+        if found < 0:
+            return found
+        if one.key <= before:
             return KEY_ORDER
-        before = key
-        if is_run != NULL and is_run[i >> 3] >> (i & 7) & 1:
-            if at + 2 > length:
-                return SHORT
-            runs = word_at(data + at)
-            at += 2
-            if at + 4 * runs > length:
-                return SHORT
-            found = check_runs(data + at, runs, size)
-            at += 4 * runs
-        elif size <= ARRAY_LIMIT:
-            if at + 2 * size > length:
-                return SHORT
-            found = check_array(data + at, size)
-            at += 2 * size
+        before = one.key
+        if one.runs >= 0:
+            found = check_runs(one.data, one.runs, one.size)
+        elif one.size <= ARRAY_LIMIT:
+            found = check_array(one.data, one.size)
         else:
-            if at + BIT_BYTES > length:
-                return SHORT
-            found = check_bits(data + at, size)
-            at += BIT_BYTES
+            found = check_bits(one.data, one.size)
         if found < 0:
             return found
         total += found
-    return total if at == length else TRAILING
+    return total if bitmap.at == length else TRAILING
 
 
 cdef int64_t count_entries(const uint8_t * data, int64_t at, int64_t stop) noexcept nogil:
@@ -506,24 +442,22 @@ def scan_sets(const uint8_t[::1] data, const int64_t[::1] offsets):
     return sets, highs, starts, stops, sizes
 
 
-cdef uint64_t * read_container(
-    uint64_t * out, uint64_t base, const uint8_t * data, int64_t size, bint is_run
-) noexcept nogil:
+cdef uint64_t * read_container(uint64_t * out, uint64_t base, const Container * one) noexcept nogil:
     cdef int64_t i, k, first
     cdef uint64_t word
-    if is_run:
-        for i in range(word_at(data)):
-            first = word_at(data + 2 + 4 * i)
-            for k in range(first, first + word_at(data + 4 + 4 * i) + 1):
+    if one.runs >= 0:
+        for i in range(one.runs):
+            first = word_at(one.data + 4 * i)
+            for k in range(first, first + word_at(one.data + 4 * i + 2) + 1):
                 out[0] = base | <uint64_t>k
                 out += 1
-    elif size <= ARRAY_LIMIT:
-        for i in range(size):
-            out[i] = base | word_at(data + 2 * i)
-        out += size
+    elif one.size <= ARRAY_LIMIT:
+        for i in range(one.size):
+            out[i] = base | word_at(one.data + 2 * i)
+        out += one.size
     else:
         for i in range(BIT_BYTES // 8):
-            word = long_at(data + 8 * i)
+            word = long_at(one.data + 8 * i)
             while word:
                 out[0] = base | <uint64_t>(i * 64 + LC_LOWEST(word))
                 out += 1
@@ -531,31 +465,15 @@ cdef uint64_t * read_container(
     return out
 
 
-cdef uint64_t * read_roaring(uint64_t * out, uint64_t high, const uint8_t * data) noexcept nogil:
+cdef uint64_t * read_roaring(uint64_t * out, uint64_t high, const uint8_t * data, int64_t length) noexcept nogil:
     """Write the rows of a bitmap that was checked."""
-    cdef int64_t count, at, i, size
-    cdef const uint8_t * is_run = NULL
-    cdef const uint8_t * header
-    cdef bint run
-    if half_at(data) == COOKIE:
-        count = half_at(data + 4)
-        at = 8
-    else:
-        count = <int64_t>word_at(data + 2) + 1
-        is_run = data + 4
-        at = 4 + (count + 7) // 8
-    header = data + at
-    at += 4 * count
-    if is_run == NULL or count >= OFFSETS_FROM:
-        at += 4 * count
-    for i in range(count):
-        size = <int64_t>word_at(header + 4 * i + 2) + 1
-        run = is_run != NULL and is_run[i >> 3] >> (i & 7) & 1
-        out = read_container(out, high << 32 | <uint64_t>word_at(header + 4 * i) << 16, data + at, size, run)
-        if run:
-            at += 2 + 4 * <int64_t>word_at(data + at)
-        else:
-            at += container_bytes(size)
+    cdef Roaring bitmap
+    cdef Container one
+    cdef int64_t i
+    open_roaring(&bitmap, data, length)
+    for i in range(bitmap.count):
+        next_container(&bitmap, &one)
+        out = read_container(out, high << 32 | <uint64_t>one.key << 16, &one)
     return out
 
 
@@ -585,7 +503,7 @@ def read_entries(
     cdef uint64_t * out = &numbers[0] if total else NULL
     with nogil:
         for i in range(count):
-            out = read_roaring(out, <uint64_t>highs[i], &data[0] + starts[i])
+            out = read_roaring(out, <uint64_t>highs[i], &data[0] + starts[i], stops[i] - starts[i])
     return rows
 
 
@@ -603,70 +521,57 @@ cdef inline void set_bits(uint64_t * bits, int64_t first, int64_t last) noexcept
     bits[last >> 6] |= high
 
 
-cdef void unite_roaring(const uint8_t * data, int32_t * slots, int32_t * used, uint64_t * bits) noexcept nogil:
+cdef void unite_roaring(
+    const uint8_t * data, int64_t length, int32_t * slots, int32_t * used, uint64_t * bits
+) noexcept nogil:
     """Number the containers of a bitmap that was checked; then, when there are ``bits``, put its values there."""
-    cdef int64_t count, at, i, k, size, first
-    cdef const uint8_t * is_run = NULL
-    cdef const uint8_t * header
+    cdef Roaring bitmap
+    cdef Container one
+    cdef int64_t i, k, first
     cdef uint64_t * to
     cdef uint32_t low
-    if half_at(data) == COOKIE:
-        count = half_at(data + 4)
-        at = 8
-    else:
-        count = <int64_t>word_at(data + 2) + 1
-        is_run = data + 4
-        at = 4 + (count + 7) // 8
-    header = data + at
-    if bits == NULL:
-        for i in range(count):
-            if slots[word_at(header + 4 * i)] < 0:
-                slots[word_at(header + 4 * i)] = used[0]
+    open_roaring(&bitmap, data, length)
+    for i in range(bitmap.count):
+        next_container(&bitmap, &one)
+        if bits == NULL:
+            if slots[one.key] < 0:
+                slots[one.key] = used[0]
                 used[0] += 1
-        return
-    at += 4 * count
-    if is_run == NULL or count >= OFFSETS_FROM:
-        at += 4 * count
-    for i in range(count):
-        size = <int64_t>word_at(header + 4 * i + 2) + 1
-        to = bits + <int64_t>slots[word_at(header + 4 * i)] * (BIT_BYTES // 8)
-        if is_run != NULL and is_run[i >> 3] >> (i & 7) & 1:
-            for k in range(word_at(data + at)):
-                first = word_at(data + at + 2 + 4 * k)
-                set_bits(to, first, first + word_at(data + at + 4 + 4 * k))
-            at += 2 + 4 * <int64_t>word_at(data + at)
-        elif size <= ARRAY_LIMIT:
-            for k in range(size):
-                low = word_at(data + at + 2 * k)
+            continue
+        to = bits + <int64_t>slots[one.key] * (BIT_BYTES // 8)
+        if one.runs >= 0:
+            for k in range(one.runs):
+                first = word_at(one.data + 4 * k)
+                set_bits(to, first, first + word_at(one.data + 4 * k + 2))
+        elif one.size <= ARRAY_LIMIT:
+            for k in range(one.size):
+                low = word_at(one.data + 2 * k)
                 to[low >> 6] |= <uint64_t>1 << (low & 63)
-            at += 2 * size
         else:
             for k in range(BIT_BYTES // 8):
-                to[k] |= long_at(data + at + 8 * k)
-            at += BIT_BYTES
+                to[k] |= long_at(one.data + 8 * k)
 
 
-cdef int64_t put_united(uint8_t * out, const int32_t * slots, int32_t used, const uint64_t * bits) noexcept nogil:
-    """Write the bitmap of containers in bits, or only measure it when there is no ``out``."""
-    cdef int64_t size, offset = 8 + 8 * <int64_t>used
-    cdef int32_t key, i = 0, k
+cdef int64_t put_united(
+    uint8_t * out, const int64_t * keys, const int64_t * slots, int64_t count, const uint64_t * bits
+) noexcept nogil:
+    """Write the bitmap of containers in bits, given by ascending key, or only measure it when there is no ``out``."""
+    cdef int64_t i, k, size, offset = 8 + 8 * count
     cdef const uint64_t * word
     cdef uint64_t left
     cdef uint8_t * to
     if out != NULL:
         put_half(out, COOKIE)
-        put_half(out + 4, used)
-    for key in range(MAX_CONTAINERS):
-        if slots[key] < 0:
-            continue
-        word = bits + <int64_t>slots[key] * (BIT_BYTES // 8)
+        put_half(out + 4, count)
+    for i in range(count):
+        word = bits + slots[i] * (BIT_BYTES // 8)
         size = 0
         for k in range(BIT_BYTES // 8):
             size += LC_POPCOUNT(word[k])
         if out != NULL:
-            put_word(out + 8 + 4 * i, key)
+            put_word(out + 8 + 4 * i, keys[i] & 0xFFFF)
             put_word(out + 10 + 4 * i, size - 1)
-            put_half(out + 8 + 4 * <int64_t>used + 4 * i, offset)
+            put_half(out + 8 + 4 * count + 4 * i, offset)
             to = out + offset
             if size > ARRAY_LIMIT:
                 memcpy(to, word, BIT_BYTES)
@@ -678,8 +583,19 @@ cdef int64_t put_united(uint8_t * out, const int32_t * slots, int32_t used, cons
                         to += 2
                         left &= left - 1
         offset += container_bytes(size)
-        i += 1
     return offset
+
+
+cdef bytes united_bytes(const int64_t[::1] keys, const int64_t[::1] slots, const uint64_t[::1] bits):
+    """The Roaring bitmap of containers in bits."""
+    cdef int64_t count = keys.shape[0]
+    cdef const int64_t * key = &keys[0] if count else NULL
+    cdef const int64_t * slot = &slots[0] if count else NULL
+    made = np.empty(put_united(NULL, key, slot, count, &bits[0]), np.uint8)
+    cdef uint8_t[::1] out = made
+    with nogil:
+        put_united(&out[0], key, slot, count, &bits[0])
+    return made.tobytes()
 
 
 def unite_entries(const uint8_t[::1] data, const int64_t[::1] starts, const int64_t[::1] stops, int64_t limit):
@@ -690,8 +606,6 @@ def unite_entries(const uint8_t[::1] data, const int64_t[::1] starts, const int6
     cdef Py_ssize_t count = starts.shape[0]
     cdef Py_ssize_t i
     cdef int32_t used = 0
-    cdef int64_t size = 0
-    cdef uint64_t * bits = NULL
     cdef bint good = stops.shape[0] == count
     if good:
         for i in range(count):
@@ -708,18 +622,58 @@ def unite_entries(const uint8_t[::1] data, const int64_t[::1] starts, const int6
     cdef int32_t[::1] slots = numbers
     with nogil:
         for i in range(count):
-            unite_roaring(&data[0] + starts[i], &slots[0], &used, NULL)
+            unite_roaring(&data[0] + starts[i], stops[i] - starts[i], &slots[0], &used, NULL)
     if <int64_t>used * BIT_BYTES > limit:
         return None
     space = np.zeros(max(<int64_t>used, 1) * (BIT_BYTES // 8), np.uint64)
     cdef uint64_t[::1] words = space
-    bits = &words[0]
     with nogil:
         for i in range(count):
-            unite_roaring(&data[0] + starts[i], &slots[0], &used, bits)
-        size = put_united(NULL, &slots[0], used, bits)
-    united = np.empty(size, np.uint8)
-    cdef uint8_t[::1] out = united
+            unite_roaring(&data[0] + starts[i], stops[i] - starts[i], &slots[0], &used, &words[0])
+    keys = np.flatnonzero(numbers >= 0)
+    return united_bytes(keys, numbers[keys].astype(np.int64), space)
+
+
+def gather_rows(const uint64_t[::1] rows, int64_t limit):
+    """Roaring bitmaps of rows in any order, by their upper halves.
+
+    None when their containers, spelled out as bits, would take more than ``limit`` bytes.
+    """
+    cdef int64_t most = max(limit // BIT_BYTES, 1)
+    cdef int64_t i, slot, used = 0, size = 1
+    cdef uint64_t key, at, mask
+    cdef bint fits = True
+    while size < 4 * most:
+        size *= 2
+    mask = <uint64_t>size - 1
+    table, found = np.full(size, -1, np.int64), np.empty(most, np.int64)
+    space = np.zeros(most * (BIT_BYTES // 8), np.uint64)
+    cdef int64_t[::1] slots = table
+    cdef int64_t[::1] keys = found
+    cdef uint64_t[::1] words = space
     with nogil:
-        put_united(&out[0], &slots[0], used, bits)
-    return united.tobytes()
+        for i in range(rows.shape[0]):
+            key = rows[i] >> 16
+            at = (key * <uint64_t>0x9E3779B97F4A7C15) >> 32 & mask
+            while slots[at] >= 0 and <uint64_t>keys[slots[at]] != key:
+                at = (at + 1) & mask
+            slot = slots[at]
+            if slot < 0:
+                if used == most:
+                    fits = False
+                    break
+                slot = used
+                slots[at] = slot
+                keys[slot] = <int64_t>key
+                used += 1
+            words[slot * (BIT_BYTES // 8) + (rows[i] >> 6 & 1023)] |= <uint64_t>1 << (rows[i] & 63)
+    if not fits:
+        return None
+    order = np.argsort(found[:used])
+    ordered = found[order]
+    highs = ordered >> 16
+    borders = np.flatnonzero(np.diff(highs, prepend=-1, append=-1)).tolist()
+    return {
+        int(highs[start]): united_bytes(ordered[start:stop], order[start:stop], space)
+        for start, stop in pairwise(borders)
+    }

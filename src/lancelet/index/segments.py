@@ -11,7 +11,7 @@ import time
 import uuid as uuids
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from lancelet.index.fragment_reuse import FragmentReuse
 from lancelet.index.kind import Built, Kind, NewRows, Rename, Segment, Source
 from lancelet.index.metadata import IndexFile, IndexMetadata
 from lancelet.index.registry import kind_of_entry
+from lancelet.index.row_set import RowSet
 from lancelet.table.addresses import OFFSET_BITS, OFFSET_MASK
 from lancelet.table.fragment_reuse import advanced, is_known
 from lancelet.table.index_upkeep import SYSTEM_INDICES
@@ -58,9 +59,13 @@ def indexed_field(snapshot: Snapshot, entry: IndexMetadata) -> Field:
 
 def usable_kind(snapshot: Snapshot, entry: IndexMetadata) -> Kind | None:
     """The kind of a segment that can be asked and written anew; None for what is left as it is."""
-    known = entry.name not in SYSTEM_INDICES and len(entry.fields) == 1
-    field = next((node for node in snapshot.manifest.schema.walk() if known and node.id == entry.fields[0]), None)
-    return None if field is None or is_opaque(field) else kind_of_entry(entry)
+    field = next((node for node in snapshot.manifest.schema.walk() if entry.fields == (node.id,)), None)
+    return None if field is None else kind_over(field, entry)
+
+
+def kind_over(field: Field, entry: IndexMetadata) -> Kind | None:
+    """The same of a segment that is about this field alone."""
+    return None if entry.name in SYSTEM_INDICES or is_opaque(field) else kind_of_entry(entry)
 
 
 def is_opaque(field: Field) -> bool:
@@ -83,10 +88,16 @@ class Whereabouts:
     snapshot: Snapshot
     row_ids: Callable[[], RowIdIndex]
     """Finds stable row ids; asked only when the table has them."""
+    count_rows: Callable[[int], int] | None = None
+    """Counts the rows of a fragment of which the manifest does not tell; by default there may be any number."""
 
     @cached_property
     def _reuse(self) -> FragmentReuse | None:
         return FragmentReuse.of(self.snapshot)
+
+    @cached_property
+    def _is_known(self) -> bool:
+        return is_known(self.snapshot)
 
     @cached_property
     def _live(self) -> frozenset[int]:
@@ -104,7 +115,7 @@ class Whereabouts:
     def coverage(self, entry: IndexMetadata) -> frozenset[int]:
         """Fragments of this version all of whose rows a segment knows, with the values that they have now."""
         covered = entry.fragment_ids or frozenset()
-        if not is_known(self.snapshot):
+        if not self._is_known:
             return frozenset()
         if self._reuse is not None:
             covered = advanced(covered, self._reuse.rewrites)
@@ -117,8 +128,26 @@ class Whereabouts:
 
     def names_ids(self, entry: IndexMetadata) -> bool:
         """Whether a segment calls rows by ids that are not addresses."""
+        if not self.snapshot.manifest.has_stable_row_ids:
+            return False
         kind = kind_of_entry(entry)
-        return self.snapshot.manifest.has_stable_row_ids and kind is not None and not kind.names_addresses(entry)
+        return kind is not None and not kind.names_addresses(entry)
+
+    def source(self, entry: IndexMetadata, dtype: pa.DataType) -> Source:
+        """An older segment, to be carried over into a new one: what it does not cover any more is dropped."""
+        segment = open_segment(self.snapshot, entry, dtype)
+        return Source(segment, self.rename(entry), partial(self._most_rows, self.names_ids(entry)))
+
+    def rename(self, entry: IndexMetadata) -> Rename:
+        """How the rows of a segment are called in a new one."""
+        kind = kind_of_entry(entry)
+        keeps_ids = self.names_ids(entry) and kind is not None and not kind.by_address
+
+        def renamed(rows: RowNumbers) -> tuple[RowNumbers, npt.NDArray[np.bool_]]:
+            addresses, kept = self.addresses(entry, rows)
+            return (rows if keeps_ids else addresses), kept
+
+        return renamed
 
     def addresses(self, entry: IndexMetadata, rows: RowNumbers) -> tuple[RowNumbers, npt.NDArray[np.bool_]]:
         """Addresses of a segment's rows, and which of them are in its coverage."""
@@ -130,45 +159,68 @@ class Whereabouts:
             found, kept = rows, np.ones(len(rows), np.bool_)
         return found, kept & self._covered(entry, found, kept)
 
-    def rename(self, entry: IndexMetadata) -> Rename:
-        """How to carry a segment's rows over into a new one: what is not covered any more is dropped."""
-        kind = kind_of_entry(entry)
-        keeps_ids = self.names_ids(entry) and kind is not None and not kind.by_address
-
-        def renamed(rows: RowNumbers) -> tuple[RowNumbers, npt.NDArray[np.bool_]]:
-            addresses, kept = self.addresses(entry, rows)
-            return (rows if keeps_ids else addresses), kept
-
-        return renamed
+    def present(self, entry: IndexMetadata, rows: RowSet, covered: RowSet) -> RowSet:
+        """The addresses of a set of a segment's rows that are in its coverage."""
+        named = self.names_ids(entry)
+        moved = rows.fragments if named else rows.fragments & self._moved.keys()
+        if not moved:
+            return self._checked(entry, rows & covered)
+        whole = {high: self._most_rows(named, high) for high in moved if rows.is_whole(high)}
+        addresses, kept = self.addresses(entry, rows.within(moved).counted(whole).numbers())
+        return self._checked(entry, rows.within(rows.fragments - moved) & covered) | RowSet.of(addresses[kept])
 
     @cached_property
-    def _rows(self) -> dict[int, int]:
-        """Physical rows of fragments; as many as there can be where the manifest does not tell."""
-        return {
-            fragment.id: OFFSET_MASK if fragment.physical_rows is None else fragment.physical_rows
-            for fragment in self.snapshot.manifest.fragments
-        }
+    def _moved(self) -> Mapping[int, int]:
+        """Fragments that were rewritten, and how many rows they had."""
+        groups = [group for rewrite in self._reuse.rewrites for group in rewrite.groups] if self._reuse else []
+        return {fragment.id: fragment.physical_rows for group in groups for fragment in group.old_fragments}
+
+    def _most_rows(self, named: bool, high: int) -> int:
+        """How many rows there can be under an upper half of addresses, or, ``named``, of ids."""
+        if not named:
+            return self._rows(high) if high in self._live else self._moved.get(high, 0)
+        index = self.row_ids()
+        some = index.starts >> np.uint64(OFFSET_BITS) <= high
+        last = int(index.stops[some].max(initial=0)) - (high << OFFSET_BITS)
+        return min(max(last, 0), 1 << OFFSET_BITS)
+
+    def _rows(self, number: int) -> int:
+        """Physical rows of a fragment; as many as there can be where nobody tells."""
+        fragments = self.snapshot.manifest.fragments
+        place = fragments.position(number)
+        assert place is not None
+        count = fragments[place].physical_rows
+        if count is None:
+            return OFFSET_MASK if self.count_rows is None else self.count_rows(number)
+        return count
+
+    def _checked(self, entry: IndexMetadata, rows: RowSet) -> RowSet:
+        for number in rows.fragments:
+            if not rows.is_whole(number) and (last := rows.bitmap(number).max()) >= self._rows(number):
+                raise self._beyond(entry, number, last)
+        return rows
 
     def _covered(
         self, entry: IndexMetadata, addresses: RowNumbers, kept: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.bool_]:
-        """Which addresses are in the coverage of a segment; rows that no fragment has show that it is damaged."""
+        """Which addresses are in the coverage of a segment."""
         fragments = np.array(sorted(self.coverage(entry)), np.uint64)
         if not len(fragments):
             return np.zeros(len(addresses), np.bool_)
-        counts = np.array([self._rows[number] for number in fragments.tolist()], np.uint64)
+        counts = np.array([self._rows(number) for number in fragments.tolist()], np.uint64)
         high = addresses >> np.uint64(OFFSET_BITS)
         at = np.minimum(np.searchsorted(fragments, high), len(fragments) - 1)
         covered: npt.NDArray[np.bool_] = fragments[at] == high
         beyond = covered & kept & ((addresses & np.uint64(OFFSET_MASK)) >= counts[at])
         if beyond.any():
             first = int(beyond.argmax())
-            raise CorruptFile(
-                f"{self.snapshot.uri}/{INDICES_DIR}/{entry.uuid}",
-                f"names row {int(addresses[first]) & OFFSET_MASK} of fragment {high[first]}, which has {counts[at[first]]}",
-                entry.name,
-            )
+            raise self._beyond(entry, int(high[first]), int(addresses[first]) & OFFSET_MASK)
         return covered
+
+    def _beyond(self, entry: IndexMetadata, number: int, row: int) -> CorruptFile:
+        """Rows beyond the end of a fragment mean that the index is damaged, or not about this table."""
+        folder = f"{self.snapshot.uri}/{INDICES_DIR}/{entry.uuid}"
+        return CorruptFile(folder, f"names row {row} of fragment {number}, which has {self._rows(number)}", entry.name)
 
 
 @dataclass(frozen=True, slots=True)

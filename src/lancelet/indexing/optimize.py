@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from lancelet.editing.retry import retried
 from lancelet.errors import InvalidOption, InvalidType
+from lancelet.index.folder import IndexFolder
 from lancelet.index.kind import NewRows, Source
 from lancelet.index.metadata import IndexMetadata, index_from_proto, read_indices
 from lancelet.index.registry import kind_of_entry
@@ -66,7 +67,7 @@ def optimize_indices(
         for entry in read_indices(manifest):
             if entry.name not in SYSTEM_INDICES and (names is None or entry.name in names):
                 by_name.setdefault(entry.name, []).append(entry)
-        where = Whereabouts(table.snapshot, lambda: table.row_id_index)
+        where = Whereabouts(table.snapshot, lambda: table.row_id_index, table.physical_rows)
         with WrittenFiles(table.snapshot.store) as files:
             upkeep = _Upkeep(table, where, files, parts)
             new: list[table_pb2.IndexMetadata] = []
@@ -123,9 +124,9 @@ class _Upkeep:
         assert kind is not None
         snapshot = self.table.snapshot
         column = column_of_field(self.table, like.fields[0])
-        sources = [Source(open_segment(snapshot, entry, column.type), self.where.rename(entry)) for entry in old]
+        sources = [self.where.source(entry, column.type) for entry in old]
         coverage = fragments.union(*(self.where.coverage(entry) for entry in old))
-        new = NewSegment(like.name, like.fields[0], kind, coverage, kind.options(like))
+        new = NewSegment(like.name, like.fields[0], kind, coverage, kind.options(IndexFolder(snapshot, like)))
         if self.parts is None or not fragments:
             rows = read_rows(self.table, column, kind, fragments)
             return write_segment(snapshot, new, sources, rows, self.files)

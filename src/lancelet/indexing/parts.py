@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import InvalidInput
-from lancelet.index.kind import NewRows, Source
+from lancelet.index.folder import IndexFolder
+from lancelet.index.kind import NewRows
 from lancelet.index.metadata import IndexMetadata, index_from_proto, read_indices
 from lancelet.index.registry import kind_of_entry
-from lancelet.index.segments import NewSegment, Whereabouts, open_segment, write_segment
+from lancelet.index.segments import NewSegment, Whereabouts, write_segment
 from lancelet.indexing.create import Watch, build_segment, check_name
 from lancelet.indexing.rows import column_of_field, find_column
 from lancelet.table import operations as ops
@@ -46,11 +47,11 @@ def merge_parts(table: TableReader, parts: Sequence[table_pb2.IndexMetadata]) ->
     kind = kind_of_entry(first)
     if kind is None or any(kind_of_entry(entry) is not kind or entry.fields != first.fields for entry in entries):
         raise InvalidInput("only segments of one kind, over one column, can be merged")
-    where = Whereabouts(table.snapshot, lambda: table.row_id_index)
+    where = Whereabouts(table.snapshot, lambda: table.row_id_index, table.physical_rows)
     column = column_of_field(table, first.fields[0])
-    sources = [Source(open_segment(table.snapshot, entry, column.type), where.rename(entry)) for entry in entries]
+    sources = [where.source(entry, column.type) for entry in entries]
     coverage = frozenset().union(*(where.coverage(entry) for entry in entries))
-    new = NewSegment(first.name, first.fields[0], kind, coverage, kind.options(first))
+    new = NewSegment(first.name, first.fields[0], kind, coverage, kind.options(IndexFolder(table.snapshot, first)))
     with WrittenFiles(table.snapshot.store) as files:
         merged = write_segment(table.snapshot, new, sources, NewRows(column.type), files)
         merged.dataset_version = min(entry.dataset_version for entry in entries)
@@ -66,7 +67,7 @@ def commit_parts(table: TableReader, name: str, column: str, parts: Sequence[tab
         if entry.fields != (field.id,):
             raise InvalidInput(f"segment {entry.uuid} is of another column than {column!r}; build it for this one")
         _check_values(table.snapshot, entry)
-    where = Whereabouts(table.snapshot, lambda: table.row_id_index)
+    where = Whereabouts(table.snapshot, lambda: table.row_id_index, table.physical_rows)
     covered = frozenset().union(*(where.coverage(entry) for entry in entries))
     gone = []
     for message, entry in zip(table.snapshot.manifest.indices, read_indices(table.snapshot.manifest), strict=True):

@@ -24,9 +24,9 @@ _BATCH_ROWS = 1 << 16
 
 
 def find_column(table: TableReader, column: str) -> tuple[Column, Field]:
-    """A column by its name or nested path."""
+    """A column by its name or nested path; as in pylance, in any case when no name fits exactly."""
     schema = table.snapshot.manifest.schema
-    found = column_of(schema, column)
+    found = column_of(schema, column, any_case=True)
     if found.path[0] not in schema.names:
         raise UnknownColumn(column, schema.names)
     return found, schema.field_by_path(found.path)

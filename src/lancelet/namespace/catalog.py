@@ -228,7 +228,8 @@ class ManifestTable:
             indices = write_indices(base, schema, rows, fragments, files) if self._indices else []
             operation = ops.Overwrite(schema, fragments)
             try:
-                return commit(base, operation, strict=True, retries=0, files=files, indices=indices)
+                # As pylance has it: whoever reads a catalog knows transactions in manifests.
+                return commit(base, operation, strict=True, retries=0, files=files, indices=indices, with_file=False)
             except CommitConflict as conflict:
                 raise _Raced from conflict
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import threading
+import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,6 +13,7 @@ import lance_namespace as ln
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet.located import EXPIRY
 from lancelet.namespace import making, removing, tables, versions
 from lancelet.namespace.catalog import NAMESPACE, TABLE
 from lancelet.namespace.errors import translated
@@ -31,18 +35,19 @@ _VERSIONS = ("create_table_version", "describe_table_version", "batch_delete_tab
 """What is answered with a dict when it is asked with one."""
 
 
-def _taking_dicts(kind: type[C]) -> type[C]:
-    """Let all methods take their requests as dicts too: that is how Lance's own clients ask, and are answered."""
+def _operations(kind: type[C]) -> type[C]:
+    """Count the operations, and let all take their requests as dicts too: so Lance's own clients ask, and are answered."""
     for name, method in list(vars(kind).items()):
         wanted = str(getattr(method, "__annotations__", {}).get("request", ""))
         if wanted.startswith("ln."):
-            setattr(kind, name, _taking_dict(name, method, getattr(ln, wanted.removeprefix("ln."))))
+            setattr(kind, name, _operation(name, method, getattr(ln, wanted.removeprefix("ln."))))
     return kind
 
 
-def _taking_dict(name: str, method: Any, model: Any) -> Any:
+def _operation(name: str, method: Any, model: Any) -> Any:
     @functools.wraps(method)
-    def asked(self: object, request: Any, *rest: Any) -> Any:
+    def asked(self: DirectoryNamespace, request: Any, *rest: Any) -> Any:
+        self._note(name)
         if not isinstance(request, Mapping):
             return method(self, request, *rest)
         response = method(self, model.from_dict(dict(request)), *rest)
@@ -51,7 +56,7 @@ def _taking_dict(name: str, method: Any, model: Any) -> Any:
     return asked
 
 
-@_taking_dicts
+@_operations
 class DirectoryNamespace(ln.LanceNamespace):
     """Tables and namespaces in one root folder.
 
@@ -82,6 +87,8 @@ class DirectoryNamespace(ln.LanceNamespace):
         self._properties = {str(key): str(value) for key, value in properties.items()}
         self._root = Root.of(Settings.of(self._properties))
         self._session = session
+        self._counts: Counter[str] = Counter()
+        self._counting = threading.Lock()
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restored, (self._properties,)
@@ -102,6 +109,21 @@ class DirectoryNamespace(ln.LanceNamespace):
     def root(self) -> Root:
         """The engine's view of the folder."""
         return self._root
+
+    def retrieve_ops_metrics(self) -> dict[str, int]:
+        """How often each operation was asked for; nothing unless ``ops_metrics_enabled`` is ``true``."""
+        with self._counting:
+            return dict(self._counts)
+
+    def reset_ops_metrics(self) -> None:
+        """Begin to count anew."""
+        with self._counting:
+            self._counts.clear()
+
+    def _note(self, operation: str) -> None:
+        if self._root.settings.counts:
+            with self._counting:
+                self._counts[operation] += 1
 
     # Namespaces
 
@@ -156,7 +178,7 @@ class DirectoryNamespace(ln.LanceNamespace):
             table_uri=location,
             properties=dict(found.properties) or None,
             managed_versioning=True if self._root.settings.tracking else None,
-            storage_options=self._vended(request.vend_credentials),
+            storage_options=self._vended(),
         )
         if request.check_declared or request.load_detailed_metadata:
             with translated(f"table {shown(found.id)}"):
@@ -197,7 +219,7 @@ class DirectoryNamespace(ln.LanceNamespace):
             location=self._made_at(found),
             version=None if snapshot is None else snapshot.version,
             properties=dict(found.properties) or None,
-            storage_options=self._vended(None),
+            storage_options=self._vended() or None,
         )
 
     def declare_table(self, request: ln.DeclareTableRequest) -> ln.DeclareTableResponse:
@@ -206,7 +228,7 @@ class DirectoryNamespace(ln.LanceNamespace):
             location=self._made_at(found),
             properties=dict(found.properties) or None,
             managed_versioning=True if self._root.settings.tracking else None,
-            storage_options=self._vended(request.vend_credentials),
+            storage_options=self._vended(),
         )
 
     def create_empty_table(self, request: ln.CreateEmptyTableRequest) -> ln.CreateEmptyTableResponse:
@@ -242,10 +264,14 @@ class DirectoryNamespace(ln.LanceNamespace):
         """Where a table is, as changes tell it: a URI where there is a catalog."""
         return self._root.plain(found.folder) if self._root.manifest is None else self._root.uri(found.folder)
 
-    def _vended(self, wanted: bool | None) -> dict[str, str] | None:
-        """Storage options for a client, when it is to be told."""
+    def _vended(self) -> dict[str, str] | None:
+        """Storage options for a client, where it is to be told; as in pylance whether it asks for credentials or not."""
         settings = self._root.settings
-        return dict(settings.storage) if settings.vends and settings.storage and wanted is not False else None
+        if not settings.vends:
+            return None
+        if settings.vended_millis is None:
+            return dict(settings.storage)
+        return {**settings.storage, EXPIRY: str(int(time.time() * 1000) + settings.vended_millis)}
 
     # Rows
 

@@ -9,6 +9,7 @@ from lance_namespace import InvalidInputError
 
 STORAGE = "storage."
 _RETRIES = 20
+_VENDED_MILLIS = "vend_input_storage_options_refresh_interval_millis"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,10 @@ class Settings:
     """How often a change of the catalog is made again when others were faster."""
     vends: bool = False
     """Whether the storage options are told to clients."""
+    vended_millis: int | None = None
+    """For how long clients may use them; None: for ever."""
+    counts: bool = False
+    """Whether operations are counted."""
     storage: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -55,6 +60,8 @@ class Settings:
             _switch(texts, "table_version_tracking_enabled", False),
             _number(texts, "commit_retries", _RETRIES),
             _switch(texts, "vend_input_storage_options", False),
+            _number(texts, _VENDED_MILLIS, 0) if _VENDED_MILLIS in texts else None,
+            _switch(texts, "ops_metrics_enabled", False),
             {key.removeprefix(STORAGE): value for key, value in texts.items() if key.startswith(STORAGE)},
         )
 

@@ -33,6 +33,7 @@ from lance_namespace_urllib3_client.models.index_content import IndexContent
 from lance_namespace_urllib3_client.models.tag_contents import TagContents
 
 from lancelet.errors import MissingFile, TableNotFound, VersionNotFound
+from lancelet.format.schema import join_path
 from lancelet.namespace.errors import translated
 from lancelet.namespace.names import identifier, shown
 from lancelet.namespace.tables import open_table, transaction_id
@@ -238,11 +239,12 @@ def create_index(root: Root, request: CreateTableIndexRequest) -> str | None:
     if kind not in (*_SCALAR_KINDS, *_VECTOR_KINDS):
         known = ", ".join((*_SCALAR_KINDS, *_VECTOR_KINDS))
         raise InvalidInputError(f"there is no index of type {request.index_type!r}; known are {known}")
-    name = request.name or f"{request.column}_idx"
+    with translated(_named(request)):
+        fields = table._snapshot.manifest.schema.resolve(request.column, any_case=True)
+    name = request.name or f"{join_path([field.name for field in fields])}_idx"
     if any(index.name == name for index in table.describe_indices()):
         raise TableIndexAlreadyExistsError(f"{_named(request)} has an index '{name}' already")
     with translated(_named(request)):
-        table._snapshot.manifest.schema.field_by_path(request.column)
         if kind in _VECTOR_KINDS:
             table.create_index(request.column, kind, name, metric=request.distance_type or "l2")
         else:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancelet.errors import InvalidInput, UnknownColumn
+from lancelet.format.schema import join_path
 from lancelet.query.casting import can_cast
 from lancelet.query.coercion import common_type, describe, is_list_like, is_number, is_text, value_type
 from lancelet.query.comparing import FLIPPED
@@ -68,38 +69,46 @@ SYSTEM_COLUMNS = {
 TRUE, FALSE, UNKNOWN = (Literal(value, pa.bool_()) for value in (True, False, None))
 
 
-def column(schema: pa.Schema, path: Sequence[str], exact: bool = False) -> Column:
+def column(schema: pa.Schema, path: Sequence[str], exact: bool = False, qualified: bool = False) -> Column:
     """The column at ``path``.
 
     The first name is matched exactly, else without regard to case unless
     ``exact``; the names of struct fields are always matched exactly.
+    Where the first name is that of a table, ``qualified``, the second one is matched like it.
     """
     name = path[0]
     index = schema.get_field_index(name)
     if index < 0 and not exact and name not in SYSTEM_COLUMNS:
-        index = next((i for i, known in enumerate(schema.names) if known.lower() == name.lower()), -1)
+        index = _in_any_case(schema.names, name)
     if index >= 0:
         root = Column((schema.field(index).name,), schema.field(index).type)
     elif name in SYSTEM_COLUMNS:
         root = Column((name,), SYSTEM_COLUMNS[name])
     else:
         raise UnknownColumn(name, [*schema.names, *SYSTEM_COLUMNS])
-    for part in path[1:]:
-        root = field_of(root, part)
+    for depth, part in enumerate(path[1:]):
+        root = field_of(root, part, any_case=qualified and depth == 0)
     return root
 
 
-def field_of(parent: Column, name: str) -> Column:
+def _in_any_case(names: Iterable[str], name: str) -> int:
+    """The place of the first of some names that is this one but for its case, or -1."""
+    return next((at for at, known in enumerate(names) if known.lower() == name.lower()), -1)
+
+
+def field_of(parent: Column, name: str, any_case: bool = False) -> Column:
     """A field of a struct column."""
     kind = value_type(parent.type)
-    path = ".".join(parent.path)
+    path = join_path(parent.path)
     if not pa.types.is_struct(kind):
         raise InvalidInput(f"'{path}' is {describe(kind)} and has no field '{name}'")
     index = kind.get_field_index(name)
+    if index < 0 and any_case:
+        index = _in_any_case((kind.field(i).name for i in range(kind.num_fields)), name)
     if index < 0:
-        known = [f"{path}.{kind.field(i).name}" for i in range(kind.num_fields)]
-        raise UnknownColumn(f"{path}.{name}", known, f"the struct '{path}'")
-    return Column((*parent.path, name), kind.field(index).type)
+        known = [join_path([*parent.path, kind.field(i).name]) for i in range(kind.num_fields)]
+        raise UnknownColumn(join_path([*parent.path, name]), known, f"the struct '{path}'")
+    return Column((*parent.path, kind.field(index).name), kind.field(index).type)
 
 
 def _folded(expr: Expr) -> Expr:

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from lancelet.query.table_reader import TableReader
 
 _FEW = 1024
-"""With so few rows left, testing them is cheaper than asking for more."""
+_ENTRIES_A_TEST = 256
+"""With few rows left, testing one of them takes as long as reading so many entries of an index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +214,7 @@ class Search:
         known: list[tuple[tuple[Expr, ...], Bounds]] = []
         rest = list(self.rest)
         for conditions, shape in sorted(self.parts, key=lambda part: weight(part[1])):
-            if total is not None and not total.maybe.has_whole and len(total.maybe) <= _FEW:
+            if total is not None and not runner.is_worth_asking(shape, total.maybe):
                 rest += conditions
                 continue
             bounds = runner.bounds(shape)
@@ -287,12 +288,22 @@ class _Run:
     def _all(self, parts: Sequence[Shape]) -> Bounds:
         found: Bounds | None = None
         for part in sorted(parts, key=weight):
-            if found is not None and not found.maybe.has_whole and len(found.maybe) <= _FEW:
+            if found is not None and not self.is_worth_asking(part, found.maybe):
                 return Bounds(RowSet(), found.maybe)
             bounds = self.bounds(part)
             found = bounds if found is None else found & bounds
         assert found is not None
         return found
+
+    def is_worth_asking(self, shape: Shape, left: RowSet) -> bool:
+        """Whether asking for more takes less time than testing the rows that are left."""
+        if left.has_whole or (count := len(left)) > _FEW:
+            return True
+        most: float = count * _ENTRIES_A_TEST
+        for lookup in lookups(shape):
+            if not _names_rows(self.table, lookup.column):
+                most -= self.table.indices.entries(lookup, self.use)
+        return most > 0
 
     def _lookup(self, lookup: Lookup) -> Bounds:
         if _names_rows(self.table, lookup.column):

@@ -60,6 +60,9 @@ def explain(table: TableReader, plan: ScanPlan, *, verbose: bool = False, found:
         f"LanceRead: uri={table.snapshot.uri}, version={manifest.version}, {which}, "
         f"columns=[{_names(fields, verbose)}]{more}{deleted}"
     )
+    if plan.mask is not None:
+        lists = [name for name, held in (("allowed", plan.mask.allowed), ("blocked", plan.mask.blocked)) if held]
+        steps.append(f"RowMask: {' and '.join(lists)} row ids")
     lines = ["  " * depth + step for depth, step in enumerate(steps)]
     if plan.filter is not None and not plan.include_deleted:
         search = (
@@ -67,7 +70,7 @@ def explain(table: TableReader, plan: ScanPlan, *, verbose: bool = False, found:
             if found is not None
             else Search.of(table, plan.filter, plan.fragment_ids, use_index=plan.use_index)
         )
-        if search is not None:
+        if search is not None and search.parts:
             lines += ("  " * len(steps) + line for line in _search(search, verbose, found))
     return "\n".join(lines)
 

@@ -6,29 +6,24 @@ share them); what they cover, and where their rows are now, belongs to a version
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lancelet.errors import CorruptFile, IndexNotFound
+from lancelet.errors import IndexNotFound
 from lancelet.index.folder import IndexFolder
-from lancelet.index.fragment_reuse import FragmentReuse
 from lancelet.index.kind import Kind, Segment, Weighing
 from lancelet.index.metadata import IndexMetadata, read_indices
 from lancelet.index.questions import Answer, HasItems, IsIn, Missing, Question
-from lancelet.index.registry import kind_of_entry
 from lancelet.index.row_set import RowSet
-from lancelet.index.segments import Whereabouts
+from lancelet.index.segments import Whereabouts, kind_over
 from lancelet.query.coercion import is_list_like
 from lancelet.query.expr import Column
 from lancelet.query.index_match import Lookup, asked_type
 from lancelet.query.present import scan_field
-from lancelet.table.fragment_reuse import KNOWN_VERSION, reuse_entry
-from lancelet.table.index_upkeep import SYSTEM_INDICES
-from lancelet.table.names import INDICES_DIR
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -41,6 +36,8 @@ _BEST_FIRST = (*EXACT, "NGRAM", "ZONEMAP", "BLOOMFILTER")
 _MOST_NARROW = 0.06
 _MOST_WIDE = 0.5
 """Reading a larger share of an index takes longer than reading the column."""
+_ENTRIES_AN_ANSWER = 1024
+"""However small it is, an answer takes as long as reading so many entries."""
 _FEW_ROWS = 1 << 15
 """So few are read in no time."""
 
@@ -111,7 +108,7 @@ class TableIndices:
 
     def __init__(self, table: TableReader) -> None:
         self._table = table
-        self._where = Whereabouts(table.snapshot, lambda: table.row_id_index)
+        self._where = Whereabouts(table.snapshot, lambda: table.row_id_index, table.physical_rows)
         self._by_field: dict[int, list[IndexPart]] = {}
         self._by_path: dict[tuple[str, ...], Sequence[IndexPart]] = {}
         for part in self._usable():
@@ -133,10 +130,7 @@ class TableIndices:
         return found
 
     def ask(self, part: IndexPart, question: Question, use: IndexUse, *, with_nulls: bool) -> Answer | None:
-        """The answer in addresses of this version, within what the segment covers.
-
-        None when it is not worth asking, or cannot be told.
-        """
+        """The answer in addresses of this version, within what the segment covers; None when it is not worth asking."""
         held = self._open(part, use)
         if held.weighing is not None and part.rows > _FEW_ROWS and not _is_equality(question):
             share = held.weighing.share(question)
@@ -147,14 +141,21 @@ class TableIndices:
         use.parts += held.folder.count.parts - before[0]
         use.rows += held.folder.count.rows - before[1]
         self._table.cache.indices.trim()
-        rows = self._here(part, answer.rows)
-        if rows is None:
-            return None
         nulls: RowSet | None = RowSet()
         if not isinstance(question, Missing):
             nulls = answer.nulls if with_nulls else None
-            nulls = None if nulls is None else self._here(part, nulls)
-        return Answer(rows, answer.exact, nulls)
+            nulls = None if nulls is None else self._where.present(part.entry, nulls, part.covered)
+        return Answer(self._where.present(part.entry, answer.rows, part.covered), answer.exact, nulls)
+
+    def entries(self, lookup: Lookup, use: IndexUse) -> float:
+        """About how many entries are read to answer exactly; infinite when no index does."""
+        asked = lookup.asked[0]
+        exact = [part for part in self.parts(lookup.column) if part.kind.name in EXACT and part.takes(asked.question)]
+        if asked.loose or not exact:
+            return math.inf
+        held = [(part, self._open(part, use).weighing) for part in exact]
+        shares = [0 if weighing is None else weighing.share(asked.question) * part.rows for part, weighing in held]
+        return sum(shares) + _ENTRIES_AN_ANSWER * len(exact)
 
     def open_segments(self, name: str, segments: Collection[UUID] | None = None) -> None:
         """Open the segments of an index, or some of them."""
@@ -179,52 +180,16 @@ class TableIndices:
             use.cached += 1
         return held
 
-    def _here(self, part: IndexPart, rows: RowSet) -> RowSet | None:
-        """Rows of a segment as addresses of this version; those that it does not cover are dropped."""
-        if not rows:
-            return rows
-        if self._where.names_ids(part.entry):
-            if rows.has_whole:
-                return None
-            addresses, found = self._table.row_id_index.lookup(rows.numbers())
-            rows = RowSet.of(addresses[found])
-        elif self._reuse is not None:
-            rows = self._reuse.follow_set(rows)
-        inside = rows & part.covered
-        self._check(part, inside)
-        return inside
-
-    def _check(self, part: IndexPart, rows: RowSet) -> None:
-        """Rows beyond the end of a fragment mean that the index is not about this table."""
-        for fragment in rows.fragments:
-            if not rows.is_whole(fragment):
-                last, count = rows.bitmap(fragment).max(), self._table.physical_rows(fragment)
-                if last >= count:
-                    raise CorruptFile(
-                        f"{self._table.snapshot.uri}/{INDICES_DIR}/{part.entry.uuid}",
-                        f"names row {last} of fragment {fragment}, which has {count}",
-                        part.entry.name,
-                    )
-
-    @cached_property
-    def _reuse(self) -> FragmentReuse | None:
-        return FragmentReuse.of(self._table.snapshot)
-
     def _usable(self) -> Iterable[IndexPart]:
         manifest = self._table.snapshot.manifest
-        reuse = reuse_entry(manifest.indices)
-        if not len(manifest.indices) or (reuse is not None and reuse.index_version != KNOWN_VERSION):
+        if not len(manifest.indices):
             return
         fields = {node.id: node for node in manifest.schema.walk()}
         fragments, counts = manifest.fragments, self._table.row_counts.tolist()
         for entry in read_indices(manifest):
-            if entry.name in SYSTEM_INDICES or len(entry.fields) != 1 or entry.fields[0] not in fields:
-                continue
-            kind = kind_of_entry(entry)
-            if kind is None:
-                continue
-            node = fields[entry.fields[0]]
-            if node.is_json or node.is_blob or node.is_blob_v2:
+            node = fields.get(entry.fields[0]) if len(entry.fields) == 1 else None
+            kind = None if node is None else kind_over(node, entry)
+            if node is None or kind is None:
                 continue
             covered = self._where.coverage(entry)
             if not covered:

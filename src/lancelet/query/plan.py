@@ -20,6 +20,8 @@ from lancelet.query.sort import SortKey
 if TYPE_CHECKING:
     import pyarrow.compute as pc
 
+    from lancelet.query.row_mask import RowMask
+
 DEFAULT_BATCH_SIZE = 8192
 _SYSTEM = (ROW_ID, ROW_ADDRESS, ROW_OFFSET, LAST_UPDATED_AT, CREATED_AT)
 SYSTEM_FIELDS = {name: pa.field(name, pa.uint64()) for name in _SYSTEM}
@@ -56,6 +58,8 @@ class ScanPlan:
     """Ask scalar indices which rows the filter can be true for."""
     indexed_only: bool = False
     """Leave out the fragments that the indices do not cover which are asked."""
+    mask: RowMask | None = None
+    """Row ids that the scan is restricted to."""
 
     @cached_property
     def output_schema(self) -> pa.Schema:
@@ -155,7 +159,7 @@ def plan_outputs(
     elif isinstance(columns, str):
         raise InvalidType(f"columns is a list of names or a dict of expressions, not the text {columns!r}")
     else:
-        outputs = [(name, column_of(schema, name)) for name in columns]
+        outputs = [(name, _scanned_column(schema, name)) for name in columns]
     names = {name for name, _ in outputs}
     if len(names) < len(outputs):
         double = next(name for name in names if sum(n == name for n, _ in outputs) > 1)
@@ -228,20 +232,41 @@ def needed_fields(schema: Schema, exprs: Iterable[Expr]) -> tuple[tuple[Field, .
     return schema.project(paths).fields, tuple(system)
 
 
-def column_of(schema: Schema, name: str) -> Column:
-    """The column that a name or a nested path stands for."""
-    if not isinstance(name, str):
-        raise InvalidType(f"a column is named by a text, not by {name!r}")
+def _scanned_column(schema: Schema, name: str) -> Column:
+    """The column that a scan gives for a name, which is matched exactly, or for a path.
+
+    pylance reads a path as an expression, and so finds its first name in another case too; not those of struct fields.
+    """
+    _check_name(name)
+    if name not in schema.names:
+        top, *below = split_path(name)
+        if below and top not in schema.names:
+            top = next((known for known in schema.names if known.lower() == top.lower()), top)
+            return _column_at(schema, name, (top, *below))
+    return column_of(schema, name)
+
+
+def column_of(schema: Schema, name: str, *, any_case: bool = False) -> Column:
+    """The column that a name or a nested path stands for; its names are matched exactly unless ``any_case``."""
+    _check_name(name)
     names = schema.names
     if name in SYSTEM_FIELDS and name not in names:
         return Column((name,), pa.uint64())
-    path = (name,) if name in names else tuple(split_path(name))
+    return _column_at(schema, name, (name,) if name in names else tuple(split_path(name)), any_case=any_case)
+
+
+def _check_name(name: str) -> None:
+    if not isinstance(name, str):
+        raise InvalidType(f"a column is named by a text, not by {name!r}")
+
+
+def _column_at(schema: Schema, name: str, path: tuple[str, ...], *, any_case: bool = False) -> Column:
     try:
-        chain = schema.resolve(path)
+        chain = schema.resolve(path, any_case=any_case)
     except UnknownColumn as error:
         raise UnknownColumn(name, error.known) from None
     if any(node.logical_type != "struct" for node in chain[:-1]):
         raise InvalidInput(
             f"column '{name}' goes through a list or map; only fields of structs have a path of their own"
         )
-    return Column(path, scan_field(chain[-1]).type)
+    return Column(tuple(node.name for node in chain), scan_field(chain[-1]).type)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,9 @@ _MOST = 0.5
 _LITTLE = 64
 """So few rows are read one fragment after the other."""
 
+Piece: TypeAlias = tuple[int, FragmentReader, tuple[int, int]]
+"""A fragment's place in the table, its reader, and the physical rows that are wanted of it."""
+
 
 class Scan:
     """One execution of a plan."""
@@ -71,10 +74,22 @@ class Scan:
     def candidates(self) -> Candidates | None:
         """The rows that the filter can be true for; None when nothing is known about them."""
         plan = self.plan
-        if plan.filter is None or plan.include_deleted:
+        if plan.mask is None and (plan.filter is None or plan.include_deleted):
             return None
         if self._outer is not None:
             return self._outer.candidates
+        if plan.mask is None:
+            return self._filtered
+        from lancelet.query.row_mask import masked
+
+        return masked(self.table, plan.mask, plan.filter, plan.fragment_ids, self._filtered)
+
+    @property
+    def _filtered(self) -> Candidates | None:
+        """What indices and row ids tell about the filter."""
+        plan = self.plan
+        if plan.filter is None or plan.include_deleted:
+            return None
         from lancelet.query.candidates import find_candidates
 
         return find_candidates(
@@ -115,7 +130,8 @@ class Scan:
         return self._table(unit, reader.read(self._fields, rows), rows)
 
     def _rows_before(self, owner: int) -> int:
-        return self.table.rows_before(owner) if ROW_OFFSET in self._system else 0
+        """Live rows of the fragments before one of the table, if that matters."""
+        return self.table.rows_before(owner) if self._counts_offsets else 0
 
     def _resolved(self, parts: list[pa.Table]) -> pa.Table:
         """Parts joined, with their extension types."""
@@ -149,13 +165,13 @@ class Scan:
     def count(self) -> int:
         """How many rows the result has, without making it."""
         plan = replace(self.plan, outputs=(), order_by=())
-        if plan.filter is None and not plan.include_deleted and plan.row_ranges is None:
+        if plan.filter is None and plan.mask is None and not plan.include_deleted and plan.row_ranges is None:
             everything = plan.fragment_ids is None
             total = self.table.num_rows if everything else sum(reader.num_rows for reader in self.readers())
             total = max(total - plan.offset, 0)
             return total if plan.limit is None else min(total, plan.limit)
         counted = Scan(self.table, plan, self._threads, outer=self)
-        part = plan.limit is not None or plan.offset or plan.row_ranges is not None
+        part = plan.limit is not None or plan.offset or plan.row_ranges is not None or plan.include_deleted
         if counted.candidates is not None and not part and not _repeats(plan.fragment_ids):
             return counted._count_candidates(counted.candidates)
         return sum(part.num_rows for part in counted._parts())
@@ -185,7 +201,7 @@ class Scan:
             return
         plan = self.plan
         skip, left = plan.offset, plan.limit
-        if plan.filter is None and plan.row_ranges is None:
+        if plan.filter is None and plan.mask is None and plan.row_ranges is None:
             units: Iterable[Unit] = self._limited_units(skip, left)
             skip, left = 0, None
         elif self.candidates is None:
@@ -238,16 +254,14 @@ class Scan:
 
     def _units(self) -> Iterator[Unit]:
         """All rows, cut into units."""
-        before = 0
         rows_a_unit = None
-        for reader, (first, last) in self._pieces():
+        for owner, reader, (first, last) in self._pieces():
             if rows_a_unit is None:
                 rows_a_unit = self._unit_rows(reader)
             stages = self._stages(self.plan.filter, reader)
+            before = self._rows_before(owner)
             for start in range(first, last, rows_a_unit):
                 yield Unit(reader, RowRange(start, min(start + rows_a_unit, last)), before, stages)
-            if self._counts_offsets:
-                before += reader.num_rows
 
     @property
     def _counts_offsets(self) -> bool:
@@ -255,16 +269,11 @@ class Scan:
 
     def _chosen_units(self, candidates: Candidates, skip: int = 0, limit: int | None = None) -> Iterator[Unit]:
         """Units around the candidates; ``skip`` and ``limit`` are for candidates that are all sure and none a whole fragment."""
-        before = 0
         rows_a_unit = None
-        wanted = candidates.fragments
-        for reader, (first, last) in self._candidate_pieces(wanted):
-            number = reader.fragment.id
+        for owner, reader, (first, last) in self._candidate_pieces(candidates.fragments):
+            number, before = reader.fragment.id, self._rows_before(owner)
             if limit == 0:
                 return
-            if number not in wanted:
-                before += reader.num_rows
-                continue
             whole = candidates.bounds.maybe.is_whole(number)
             if not whole and self._are_most(candidates, reader):
                 whole, stages = True, self._stages(self.plan.filter, reader)
@@ -275,7 +284,7 @@ class Scan:
                 for start in range(first, last, rows_a_unit):
                     yield Unit(reader, RowRange(start, min(start + rows_a_unit, last)), before, stages)
             else:
-                chosen = choose(reader, candidates, first, last)
+                chosen = choose(reader, candidates, first, last, with_deleted=self.plan.include_deleted)
                 found = len(chosen)
                 if skip or limit is not None:
                     chosen = chosen.part(skip, found if limit is None else skip + limit)
@@ -287,53 +296,57 @@ class Scan:
                 for rows, places in cut(chosen, rows_a_unit or few, few) if len(chosen) else ():
                     chosen_here = None if len(places) == len(rows) else places.offsets
                     yield Unit(reader, rows, before, stages, chosen_here, places.sure)
-            if self._counts_offsets:
-                before += reader.num_rows
 
     def _are_most(self, candidates: Candidates, reader: FragmentReader) -> bool:
         """Whether so many rows have to be tested that all may as well be."""
         number = reader.fragment.id
-        if candidates.bounds.decides(number):
+        if self.plan.mask is not None or candidates.bounds.decides(number):
             return False
         return len(candidates.bounds.maybe.bitmap(number)) > _MOST * reader.physical_rows
 
-    def _candidate_pieces(self, wanted: frozenset[int]) -> Iterator[tuple[FragmentReader, tuple[int, int]]]:
-        """Readers with the physical rows that are wanted of each; those without candidates only when rows are counted."""
-        plan = self.plan
-        if self._counts_offsets or plan.fragment_ids is not None:
-            return (piece for piece in self._pieces() if self._counts_offsets or piece[0].fragment.id in wanted)
+    def _candidate_pieces(self, wanted: frozenset[int]) -> Iterator[Piece]:
+        """The pieces with candidates."""
+        if self.plan.fragment_ids is not None:
+            return (piece for piece in self._pieces() if piece[1].fragment.id in wanted)
         fragments = self.table.snapshot.manifest.fragments
-        places = sorted(place for n in wanted if (place := fragments.position(n)) is not None)
-        readers = (self.table.reader(place) for place in places)
-        return ((reader, (0, reader.physical_rows)) for reader in readers)
+        owners = sorted(owner for n in wanted if (owner := fragments.position(n)) is not None)
+        readers = ((owner, self.table.reader(owner)) for owner in owners)
+        return ((owner, reader, (0, reader.physical_rows)) for owner, reader in readers)
 
-    def _pieces(self) -> Iterator[tuple[FragmentReader, tuple[int, int]]]:
-        """Readers with the physical rows that are wanted of each."""
+    def _pieces(self) -> Iterator[Piece]:
+        """What is wanted of each fragment."""
         ranges = self.plan.row_ranges
         if ranges is None:
-            return ((reader, (0, reader.physical_rows)) for reader in self.readers())
-        bounded = zip(self.readers(), ranges, strict=True)
-        return ((reader, (first, min(last, reader.physical_rows))) for reader, (first, last) in bounded)
+            return ((owner, reader, (0, reader.physical_rows)) for owner, reader in self._owners())
+        bounded = zip(self._owners(), ranges, strict=True)
+        return ((owner, reader, (first, min(last, reader.physical_rows))) for (owner, reader), (first, last) in bounded)
+
+    def _owners(self) -> Iterator[tuple[int, FragmentReader]]:
+        """Readers of the plan's fragments, in scan order, each with the fragment's place in the table."""
+        if self.plan.fragment_ids is None:
+            return enumerate(self.readers())
+        positions = map(self.table.snapshot.manifest.fragments.position, self.plan.fragment_ids)
+        return ((owner, reader) for owner, reader in zip(positions, self.readers(), strict=True) if owner is not None)
 
     def _limited_units(self, skip: int, limit: int | None) -> Iterator[Unit]:
         """Units of the rows after ``skip`` and up to ``limit``; without a filter they can be counted beforehand."""
         if skip == 0 and limit is None:
             yield from self._units()
             return
-        before = 0
+        done = 0
         stop = None if limit is None else skip + limit
-        for reader in self.readers():
-            if stop is not None and before >= stop:
+        for owner, reader in self._owners():
+            if stop is not None and done >= stop:
                 return
             rows = reader.physical_rows if self.plan.include_deleted else reader.num_rows
-            first, last = max(skip - before, 0), rows if stop is None else min(stop - before, rows)
+            first, last = max(skip - done, 0), rows if stop is None else min(stop - done, rows)
             if first < last:
                 ends = np.array([first, last - 1], np.int64)
                 start, end = (ends if self.plan.include_deleted else reader.physical(ends)).tolist()
-                step = self._unit_rows(reader)
+                step, before = self._unit_rows(reader), self._rows_before(owner)
                 for at in range(start, end + 1, step):
                     yield Unit(reader, RowRange(at, min(at + step, end + 1)), before)
-            before += rows
+            done += rows
 
     def _unit_rows(self, reader: FragmentReader) -> int:
         if self.plan.blobs_as_binary:

@@ -37,7 +37,7 @@ from lancelet.query.type_names import SQL_TYPES, parse_arrow_name, timestamp_of
 __all__ = ["parse_expression", "parse_filter"]
 
 
-def parse_filter(text: str, schema: pa.Schema) -> Expr:
+def parse_filter(text: str, schema: pa.Schema, *, qualified: bool = False) -> Expr:
     """Parse a filter: an SQL condition over the columns of ``schema``.
 
     Parameters
@@ -46,6 +46,8 @@ def parse_filter(text: str, schema: pa.Schema) -> Expr:
         The condition, as it would follow WHERE.
     schema
         The table's schema; the system columns (``_rowid``, ...) need not be in it.
+    qualified
+        The columns of the schema are tables, and their fields columns.
 
     Raises
     ------
@@ -59,7 +61,7 @@ def parse_filter(text: str, schema: pa.Schema) -> Expr:
     >>> str(parse_filter("a > 1 and not b like 'x%'", pa.schema({"a": pa.int8(), "b": pa.string()})))
     "a > 1 AND NOT (b LIKE 'x%')"
     """
-    expr = _parse(text, schema)
+    expr = _parse(text, schema, qualified)
     if pa.types.is_null(type_of(expr)):
         raise InvalidInput(f"the filter {text!r} is NULL, but a filter must be true or false")
     return build.condition(expr)
@@ -68,21 +70,21 @@ def parse_filter(text: str, schema: pa.Schema) -> Expr:
 def parse_expression(text: str, schema: pa.Schema) -> Expr:
     """Parse an SQL expression over the columns of ``schema``, as in ``columns={"x": "a + 1"}``.
 
-    Text that is just the name of a column, whatever characters it has, is that column.
+    Text that is just the name of a column, whatever characters it has and in whatever case, is that column.
 
     >>> str(parse_expression("A + 1", pa.schema({"a": pa.int64()})))
     'a + 1'
     """
-    if text in schema.names:
-        return build.column(schema, [text], exact=True)
+    if text in schema.names or text.lower() in (name.lower() for name in schema.names):
+        return build.column(schema, [text])
     return _parse(text, schema)
 
 
-def _parse(text: str, schema: pa.Schema) -> Expr:
+def _parse(text: str, schema: pa.Schema, qualified: bool = False) -> Expr:
     source = _Source.lifting(text)
     tree = source.parse()
     try:
-        expr = _Translation(schema, source).expr(tree, top=True)
+        expr = _Translation(schema, source, qualified).expr(tree, top=True)
     except RecursionError:
         raise _too_deep(text) from None
     if depth_of(expr) > MAX_DEPTH:
@@ -283,6 +285,7 @@ class _Translation:
 
     schema: pa.Schema
     source: _Source
+    qualified: bool = False
 
     def expr(self, node: Any, top: bool = False) -> Expr:
         """``top``: only AND and OR stand above this node."""
@@ -310,7 +313,7 @@ class _Translation:
         if any(type(part).__name__ != "Identifier" for part in parts):
             raise InvalidInput(f"{_sql(node)!r} is not a column; quote unusual names with backticks")
         exact = len(parts) == 1 and bool(parts[0].args.get("quoted"))
-        return build.column(self.schema, [part.this for part in parts], exact)
+        return build.column(self.schema, [part.this for part in parts], exact, self.qualified)
 
     def _dot(self, node: Any, top: bool) -> Expr:
         if type(node.expression).__name__ != "Identifier":

@@ -2,13 +2,14 @@
 
 A unit is a range of physical rows of one fragment, small enough that a few of
 them fit into the read-ahead. Where candidates are known, a unit goes around some
-of them: dense ones are cut like all rows, few ones make one unit, however far apart.
+of them: dense ones are cut like all rows, and where there are none for long; few ones make one unit, however far apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from lancelet.query.filtering import Stage
 
 MIN_UNIT_ROWS = 1024
+_GAP = 4096
 MOST_UNIT_BYTES = 32 << 20
 """Units have fewer rows than that when these are wider than 32 KiB."""
 
@@ -61,7 +63,7 @@ class Chosen:
     """Candidates of one fragment."""
 
     offsets: Indices
-    """Physical rows, live ones only."""
+    """Physical rows; only live ones, unless deleted ones are wanted too."""
     sure: npt.NDArray[np.bool_] | None
     """Which of them pass untested; None: none."""
 
@@ -73,7 +75,9 @@ class Chosen:
         return Chosen(self.offsets[start:stop], None if self.sure is None else self.sure[start:stop])
 
 
-def choose(reader: FragmentReader, candidates: Candidates, first: int, last: int) -> Chosen:
+def choose(
+    reader: FragmentReader, candidates: Candidates, first: int, last: int, *, with_deleted: bool = False
+) -> Chosen:
     """The candidates among some physical rows of a fragment, which is not one as a whole."""
     number, bounds = reader.fragment.id, candidates.bounds
     offsets = bounds.maybe.offsets(number)
@@ -82,7 +86,7 @@ def choose(reader: FragmentReader, candidates: Candidates, first: int, last: int
         offsets = offsets[begin:end]
     if not len(offsets):
         return Chosen(offsets, None)
-    live = reader.live(RowIndices(offsets))
+    live = None if with_deleted else reader.live(RowIndices(offsets))
     if live is not None:
         offsets = offsets[live]
     if bounds.decides(number) or number not in bounds.sure.fragments:
@@ -94,6 +98,18 @@ def choose(reader: FragmentReader, candidates: Candidates, first: int, last: int
 
 def cut(chosen: Chosen, step: int, few: int = MIN_UNIT_ROWS) -> Iterator[tuple[RowRange, Chosen]]:
     """Ranges of at most ``step`` rows, or wider ones with ``few`` candidates; each with its candidates as places in it."""
+    offsets = chosen.offsets
+    if len(offsets) > few:
+        gaps = np.flatnonzero(np.diff(offsets) > _GAP) + 1
+        if 0 < len(gaps) <= len(offsets) // MIN_UNIT_ROWS:
+            # Stretches of candidates, as zones are: what is between them need not be read.
+            for begin, end in pairwise([0, *gaps.tolist(), len(offsets)]):
+                yield from _cut(chosen.part(begin, end), step, few)
+            return
+    yield from _cut(chosen, step, few)
+
+
+def _cut(chosen: Chosen, step: int, few: int) -> Iterator[tuple[RowRange, Chosen]]:
     offsets = chosen.offsets
     if len(offsets) <= few or int(offsets[-1] - offsets[0]) < step:
         yield _placed(chosen)

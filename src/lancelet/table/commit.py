@@ -156,6 +156,7 @@ def commit(
     config: Mapping[str, str] | None = None,
     strict: bool = False,
     indices: Sequence[table_pb2.IndexMetadata] = (),
+    with_file: bool = True,
     pace: Pace | None = None,
 ) -> Snapshot:
     """Commit an operation as a new version.
@@ -195,6 +196,8 @@ def commit(
         ``Overwrite`` whose rows were made from those of that version.
     indices
         Segments over the fragments of a strict ``Overwrite``, which the new version has at once.
+    with_file
+        Whether the transaction has a file of its own, beside its copy in the manifest: for readers of old releases.
     pace
         Clock and chance for waiting between attempts.
 
@@ -222,7 +225,7 @@ def commit(
     transaction = ops.Transaction(read_version or 0, operation, uuid or str(uuids.uuid4()), dict(properties or {}))
     with _Writer(store, transaction, files, pace or Pace()) as writer:
         writer.config = dict(config or {})
-        writer.strict, writer.indices = strict, tuple(indices)
+        writer.strict, writer.indices, writer.with_file = strict, tuple(indices), with_file
         try:
             newest = latest_version(store)
         except TableNotFound:
@@ -260,7 +263,18 @@ def commit(
 class _Writer:
     """One commit under way. Leaving it with an error removes the files that it made."""
 
-    __slots__ = ("_files", "_pace", "_pending", "_store", "based_on", "config", "indices", "strict", "transaction")
+    __slots__ = (
+        "_files",
+        "_pace",
+        "_pending",
+        "_store",
+        "based_on",
+        "config",
+        "indices",
+        "strict",
+        "transaction",
+        "with_file",
+    )
 
     def __init__(self, store: Store, transaction: ops.Transaction, files: WrittenFiles | None, pace: Pace) -> None:
         self._store = store
@@ -273,6 +287,7 @@ class _Writer:
         self.based_on = transaction.read_version
         self.config: dict[str, str] = {}
         self.strict = False
+        self.with_file = True
         self.indices: tuple[table_pb2.IndexMetadata, ...] = ()
 
     def __enter__(self) -> _Writer:
@@ -422,8 +437,9 @@ class _Writer:
     def _publish(self, draft: Draft, name: ManifestName) -> Manifest | None:
         """Write the transaction's file and create the manifest. None when the version is not ours (yet)."""
         body = transaction_message(self.transaction).SerializeToString()
-        self._write_transaction(body)
-        draft.message.transaction_file = self.transaction.file_name
+        if self.with_file:
+            self._write_transaction(body)
+            draft.message.transaction_file = self.transaction.file_name
         data = manifest_bytes(draft.message, draft.indices, body, draft.pages)
         for files in self._files:
             files.settle()
@@ -445,7 +461,8 @@ class _Writer:
         return None
 
     def _write_transaction(self, body: bytes) -> None:
-        self._files[0].put(f"{TRANSACTIONS_DIR}/{self.transaction.file_name}", body)
+        # The manifest has the whole transaction too, which readers prefer: nothing depends on the file after a crash.
+        self._files[0].put(f"{TRANSACTIONS_DIR}/{self.transaction.file_name}", body, lasting=False)
 
     def _find_own(self, name: ManifestName) -> Manifest | None:
         """The version, if it is ours: for puts whose answer was lost, or that a client repeated by itself."""

@@ -39,6 +39,8 @@ _SETTINGS = {
 class DynamoManifestStore:
     """A manifest store in the DynamoDB table ``name``."""
 
+    can_change = True
+
     def __init__(self, name: str, options: Mapping[str, str]) -> None:
         if not name:
             raise InvalidInput("the manifest store needs the name of its table: s3+ddb://bucket/path?ddbTableName=name")

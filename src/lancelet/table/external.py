@@ -58,6 +58,10 @@ class ManifestStore(Protocol):
     Failures are ``StorageError``; ``UncertainPut`` when it is not known whether an entry was written.
     """
 
+    @property
+    def can_change(self) -> bool:
+        """Whether entries can be added for versions that are there, and changed; without that they stay as they are."""
+
     def get(self, base: str, version: int) -> Entry | None: ...
 
     def latest(self, base: str) -> Entry | None:
@@ -74,7 +78,11 @@ class ManifestStore(Protocol):
 
 
 def external_for(store: Store) -> ManifestStore | None:
-    """The database that a table's storage options name."""
+    """The database that a table's storage options name, or the namespace that makes its versions."""
+    from lancelet.table.managed import ManagedStore
+
+    if isinstance(store, ManagedStore):
+        return store.versions
     address = store.options.get(OPTION)
     return None if address is None else _open(address, tuple(sorted(store.options.items())))
 
@@ -116,6 +124,8 @@ def find_version(store: Store, external: ManifestStore, version: int) -> Manifes
 
 def register(store: Store, external: ManifestStore, name: ManifestName, size: int) -> None:
     """Tell the database of a version that was there before it."""
+    if not external.can_change:
+        return
     with suppress(StorageError):
         external.put_if_absent(base_of(store), Entry(name.version, f"{base_of(store)}/{name.path}", size))
 
@@ -130,7 +140,7 @@ def rename(store: Store, external: ManifestStore, name: ManifestName, size: int)
 def forget_versions(store: Store) -> None:
     """Drop what the database knows of a table that goes away, if the table has one."""
     external = external_for(store)
-    if external is None:
+    if external is None or not external.can_change:
         return
     base = base_of(store)
     while (entry := external.latest(base)) is not None:
@@ -143,9 +153,15 @@ def publish(store: Store, external: ManifestStore, name: ManifestName, data: byt
     staged = f"{name.path}-{uuids.uuid4()}"
     put_own(store, staged, data)
     entry = Entry(name.version, f"{base}/{staged}", len(data))
-    if not _decided(store, external, base, entry):
-        with suppress(StorageError):
-            store.delete(staged)
+    try:
+        ours = _decided(store, external, base, entry, data)
+    except UncertainPut:
+        raise
+    except StorageError:
+        _drop(store, staged)
+        raise
+    if not ours:
+        _drop(store, staged)
         return False
     # The version is ours from here on; whoever reads it next does what we fail to do.
     with suppress(StorageError, MissingFile):
@@ -153,7 +169,12 @@ def publish(store: Store, external: ManifestStore, name: ManifestName, data: byt
     return True
 
 
-def _decided(store: Store, external: ManifestStore, base: str, entry: Entry) -> bool:
+def _drop(store: Store, staged: str) -> None:
+    with suppress(StorageError):
+        store.delete(staged)
+
+
+def _decided(store: Store, external: ManifestStore, base: str, entry: Entry, data: bytes) -> bool:
     """Whether the version is ours."""
     silence: StorageError | None = None
     try:
@@ -168,7 +189,16 @@ def _decided(store: Store, external: ManifestStore, base: str, entry: Entry) -> 
         raise UncertainPut(store.join(entry.path), str(error)) from error
     if found is None:
         raise UncertainPut(store.join(entry.path), str(silence or "the version was taken, and is free now"))
-    return _inside(store, found) in (_inside(store, entry), _final(_inside(store, entry))) and found.size == entry.size
+    path = _inside(store, found)
+    if path == _inside(store, entry):
+        return True
+    if found.is_staged:
+        return False
+    # Finished by somebody: only its bytes tell whose it was.
+    try:
+        return store.read_all(path) == data
+    except StorageError as error:
+        raise UncertainPut(store.join(entry.path), str(error)) from error
 
 
 def _finished(store: Store, external: ManifestStore, entry: Entry) -> str:
@@ -192,9 +222,10 @@ def _finished(store: Store, external: ManifestStore, entry: Entry) -> str:
         raise CorruptFile(
             store.join(final), f"has {size} bytes, but version {entry.version} was committed with {entry.size}"
         )
-    external.put_if_present(base_of(store), Entry(entry.version, f"{base_of(store)}/{final}", size))
-    with suppress(StorageError):
-        store.delete(path)
+    if external.can_change:
+        external.put_if_present(base_of(store), Entry(entry.version, f"{base_of(store)}/{final}", size))
+        with suppress(StorageError):
+            store.delete(path)
     return final
 
 

@@ -15,6 +15,7 @@ from urllib.parse import quote, unquote
 
 from lancelet.errors import CorruptFile, InvalidInput, MissingFile, RefNotFound, RowNotFound
 from lancelet.store import Store, open_store
+from lancelet.table.managed import ManagedStore
 from lancelet.table.names import (
     BRANCHES_DIR,
     MAIN_BRANCH,
@@ -129,6 +130,8 @@ def root_store(store: Store, branch: str | None) -> Store:
     """
     if branch is None:
         return store
+    if isinstance(store, ManagedStore):
+        return store.root
     suffix = f"/{branch_folder(branch)}"
     uri = store.uri.rstrip("/")
     return open_store(uri[: -len(suffix)], store.options) if uri.endswith(suffix) else store

@@ -38,6 +38,7 @@ class SqliteManifestStore:
     """A manifest store in the file at ``path``. Every call opens it anew, so that it may be forked and pickled."""
 
     __slots__ = ("path",)
+    can_change = True
 
     def __init__(self, path: str) -> None:
         if not path:

@@ -38,11 +38,12 @@ class WrittenFiles:
     False
     """
 
-    __slots__ = ("_held", "_paths", "_settled", "_store")
+    __slots__ = ("_held", "_passing", "_paths", "_settled", "_store")
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._paths: list[tuple[Store, str]] = []
+        self._passing: set[str] = set()
         self._settled = 0
         self._held = False
 
@@ -68,14 +69,17 @@ class WrittenFiles:
         """
         self._paths.append((store or self._store, path))
 
-    def put(self, path: str, data: bytes) -> None:
-        """Write a small file and remember it."""
+    def put(self, path: str, data: bytes, *, lasting: bool = True) -> None:
+        """Write a small file and remember it. One that need not be ``lasting`` may be lost when the machine crashes."""
         self.add(path)
+        if not lasting:
+            self._passing.add(path)
         self._store.put_new(path, data)
 
     def settle(self) -> None:
         """Have the files survive a crash of the machine."""
-        for _, files in groupby(self._paths[self._settled :], lambda file: id(file[0])):
+        waiting = [file for file in self._paths[self._settled :] if file[1] not in self._passing]
+        for _, files in groupby(waiting, lambda file: id(file[0])):
             stores, paths = zip(*files, strict=True)
             stores[0].settle(paths)
         self._settled = len(self._paths)

@@ -85,9 +85,6 @@ class WriteOptions:
 
 def write_options(
     mode: str = "create",
-    *,
-    namespace_client: Any = None,
-    table_id: Sequence[str] | None = None,
     **given: Unpack[TableKeywords],
 ) -> WriteOptions:
     """Check the arguments of :func:`lancelet.write_dataset`, under whose names they come."""
@@ -99,7 +96,7 @@ def write_options(
         number = chosen.get(name)
         if number is not None and not _is_positive(number):
             raise InvalidInput(f"{name} is a positive number, not {number!r}")
-    refuse_services(chosen.get("commit_lock"), namespace_client, table_id)
+    refuse_lock(chosen.get("commit_lock"))
     blobs, outside = chosen["external_blob_mode"], chosen["allow_external_blob_outside_bases"]
     if blobs not in ("reference", "ingest"):
         raise InvalidInput(f"external_blob_mode is 'reference' or 'ingest', not {blobs!r}")
@@ -147,14 +144,8 @@ def _is_positive(number: Any) -> bool:
     return isinstance(number, int) and not isinstance(number, bool) and number > 0
 
 
-def refuse_services(
-    commit_lock: Any,
-    namespace_client: Any,
-    table_id: Sequence[str] | None,
-) -> None:
-    """Refuse what needs more than a store. Locks were for stores without an atomic create; none of ours is."""
-    if namespace_client is not None or table_id is not None:
-        raise NotSupported("namespaces are not supported yet; write to the table's uri")
+def refuse_lock(commit_lock: Any) -> None:
+    """Refuse locks, which were for stores without an atomic create; none of ours is."""
     if commit_lock is not None and not callable(commit_lock):
         raise InvalidType(f"commit_lock is called to take a lock, which {type(commit_lock)} cannot be")
     if commit_lock is not None:

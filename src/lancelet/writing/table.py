@@ -18,6 +18,7 @@ from lancelet.store.options import with_base_params
 from lancelet.table import operations as ops
 from lancelet.table.commit import commit, create
 from lancelet.table.flags import check_writable
+from lancelet.table.managed import managed_like, managed_store
 from lancelet.table.paths import Places
 from lancelet.table.snapshot import Snapshot, open_snapshot
 from lancelet.table.written import WrittenFiles
@@ -31,6 +32,7 @@ from lancelet.writing.source import Source, open_source
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lancelet.located import Manager
     from lancelet.store import Store
     from lancelet.table.fragment import Fragment
 
@@ -51,19 +53,22 @@ class Target:
         place: Any,
         storage_options: Mapping[str, str] | None = None,
         base_params: Mapping[str, Mapping[str, str]] | None = None,
+        manager: Manager | None = None,
     ) -> Target:
         """A uri, with the newest version of the table there if there is one; or a dataset, with its version.
 
-        ``base_params`` are storage options of base paths, by their URIs.
+        ``base_params`` are storage options of base paths, by their URIs; ``manager`` is the namespace that makes the
+        table's versions.
         """
         if isinstance(place, (str, os.PathLike)):
-            return cls.at(open_store(place, with_base_params(storage_options, base_params)))
+            store = open_store(place, with_base_params(storage_options, base_params))
+            return cls.at(store if manager is None else managed_store(store, manager.client, manager.table_id))
         snapshot = getattr(getattr(place, "table", None), "snapshot", None)
         if not isinstance(snapshot, Snapshot):
             raise InvalidType(f"a table is named by a text, a path or a dataset, not by {type(place)}")
         if base_params:
             store = open_store(snapshot.uri, with_base_params(snapshot.store.options, base_params))
-            snapshot = Snapshot.of(store, snapshot.manifest)
+            snapshot = Snapshot.of(managed_like(snapshot.store, store), snapshot.manifest)
         return cls(snapshot.store, snapshot)
 
     @classmethod

@@ -23,7 +23,7 @@ from lancelet.table.commit import Pace, commit, create
 from lancelet.table.external import Entry, ManifestStore, base_of, external_for
 from lancelet.table.names import ManifestName, NamingScheme
 from lancelet.table.snapshot import open_snapshot
-from lancelet.table.versions import list_versions, migrate_to_v2
+from lancelet.table.versions import list_versions, migrate_to_v2, publish_version
 
 NUMBERS = itertools.count()
 SCHEMA = schema_from_arrow(pa.schema([("k", pa.int64())]))
@@ -279,6 +279,8 @@ def test_fault_at_every_operation_of_a_migration(tmp_path: Path, fault: Fault) -
 class Moody:
     """A database whose answers get lost."""
 
+    can_change = True
+
     def __init__(self, inner: ManifestStore, *, writes: bool) -> None:
         self.inner = inner
         self.writes = writes
@@ -302,6 +304,14 @@ class Moody:
 
     def put_if_present(self, base: str, entry: Entry) -> None:
         self.inner.put_if_present(base, entry)
+
+
+def test_a_finished_version_of_the_same_size_is_somebody_elses(store: Store) -> None:
+    name = ManifestName(1, NamingScheme.V2)
+    assert publish_version(store, name, b"a" * 50)
+    assert not publish_version(store, name, b"b" * 50)
+    assert store.read_all(name.path) == b"a" * 50
+    assert staged(store) == []
 
 
 @pytest.mark.parametrize("writes", [False, True])

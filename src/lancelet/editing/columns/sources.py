@@ -7,7 +7,7 @@ values of its live rows, batch by batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Protocol, TypeAlias
 
@@ -36,7 +36,7 @@ from lancelet.query.expr import (
     type_of,
 )
 from lancelet.query.fragment_reader import FragmentReader
-from lancelet.query.plan import SYSTEM_FIELDS, ScanPlan, needed_fields, plan_outputs
+from lancelet.query.plan import SYSTEM_FIELDS, ScanPlan, needed_fields, plan_outputs, plan_take
 from lancelet.query.scan import Scan
 from lancelet.query.table_reader import TableReader
 from lancelet.udf import BatchUDF, BatchUDFCheckpoint
@@ -232,12 +232,12 @@ class Computed:
             # System columns come last, whatever their place.
             names = tuple(sorted(names, key=lambda name: name in SYSTEM_FIELDS and name not in schema.names))
         try:
-            outputs = plan_outputs(schema, names)
+            # Unlike in scans, a nested path prunes its column.
+            plan = plan_take(schema, names) if names else ScanPlan(schema, plan_outputs(schema, names))
         except InvalidInput as error:
             raise InvalidType(f"read_columns: {error}") from error
-        return ScanPlan(
-            schema,
-            outputs,
+        return replace(
+            plan,
             fragment_ids=None if reader is None else (reader.fragment.id,),
             batch_size=self.batch_size,
             include_deleted=reader is not None,

@@ -247,7 +247,7 @@ def _condition(schema: Schema, given: Sequence[Field], text: str) -> Expr:
         TARGET: pa.struct([*(scan_field(field) for field in schema.fields), *hidden]),
     }
     try:
-        return parse_filter(text, pa.schema(sides))
+        return parse_filter(text, pa.schema(sides), qualified=True)
     except UnknownColumn as error:
         if error.name.partition(".")[0] not in sides:
             raise MergeRefused(

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lancelet.errors import InvalidOption, InvalidType
+from lancelet.errors import InvalidType
 from lancelet.index.kind import ROW, VALUE, Built, Kind, NewRows, Source
 from lancelet.index.questions import Answer, Between, Holds, IsIn, Missing, Question, StartsWith
 from lancelet.index.row_set import RowSet
 from lancelet.index.scalar.bitmap_build import BitmapBuilder
 from lancelet.index.scalar.bitmap_file import BitmapFile, Places
+from lancelet.index.scalar.options import refuse_options
 from lancelet.index.scalar.sort_keys import has_order, is_bytes
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class BitmapKind:
             case _:
                 return False
 
-    def options(self, entry: IndexMetadata) -> Mapping[str, Any]:
+    def options(self, folder: IndexFolder) -> Mapping[str, Any]:
         return {}
 
     def names_addresses(self, entry: IndexMetadata) -> bool:
@@ -113,17 +114,11 @@ class BitmapKind:
         with BitmapBuilder(rows.dtype) as builder:
             for source in sources:
                 assert isinstance(source.segment, BitmapSegment)
-                builder.add_file(source.segment.file, source.rename)
+                builder.add_file(source.segment.file, source)
             for batch in rows.batches:
                 builder.add_rows(batch.column(VALUE), batch.column(ROW).to_numpy().astype(np.uint64, copy=False))
             builder.write(out, {})
         return Built()
-
-
-def refuse_options(name: str, options: Mapping[str, Any]) -> None:
-    """There are none."""
-    if options:
-        raise InvalidOption(f"a {name} index has no options, not {', '.join(map(repr, options))}")
 
 
 KIND: Kind = BitmapKind()

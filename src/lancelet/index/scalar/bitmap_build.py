@@ -22,8 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancelet.errors import CorruptFile
-from lancelet.index.row_set import RowSet, scan_stored
+from lancelet.index.row_set import RowSet, StoredEntries, scan_stored
 from lancelet.index.row_set_wire import group_rows, read_entries, scatter_spans, sort_spans, write_sets
 from lancelet.index.scalar.bitmap_file import (
     BITMAPS,
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from lancelet.index.folder import SegmentWriter
-    from lancelet.index.kind import Rename
+    from lancelet.index.kind import Source
     from lancelet.index.row_set import RowNumbers
 
 _INTEGERS = {2: pa.int16(), 4: pa.int32(), 8: pa.int64()}
@@ -161,28 +160,37 @@ class BitmapBuilder:
         self._gathered_rows = self._gathered_bytes = 0
         self._keep(_Run(keys, ends, rows))
 
-    def add_file(self, file: BitmapFile, rename: Rename | None) -> None:
+    def add_file(self, file: BitmapFile, source: Source) -> None:
         """Add the pairs of another file, whose rows may have other names now or may be gone."""
-        path = file.reader.path
         for keys, data, offsets in file.blocks():
-            entries = scan_stored(data, offsets, path, BITMAPS)
-            if (entries.sizes < 0).any():
-                raise CorruptFile(path, "holds whole fragments, of which the numbers of rows are not known", BITMAPS)
+            entries = scan_stored(data, offsets, file.reader.path, BITMAPS)
             distinct, groups = _ranked(pa.chunked_array([keys.cast(self._plain)]))
-            ends = np.cumsum(entries.sizes)
-            start = 0
-            while start < len(ends):
-                before = ends[start] - entries.sizes[start]
-                stop = max(start + 1, int(np.searchsorted(ends, before + self._limits.run_rows, side="right")))
-                part = slice(start, stop)
-                rows = read_entries(data, *(column[part] for column in entries[1:]))
-                of = np.repeat(groups[entries.sets[part]], entries.sizes[part])
-                if rename is not None:
-                    rows, kept = rename(rows)
+            for sets, rows in self._entry_rows(data, entries, source):
+                of = groups[sets]
+                if source.rename is not None:
+                    rows, kept = source.rename(rows)
                     rows, of = rows[kept], of[kept]
-                grouped, group_ends = group_rows(of, len(distinct), rows)
-                self._keep(_without_empty(_Run(distinct, group_ends, grouped)))
-                start = stop
+                grouped, ends = group_rows(of, len(distinct), rows)
+                self._keep(_without_empty(_Run(distinct, ends, grouped)))
+
+    def _entry_rows(
+        self, data: npt.NDArray[np.uint8], entries: StoredEntries, source: Source
+    ) -> Iterator[tuple[npt.NDArray[np.int64], RowNumbers]]:
+        """The rows of stored sets, about as many at once as a run has, and the set of each row."""
+        whole = entries.sizes < 0
+        for number, high in zip(entries.sets[whole].tolist(), entries.highs[whole].tolist(), strict=True):
+            for rows in source.all_rows(high):
+                yield np.full(len(rows), number), rows
+        entries = StoredEntries(*(column[~whole] for column in entries)) if whole.any() else entries
+        ends = np.cumsum(entries.sizes)
+        start = 0
+        while start < len(ends):
+            before = ends[start] - entries.sizes[start]
+            stop = max(start + 1, int(np.searchsorted(ends, before + self._limits.run_rows, side="right")))
+            part = slice(start, stop)
+            rows = read_entries(data, *(column[part] for column in entries[1:]))
+            yield np.repeat(entries.sets[part], entries.sizes[part]), rows
+            start = stop
 
     def _keep(self, run: _Run) -> None:
         if not len(run.keys):

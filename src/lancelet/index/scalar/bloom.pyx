@@ -5,7 +5,8 @@ times one odd number for each word, chooses a bit of that word.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+
+from lancelet.encoding.kernels.words cimport half_at, long_at, put_half
 
 import numpy as np
 
@@ -27,18 +28,6 @@ SALT[:] = [
 
 cdef inline uint64_t rotated(uint64_t x, int bits) noexcept nogil:
     return x << bits | x >> (64 - bits)
-
-
-cdef inline uint64_t long_at(const uint8_t * at) noexcept nogil:
-    cdef uint64_t value
-    memcpy(&value, at, 8)
-    return value
-
-
-cdef inline uint32_t half_at(const uint8_t * at) noexcept nogil:
-    cdef uint32_t value
-    memcpy(&value, at, 4)
-    return value
 
 
 cdef inline uint64_t stirred(uint64_t sum, uint64_t word) noexcept nogil:
@@ -129,7 +118,7 @@ def insert(const uint64_t[::1] hashes, const uint8_t[::1] valid, const int64_t[:
     cdef int64_t start, stop
     cdef uint64_t blocks = filters.shape[1] // BLOCK_BYTES
     cdef bint some = valid.shape[0] > 0
-    cdef uint32_t x, word
+    cdef uint32_t x
     cdef uint8_t * block
     cdef int w
     if filters.shape[0] != count or filters.shape[1] % BLOCK_BYTES or not blocks or blocks >> 32:
@@ -150,9 +139,7 @@ def insert(const uint64_t[::1] hashes, const uint8_t[::1] valid, const int64_t[:
                 block = &filters[i, 0] + block_of(hashes[k], blocks) * BLOCK_BYTES
                 x = <uint32_t>hashes[k]
                 for w in range(WORDS):
-                    memcpy(&word, block + 4 * w, 4)
-                    word |= (<uint32_t>1) << ((x * SALT[w]) >> 27)
-                    memcpy(block + 4 * w, &word, 4)
+                    put_half(block + 4 * w, half_at(block + 4 * w) | (<uint32_t>1) << ((x * SALT[w]) >> 27))
 
 
 def probe(const uint64_t[::1] hashes, const uint8_t[::1] data, const int64_t[::1] offsets):

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,25 +25,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancelet.errors import CorruptFile, InvalidInput
-from lancelet.index.kind import ROW, VALUE, Built, NewRows, Source
+from lancelet.errors import CorruptFile, InvalidInput, NotSupported
+from lancelet.index.kind import Built, NewRows, Source
 from lancelet.index.questions import Answer, IsIn, Missing, Question
-from lancelet.index.row_set import RowSet
 from lancelet.index.scalar.arrow_bytes import fixed, is_text_or_bytes, spans, validity
 from lancelet.index.scalar.bloom import hash_fixed, hash_spans, insert, probe
-from lancelet.index.scalar.zones import (
-    DEFAULT_ROWS,
-    FIELDS,
-    ZoneCutter,
-    Zones,
-    followed_nulls,
-    joined,
-    positive,
-    read_nulls,
-    refuse_json,
-    refuse_unknown,
-    write_nulls,
-)
+from lancelet.index.scalar.extremes import is_ordered
+from lancelet.index.scalar.options import positive, refuse_json, refuse_unknown
+from lancelet.index.scalar.zone_build import missing, read_nulls, write_zones
+from lancelet.index.scalar.zones import DEFAULT_ROWS, FIELDS, Longs, Pieces, Zones, joined
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFileReader, IndexFolder, SegmentWriter
@@ -65,6 +55,13 @@ _KEPT = 256 << 20
 """Bytes of filters that are read at once, and that an open segment keeps."""
 _NO_FILTER = 2
 """What the probe of bytes that are not a filter answers."""
+_UNFIT = (
+    pa.types.is_boolean,
+    pa.types.is_float16,
+    pa.types.is_decimal,
+    pa.types.is_duration,
+    pa.types.is_interval,
+)
 
 Filters = npt.NDArray[np.uint8]
 
@@ -115,9 +112,7 @@ class BloomFilters:
 
     def ask(self, question: Question) -> Answer:
         if isinstance(question, Missing):
-            if self.nulls is not None:
-                return Answer(self.nulls, exact=True, nulls=RowSet())
-            return Answer(self.zones.rows(self.has_null), exact=False, nulls=RowSet())
+            return missing(self, self.has_null)
         assert isinstance(question, IsIn)
         hashes = _wanted(question.values)
         if hashes is None:
@@ -176,16 +171,7 @@ def _wanted(values: pa.Array) -> npt.NDArray[np.uint64] | None:
 
 
 def _fits(dtype: pa.DataType) -> bool:
-    types = pa.types
-    return bool(
-        types.is_integer(dtype)
-        or types.is_float32(dtype)
-        or types.is_float64(dtype)
-        or types.is_date(dtype)
-        or types.is_time(dtype)
-        or types.is_timestamp(dtype)
-        or is_text_or_bytes(dtype)
-    )
+    return is_ordered(dtype) and not any(test(dtype) for test in _UNFIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +189,7 @@ class _Filled:
         """One zone out of two pieces."""
         return _Filled(joined(self.zones, after.zones), self.has_null | after.has_null, self.filters | after.filters)
 
-    def batch(self) -> pa.RecordBatch:
+    def batch(self, schema: pa.Schema) -> pa.RecordBatch:
         count, size = self.filters.shape
         offsets = pa.py_buffer((np.arange(count + 1) * size).astype(np.int32))
         data = pa.py_buffer(np.ascontiguousarray(self.filters))
@@ -214,39 +200,17 @@ def _batch(zones: Zones, has_null: npt.NDArray[np.bool_], filters: pa.Array) -> 
     return pa.RecordBatch.from_arrays([*zones.arrays(), pa.array(has_null), filters], schema=_SCHEMA)
 
 
-def _filled(batches: Iterable[pa.RecordBatch], items: int, size: int, nulls: list[RowSet]) -> Iterator[_Filled]:
-    """Zones of rows with their filters; what is null is added to ``nulls``."""
-    cutter = ZoneCutter(items)
-    open_zone: _Filled | None = None
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        values, rows = batch[VALUE], np.asarray(batch[ROW])
-        pieces = cutter.cut(rows)
-        hashes, valid = _hashes(values), validity(values)
-        has_null = np.zeros(len(pieces.begins), np.bool_)
-        if len(valid):
-            has_null = np.logical_or.reduceat(valid == 0, pieces.begins)
-            nulls.append(RowSet.of(rows[valid == 0]))
-        ends = np.append(pieces.begins[1:], batch.num_rows)
-        at_once = max(_AT_ONCE // size, 1)
-        for first in range(0, len(pieces.begins), at_once):
-            last = min(first + at_once, len(pieces.begins))
-            start, stop = int(pieces.begins[first]), int(ends[last - 1])
-            filters = np.zeros((last - first, size), np.uint8)
-            insert(hashes[start:stop], valid[start:stop], pieces.begins[first:last] - start, filters)
-            part = _Filled(pieces.zones.take(slice(first, last)), has_null[first:last], filters)
-            if open_zone is not None and not first and pieces.goes_on:
-                open_zone = open_zone.joined(part.slice(0, 1))
-                part = part.slice(1, last)
-            if len(part.zones):
-                if open_zone is not None:
-                    yield open_zone
-                if len(part.zones) > 1:
-                    yield part.slice(0, len(part.zones) - 1)
-                open_zone = part.slice(len(part.zones) - 1, len(part.zones))
-    if open_zone is not None:
-        yield open_zone
+def _filled(size: int, values: pa.Array, pieces: Pieces, null_counts: Longs) -> Iterator[_Filled]:
+    """Zones of rows with their filters, of so many bytes each."""
+    hashes, valid = _hashes(values), validity(values)
+    ends = np.append(pieces.begins[1:], len(values))
+    at_once = max(_AT_ONCE // size, 1)
+    for first in range(0, len(pieces.begins), at_once):
+        last = min(first + at_once, len(pieces.begins))
+        start, stop = int(pieces.begins[first]), int(ends[last - 1])
+        filters = np.zeros((last - first, size), np.uint8)
+        insert(hashes[start:stop], valid[start:stop], pieces.begins[first:last] - start, filters)
+        yield _Filled(pieces.zones.take(slice(first, last)), null_counts[first:last] > 0, filters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,8 +237,13 @@ class BloomFilterKind:
     def takes(self, question: Question, dtype: pa.DataType) -> bool:
         return isinstance(question, IsIn | Missing) and _fits(dtype)
 
-    def options(self, entry: IndexMetadata) -> Mapping[str, Any]:
-        return {}
+    def options(self, folder: IndexFolder) -> Mapping[str, Any]:
+        try:
+            items, probability = _settings(folder.open(FILE))
+        except (CorruptFile, NotSupported, FileNotFoundError):
+            # What replaces a damaged file has the settings that a new one has.
+            return {}
+        return {NUMBER_OF_ITEMS: items, **({PROBABILITY: probability} if probability else {})}
 
     def names_addresses(self, entry: IndexMetadata) -> bool:
         return True
@@ -287,43 +256,23 @@ class BloomFilterKind:
         return BloomFilters(file, Zones.read(batch, file.path), np.asarray(batch[_HAS_NULL]))
 
     def write(self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]) -> Built:
-        items, chance = DEFAULT_ROWS, DEFAULT_PROBABILITY
-        if sources:
-            last = sources[-1].segment
-            assert isinstance(last, BloomFilters)
-            items, chance = last.items, last.probability
+        old = [(_of(source), source) for source in sources]
+        items, chance = (old[-1][0].items, old[-1][0].probability) if old else (DEFAULT_ROWS, DEFAULT_PROBABILITY)
         items, chance = positive(options, NUMBER_OF_ITEMS, items), _probability(options, chance)
-        nulls: list[RowSet] = []
-        known = True
         with out.create(FILE, _SCHEMA) as file:
-            for source in sources:
-                missing = _known_nulls(source)
-                known = known and missing is not None
-                nulls.append(missing or RowSet())
-                for batch in _carried(source):
-                    file.write(batch)
-            for part in _filled(rows.batches, items, filter_bytes(items, chance), nulls):
-                file.write(part.batch())
             file.add_metadata(_ITEMS, str(items))
             file.add_metadata(_CHANCE, np.format_float_positional(chance, trim="-"))
-            if known:
-                write_nulls(file, RowSet.union(nulls))
+            write_zones(file, old, _carried, rows, items, partial(_filled, filter_bytes(items, chance)))
         return Built()
 
 
-def _known_nulls(source: Source) -> RowSet | None:
+def _of(source: Source) -> BloomFilters:
     assert isinstance(source.segment, BloomFilters)
-    nulls = source.segment.nulls
-    return nulls if nulls is None or source.rename is None else followed_nulls(nulls, source.rename)
+    return source.segment
 
 
-def _carried(source: Source) -> Iterator[pa.RecordBatch]:
+def _carried(old: BloomFilters, which: Longs, zones: Zones) -> Iterator[pa.RecordBatch]:
     """The zones of an older segment, where they are now, with their filters."""
-    old = source.segment
-    assert isinstance(old, BloomFilters)
-    which, zones = np.arange(len(old.zones)), old.zones
-    if source.rename is not None:
-        which, zones = zones.followed(source.rename)
     for part, filters in enumerate(old.filters()):
         first = part * old.part_zones
         here = slice(*np.searchsorted(which, [first, first + len(filters)]).tolist())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from lancelet.errors import CorruptFile, InvalidInput, InvalidType
+from lancelet.errors import CorruptFile, InvalidInput, InvalidType, NotSupported
 from lancelet.index.kind import Built, NewRows, Source
 from lancelet.index.questions import Between, IsIn, Missing, Question, StartsWith
 from lancelet.index.scalar.btree_files import (
@@ -75,9 +75,13 @@ class BTree:
             isinstance(question, StartsWith) and is_bytes(_stored(dtype))
         )
 
-    def options(self, entry: IndexMetadata) -> Mapping[str, Any]:
-        """Pages of a segment that is written from older ones are as large as those of the first."""
-        return {}
+    def options(self, folder: IndexFolder) -> Mapping[str, Any]:
+        """Pages are as large as those of the segment."""
+        try:
+            return {_ZONE_SIZE: _read_page_rows(_open_lookup(folder)[0])}
+        except (CorruptFile, NotSupported, FileNotFoundError):
+            # What replaces damaged files has pages as a new segment has.
+            return {}
 
     def names_addresses(self, entry: IndexMetadata) -> bool:
         """Whether a segment names rows by address where the table has stable row ids."""
@@ -85,13 +89,7 @@ class BTree:
 
     def open(self, folder: IndexFolder, dtype: pa.DataType) -> BTreeSegment:
         """Read the lookup of a segment."""
-        names = {file.path for file in folder.entry.files}
-        alone = None
-        if names and LOOKUP not in names:
-            # What one process of several wrote, without the others.
-            found = [number for name in names if (number := part_number(name, PART_LOOKUP)) is not None]
-            alone = found[0] if len(found) == 1 and PART_DATA.format(found[0]) in names else None
-        reader = folder.open(LOOKUP if alone is None else PART_LOOKUP.format(alone))
+        reader, alone = _open_lookup(folder)
         stored = _stored(dtype)
         lookup = _read_lookup(reader, stored)
         if alone is not None:
@@ -152,6 +150,17 @@ def _read_lookup(reader: IndexFileReader, dtype: pa.DataType) -> pa.RecordBatch:
     if not np.array_equal(np.sort(numbers), np.arange(len(numbers))):
         raise CorruptFile(reader.path, "does not name every page once")
     return lookup if is_ascending(lookup.column(PAGE)) else lookup.take(pa.array(np.argsort(numbers)))
+
+
+def _open_lookup(folder: IndexFolder) -> tuple[IndexFileReader, int | None]:
+    """The lookup, and the number of the part that it is about when that is not all of the segment."""
+    names = {file.path for file in folder.entry.files}
+    alone = None
+    if names and LOOKUP not in names:
+        # What one process of several wrote, without the others.
+        found = [number for name in names if (number := part_number(name, PART_LOOKUP)) is not None]
+        alone = found[0] if len(found) == 1 and PART_DATA.format(found[0]) in names else None
+    return folder.open(LOOKUP if alone is None else PART_LOOKUP.format(alone)), alone
 
 
 def _read_page_rows(reader: IndexFileReader) -> int:

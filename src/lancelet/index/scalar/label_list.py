@@ -21,14 +21,13 @@ from lancelet.errors import CorruptFile, InvalidInput, InvalidType
 from lancelet.index.kind import ROW, VALUE, Built, Kind, NewRows, Source
 from lancelet.index.questions import Answer, HasItems, Question
 from lancelet.index.row_set import RowSet
-from lancelet.index.scalar.bitmap import refuse_options
 from lancelet.index.scalar.bitmap_build import BitmapBuilder
 from lancelet.index.scalar.bitmap_file import LIST_NULLS, BitmapFile, key_type
+from lancelet.index.scalar.options import refuse_options
 from lancelet.index.scalar.sort_keys import has_order
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFileReader, IndexFolder, SegmentWriter
-    from lancelet.index.kind import Rename
     from lancelet.index.metadata import IndexMetadata
 
 _WITHOUT_NULLS = 0
@@ -92,7 +91,7 @@ class LabelListKind:
             return False
         return _is_list(dtype) and has_order(key_type(dtype.value_type))
 
-    def options(self, entry: IndexMetadata) -> Mapping[str, Any]:
+    def options(self, folder: IndexFolder) -> Mapping[str, Any]:
         return {}
 
     def names_addresses(self, entry: IndexMetadata) -> bool:
@@ -110,9 +109,9 @@ class LabelListKind:
         with BitmapBuilder(rows.dtype.value_type) as builder:
             for source in sources:
                 assert isinstance(source.segment, LabelListSegment)
-                builder.add_file(source.segment.file, source.rename)
+                builder.add_file(source.segment.file, source)
                 theirs = source.segment.list_nulls
-                nulls = None if nulls is None or theirs is None else nulls | _renamed(theirs, source.rename)
+                nulls = None if nulls is None or theirs is None else nulls | source.renamed(theirs)
             for batch in rows.batches:
                 lists = batch.column(VALUE)
                 numbers = batch.column(ROW).to_numpy().astype(np.uint64, copy=False)
@@ -135,13 +134,6 @@ def _list_nulls(reader: IndexFileReader) -> bytes:
     if not number.isdecimal() or len(number) > 9:
         raise CorruptFile(reader.path, f"{LIST_NULLS} is {number!r}, not the number of a buffer")
     return reader.global_buffer(int(number))
-
-
-def _renamed(rows: RowSet, rename: Rename | None) -> RowSet:
-    if rename is None:
-        return rows
-    numbers, kept = rename(rows.numbers())
-    return RowSet.of(numbers[kept])
 
 
 KIND: Kind = LabelListKind()

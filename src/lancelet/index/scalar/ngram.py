@@ -26,10 +26,10 @@ from lancelet.index.row_set import RowSet
 from lancelet.index.row_set_wire import read_entries, scan_sets
 from lancelet.index.scalar.arrow_bytes import is_text_or_bytes, spans, validity
 from lancelet.index.scalar.folding import certain_runs, code_of, folding_table
+from lancelet.index.scalar.options import refuse_json, refuse_unknown
 from lancelet.index.scalar.posting_runs import PostingRuns
 from lancelet.index.scalar.treemaps import with_lengths, without_lengths
 from lancelet.index.scalar.trigrams import TOKEN_LIMIT, sorted_postings
-from lancelet.index.scalar.zones import refuse_json, refuse_unknown
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFileReader, IndexFolder, SegmentWriter
@@ -209,7 +209,7 @@ class NGramKind:
     def takes(self, question: Question, dtype: pa.DataType) -> bool:
         return isinstance(question, Holds | StartsWith) and len(_wanted(question)) > 0
 
-    def options(self, entry: IndexMetadata) -> Mapping[str, Any]:
+    def options(self, folder: IndexFolder) -> Mapping[str, Any]:
         return {}
 
     def names_addresses(self, entry: IndexMetadata) -> bool:

@@ -15,7 +15,7 @@ number. Types without an order have zones without ``min`` and ``max``, which tel
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
@@ -28,24 +28,14 @@ from google.protobuf.message import DecodeError
 
 from lancelet.errors import CorruptFile, InvalidInput
 from lancelet.format.proto import index_details_pb2
-from lancelet.index.kind import ROW, VALUE, Built, NewRows, Source
+from lancelet.index.kind import Built, NewRows, Source
 from lancelet.index.questions import Answer, Between, IsIn, Missing, Question, StartsWith
 from lancelet.index.row_set import RowSet
-from lancelet.index.scalar.arrow_bytes import is_text_or_bytes, validity
+from lancelet.index.scalar.arrow_bytes import is_text_or_bytes
 from lancelet.index.scalar.extremes import Extremes, find_extremes, is_ordered
-from lancelet.index.scalar.zones import (
-    DEFAULT_ROWS,
-    FIELDS,
-    ZoneCutter,
-    Zones,
-    followed_nulls,
-    joined,
-    positive,
-    read_nulls,
-    refuse_json,
-    refuse_unknown,
-    write_nulls,
-)
+from lancelet.index.scalar.options import positive, refuse_json, refuse_unknown
+from lancelet.index.scalar.zone_build import missing, read_nulls, write_zones
+from lancelet.index.scalar.zones import DEFAULT_ROWS, FIELDS, Longs, Pieces, Zones, joined
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFolder, SegmentWriter
@@ -56,7 +46,6 @@ ROWS_PER_ZONE, USE_SEEDS = "rows_per_zone", "use_seeds"
 _COUNTS = ("null_count", "nan_count")
 _FEW = 8
 _NARROW = 8
-_GATHERED = 64
 
 Chosen = npt.NDArray[np.bool_]
 
@@ -86,9 +75,7 @@ class ZoneMap:
 
     def ask(self, question: Question) -> Answer:
         if isinstance(question, Missing):
-            if self.nulls is not None:
-                return Answer(self.nulls, exact=True, nulls=RowSet())
-            return Answer(self.zones.rows(self.null_counts > 0), exact=False, nulls=RowSet())
+            return missing(self, self.null_counts > 0)
         return Answer(self.zones.rows(self._chosen(question)), exact=False, nulls=self.nulls)
 
     def _chosen(self, question: Question) -> Chosen:
@@ -107,6 +94,14 @@ class ZoneMap:
         assert isinstance(question, Between)
         return bounds.within(question)
 
+    def summaries(self, which: Longs, zones: Zones, dtype: pa.DataType) -> _Summaries:
+        """What is known of some of the zones, which are elsewhere now."""
+        low = high = pa.nulls(len(which), dtype)
+        if is_ordered(dtype):
+            low, high = (ends.take(pa.array(which)) for ends in (self.low, self.high))
+        nulls, nans = (counts[which].astype(np.int64) for counts in (self.null_counts, self.nan_counts))
+        return _Summaries(Extremes(low, high, nans), nulls, zones)
+
     @cached_property
     def _bounds(self) -> _Bounds:
         return _Bounds.of(self.low, self.high, self.nan_counts > 0)
@@ -118,7 +113,11 @@ class _Bounds:
 
     low: pa.Array
     high: pa.Array
+    some: Chosen
+    """Which zones have values, or numbers; the others have no bounds."""
     has_nan: Chosen
+    numbers: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None
+    """The bounds as numbers, where they are some underneath; anything in zones without."""
 
     @classmethod
     def of(cls, low: pa.Array, high: pa.Array, has_nan: Chosen) -> _Bounds:
@@ -127,24 +126,33 @@ class _Bounds:
             low = pc.if_else(pc.is_nan(low), pa.scalar(-math.inf, low.type), low)
             # The greatest number of a zone without numbers is null underneath its NaN.
             high = pc.if_else(pc.is_nan(high), pa.scalar(math.inf, high.type), high)
-        return cls(low, high, has_nan)
+        plain = _plain_type(low.type)
+        numbers = None
+        if pa.types.is_integer(plain) or pa.types.is_floating(plain):
+            numbers = tuple(np.asarray(ends.view(plain).fill_null(0)) for ends in (low, high))
+        return cls(low, high, np.asarray(low.is_valid()), has_nan, numbers)  # type: ignore[arg-type]
 
     def within(self, question: Between) -> Chosen:
         low, high = (None if end is None else _comparable(end) for end in (question.low, question.high))
-        chosen = np.asarray(self.low.is_valid())
-        if pa.types.is_floating(self.low.type):
-            # What stands at a border may be a zero of the other sign: borders are always with it.
-            if _is_nan(low):
-                return self.has_nan
-            if _is_nan(high):
-                high = None
-            chosen = self._overlap(chosen, low, high, True, True)
-            return chosen | self.has_nan if high is None else chosen
-        return self._overlap(chosen, low, high, question.with_low, question.with_high)
+        if not pa.types.is_floating(self.low.type):
+            return self._overlap(low, high, question.with_low, question.with_high)
+        # What stands at a border may be a zero of the other sign: borders are always with it.
+        if _is_nan(low):
+            return self.has_nan
+        if _is_nan(high):
+            high = None
+        chosen = self._overlap(low, high, True, True)
+        return chosen | self.has_nan if high is None else chosen
 
-    def _overlap(
-        self, chosen: Chosen, low: pa.Scalar | None, high: pa.Scalar | None, with_low: bool, with_high: bool
-    ) -> Chosen:
+    def _overlap(self, low: pa.Scalar | None, high: pa.Scalar | None, with_low: bool, with_high: bool) -> Chosen:
+        chosen = self.some
+        if self.numbers is not None:
+            least, most = self.numbers
+            if low is not None:
+                chosen = chosen & (most >= _number(low) if with_low else most > _number(low))
+            if high is not None:
+                chosen = chosen & (least <= _number(high) if with_high else least < _number(high))
+            return chosen
         if low is not None:
             chosen = chosen & _true((pc.greater_equal if with_low else pc.greater)(self.high, low))
         if high is not None:
@@ -152,25 +160,33 @@ class _Bounds:
         return chosen
 
     def with_any(self, values: pa.Array) -> Chosen:
-        nothing = np.zeros(len(self.low), np.bool_)
-        if pa.types.is_floating(values.type):
-            is_nan = pc.is_nan(values)
-            numbers = values.filter(pc.invert(is_nan))
-            rest = _Bounds(self.low, self.high, nothing)
-            return rest._with_any(numbers) | (self.has_nan if len(numbers) < len(values) else nothing)
-        return self._with_any(values)
+        if not pa.types.is_floating(values.type):
+            return self._with_any(values)
+        numbers = values.filter(pc.invert(pc.is_nan(values)))
+        found = self._with_any(numbers)
+        return found | self.has_nan if len(numbers) < len(values) else found
 
     def _with_any(self, values: pa.Array) -> Chosen:
-        nothing = np.zeros(len(self.low), np.bool_)
+        found = np.zeros(len(self.low), np.bool_)
         if len(values) <= _FEW:
-            every = np.ones(len(self.low), np.bool_)
-            return reduce(np.logical_or, [self._overlap(every, one, one, True, True) for one in values], nothing)
+            return reduce(np.logical_or, [self._overlap(one, one, True, True) for one in values], found)
         # A zone has one of many sorted values between its ends when not all of them are below it or above it.
-        some = np.asarray(self.low.is_valid())
-        wanted = _sorted(values)
-        low, high = _objects(self.low.filter(pa.array(some))), _objects(self.high.filter(pa.array(some)))
-        nothing[some] = np.searchsorted(wanted, low, "left") < np.searchsorted(wanted, high, "right")
-        return nothing
+        wanted = np.sort(_objects(values))
+        low, high = self.numbers or (_objects(self.low), _objects(self.high))
+        first = np.searchsorted(wanted, low[self.some], "left")
+        found[self.some] = first < np.searchsorted(wanted, high[self.some], "right")
+        return found
+
+
+def _plain_type(dtype: pa.DataType) -> pa.DataType:
+    """What values of temporal types are underneath."""
+    if not pa.types.is_temporal(dtype):
+        return dtype
+    return pa.int32() if dtype.bit_width == 32 else pa.int64()
+
+
+def _number(scalar: pa.Scalar) -> Any:
+    return scalar.value if pa.types.is_temporal(scalar.type) else scalar.as_py()
 
 
 def _comparable(values: Any) -> Any:
@@ -184,19 +200,13 @@ def _comparable(values: Any) -> Any:
 
 
 def _objects(values: pa.Array) -> npt.NDArray[Any]:
-    """Values that numpy can sort; of temporal types the numbers underneath."""
-    dtype = values.type
-    if pa.types.is_temporal(dtype):
-        values = values.view(pa.int32() if dtype.bit_width == 32 else pa.int64())
+    """Values that numpy can sort."""
+    values = values.view(_plain_type(values.type))
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
         return np.asarray(values)
     found = np.empty(len(values), object)
     found[:] = values.to_pylist()
     return found
-
-
-def _sorted(values: pa.Array) -> npt.NDArray[Any]:
-    return np.sort(_objects(values))
 
 
 def _is_nan(value: pa.Scalar | None) -> bool:
@@ -221,9 +231,6 @@ class _Summaries:
     null_counts: npt.NDArray[np.int64]
     zones: Zones
 
-    def first(self) -> _Summaries:
-        return self.slice(0, 1)
-
     def slice(self, start: int, stop: int) -> _Summaries:
         found = self.extremes
         ends = Extremes(found.low[start:stop], found.high[start:stop], found.nans[start:stop])
@@ -245,48 +252,8 @@ class _Summaries:
         return pa.RecordBatch.from_arrays([low, high, *counts, *self.zones.arrays()], schema=schema)
 
 
-def _summarized(batches: Iterable[pa.RecordBatch], rows_per_zone: int, nulls: list[RowSet]) -> Iterator[_Summaries]:
-    """Summaries of the zones of rows; what is null is added to ``nulls``."""
-    cutter = ZoneCutter(rows_per_zone)
-    open_zone: _Summaries | None = None
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        values, rows = batch[VALUE], np.asarray(batch[ROW])
-        pieces = cutter.cut(rows)
-        valid = validity(values)
-        counts = np.zeros(len(pieces.begins), np.int64)
-        if len(valid):
-            counts = np.add.reduceat((valid == 0).astype(np.int64), pieces.begins)
-            nulls.append(RowSet.of(rows[valid == 0]))
-        found = _Summaries(find_extremes(values, pieces.begins), counts, pieces.zones)
-        done = 0
-        if open_zone is not None:
-            if pieces.goes_on:
-                open_zone = open_zone.joined(found.first())
-                done = 1
-            if len(counts) > done:
-                yield open_zone
-                open_zone = None
-        if open_zone is None:
-            last = len(counts) - 1
-            if last > done:
-                yield found.slice(done, last)
-            open_zone = found.slice(last, last + 1)
-    if open_zone is not None:
-        yield open_zone
-
-
-def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in fewer batches, since each costs a writer more than its rows."""
-    held: list[pa.RecordBatch] = []
-    for batch in batches:
-        held.append(batch)
-        if len(held) == _GATHERED:
-            yield pa.concat_batches(held)
-            held = []
-    if held:
-        yield pa.concat_batches(held)
+def _summarized(values: pa.Array, pieces: Pieces, null_counts: Longs) -> Iterator[_Summaries]:
+    yield _Summaries(find_extremes(values, pieces.begins), null_counts, pieces.zones)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,9 +281,9 @@ class ZoneMapKind:
             return is_text_or_bytes(dtype)
         return isinstance(question, IsIn | Between) and is_ordered(dtype)
 
-    def options(self, entry: IndexMetadata) -> Mapping[str, Any]:
+    def options(self, folder: IndexFolder) -> Mapping[str, Any]:
         try:
-            details = index_details_pb2.ZoneMapIndexDetails.FromString(entry.details)
+            details = index_details_pb2.ZoneMapIndexDetails.FromString(folder.entry.details)
         except DecodeError:
             return {}
         chosen: dict[str, Any] = {}
@@ -349,8 +316,8 @@ class ZoneMapKind:
         return ZoneMap(zones, low, high, null_counts, nan_counts, *read_nulls(file), int(size), dtype)
 
     def write(self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]) -> Built:
-        default = sources[-1].segment.rows_per_zone if sources else DEFAULT_ROWS  # type: ignore[attr-defined]
-        rows_per_zone = positive(options, ROWS_PER_ZONE, default)
+        old = [(_of(source, rows.dtype), source) for source in sources]
+        rows_per_zone = positive(options, ROWS_PER_ZONE, old[-1][0].rows_per_zone if old else DEFAULT_ROWS)
         dtype = rows.dtype
         schema = pa.schema(
             [
@@ -360,20 +327,14 @@ class ZoneMapKind:
                 *FIELDS,
             ]
         )
-        nulls: list[RowSet] = []
-        known = True
         with out.create(FILE, schema) as file:
-            for source in sources:
-                summaries, missing = _carried(source, dtype)
-                known = known and missing is not None
-                nulls.append(missing or RowSet())
-                if len(summaries.zones):
-                    file.write(summaries.batch(schema))
-            for batch in _gathered(found.batch(schema) for found in _summarized(rows.batches, rows_per_zone, nulls)):
-                file.write(batch)
             file.add_metadata(ROWS_PER_ZONE, str(rows_per_zone))
-            if known:
-                write_nulls(file, RowSet.union(nulls))
+
+            def carried(segment: ZoneMap, which: Longs, zones: Zones) -> Iterator[pa.RecordBatch]:
+                if len(zones):
+                    yield segment.summaries(which, zones, dtype).batch(schema)
+
+            known = write_zones(file, old, carried, rows, rows_per_zone, _summarized)
         details = index_details_pb2.ZoneMapIndexDetails(
             rows_per_zone=rows_per_zone,
             use_seeds=options.get(USE_SEEDS, _is_wide(dtype)),
@@ -382,23 +343,14 @@ class ZoneMapKind:
         return Built(details.SerializeToString(deterministic=True))
 
 
-def _carried(source: Source, dtype: pa.DataType) -> tuple[_Summaries, RowSet | None]:
-    """The zones and the null rows of an older segment, where they are now."""
+def _of(source: Source, dtype: pa.DataType) -> ZoneMap:
     old = source.segment
     assert isinstance(old, ZoneMap)
-    low, high, nans = old.low, old.high, old.nan_counts.astype(np.int64)
-    if not is_ordered(dtype):
-        low = high = pa.nulls(len(old.zones), dtype)
-    elif low.type != dtype:
-        raise InvalidInput(f"zones of {low.type} cannot go on as zones of {dtype}; drop the index and create it again")
-    null_counts = old.null_counts.astype(np.int64)
-    if source.rename is None:
-        return _Summaries(Extremes(low, high, nans), null_counts, old.zones), old.nulls
-    which, zones = old.zones.followed(source.rename)
-    at = pa.array(which)
-    ends = Extremes(low.take(at), high.take(at), nans[which])
-    missing = None if old.nulls is None else followed_nulls(old.nulls, source.rename)
-    return _Summaries(ends, null_counts[which], zones), missing
+    if is_ordered(dtype) and old.low.type != dtype:
+        raise InvalidInput(
+            f"zones of {old.low.type} cannot go on as zones of {dtype}; drop the index and create it again"
+        )
+    return old
 
 
 def _is_wide(dtype: pa.DataType) -> bool:

@@ -13,21 +13,19 @@ a set of rows in a global buffer that the metadata names (``null_bitmap``); the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancelet.errors import CorruptFile, InvalidInput
-from lancelet.format.logical_types import EXTENSION_NAME
+from lancelet.errors import CorruptFile
 from lancelet.index.row_set import RowSet
 from lancelet.table.addresses import OFFSET_BITS, OFFSET_MASK, split_addresses
 
 if TYPE_CHECKING:
-    from lancelet.index.folder import IndexFileReader, IndexFileWriter
     from lancelet.index.kind import Rename
     from lancelet.index.row_set import RowNumbers
 
@@ -35,10 +33,8 @@ Longs = npt.NDArray[np.int64]
 
 FRAGMENT, START, LENGTH = "fragment_id", "zone_start", "zone_length"
 FIELDS = tuple(pa.field(name, pa.uint64(), nullable=False) for name in (FRAGMENT, START, LENGTH))
-NULLS = "null_bitmap"
 DEFAULT_ROWS = 8192
 _FOLLOWED_AT_ONCE = 1 << 20
-_JSON = (b"lance.json", b"arrow.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +76,10 @@ class Zones:
 
     def rows(self, chosen: npt.NDArray[np.bool_]) -> RowSet:
         """All rows of some zones."""
-        fragments, starts, stops = self.fragments[chosen], self.starts[chosen], self.stops[chosen]
-        if not len(fragments):
+        at = np.flatnonzero(chosen)
+        if not len(at):
             return RowSet()
+        fragments, starts, stops = self.fragments[at], self.starts[at], self.stops[at]
         # Neighbours become one range: most of the ranges of a common value are.
         begins = np.flatnonzero(np.append(True, (fragments[1:] != fragments[:-1]) | (starts[1:] != stops[:-1])))
         ends = np.append(begins[1:], len(fragments)) - 1
@@ -190,51 +187,3 @@ class ZoneCutter:
 def joined(before: Zones, after: Zones) -> Zones:
     """One zone out of what two batches have of it."""
     return Zones(before.fragments, before.starts, after.stops)
-
-
-def read_nulls(file: IndexFileReader) -> tuple[RowSet | None, int]:
-    """The rows whose value is null, None when the file does not tell; and how many bytes these take."""
-    number = file.metadata.get(NULLS)
-    if number is None:
-        return None, 0
-    if not number.isdecimal():
-        raise CorruptFile(file.path, f"its {NULLS} is not a number but {number!r}")
-    data = file.global_buffer(int(number))
-    return RowSet.deserialize(data, file.path, NULLS), len(data)
-
-
-def write_nulls(file: IndexFileWriter, nulls: RowSet) -> None:
-    """Add the rows whose value is null."""
-    file.add_metadata(NULLS, str(file.add_global_buffer(nulls.serialize())))
-
-
-def followed_nulls(nulls: RowSet, rename: Rename) -> RowSet | None:
-    """The set with the names that its rows have now; None for whole fragments, whose rows nobody has counted."""
-    if nulls.has_whole:
-        return None
-    parts = []
-    for fragment in sorted(nulls.fragments):
-        rows, kept = rename(nulls.within([fragment]).numbers())
-        parts.append(RowSet.of(rows[kept]))
-    return RowSet.union(parts)
-
-
-def positive(options: Mapping[str, Any], name: str, default: int) -> int:
-    """An option that counts rows."""
-    value = options.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidInput(f"{name} is a number of rows, at least 1, not {value!r}")
-    return value
-
-
-def refuse_json(column: pa.Field, kind: str) -> None:
-    """Raise for a column of JSON documents, whose bytes are in no useful order."""
-    if (column.metadata or {}).get(EXTENSION_NAME.encode()) in _JSON:
-        raise InvalidInput(f"column {column.name!r} holds JSON, of which there can be no {kind} index")
-
-
-def refuse_unknown(options: Mapping[str, Any], known: tuple[str, ...], kind: str) -> None:
-    """Raise for an option that a kind does not have."""
-    if unknown := sorted(set(options) - set(known)):
-        has = f"has {', '.join(known)}" if known else "has none"
-        raise InvalidInput(f"{', '.join(unknown)}: not an option of {kind} indices, which {has}")

@@ -1,0 +1,40 @@
+"""Checks of what users ask for when they create an index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from lancelet.errors import InvalidInput, InvalidOption
+from lancelet.format.logical_types import EXTENSION_NAME
+
+_JSON = (b"lance.json", b"arrow.json")
+
+
+def positive(options: Mapping[str, Any], name: str, default: int) -> int:
+    """An option that counts rows."""
+    value = options.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidInput(f"{name} is a number of rows, at least 1, not {value!r}")
+    return value
+
+
+def refuse_json(column: pa.Field, kind: str) -> None:
+    """Raise for a column of JSON documents, whose bytes are in no useful order."""
+    if (column.metadata or {}).get(EXTENSION_NAME.encode()) in _JSON:
+        raise InvalidInput(f"column {column.name!r} holds JSON, of which there can be no {kind} index")
+
+
+def refuse_unknown(options: Mapping[str, Any], known: tuple[str, ...], kind: str) -> None:
+    """Raise for an option that a kind does not have."""
+    if unknown := sorted(set(options) - set(known)):
+        has = f"has {', '.join(known)}" if known else "has none"
+        raise InvalidInput(f"{', '.join(unknown)}: not an option of {kind} indices, which {has}")
+
+
+def refuse_options(name: str, options: Mapping[str, Any]) -> None:
+    """There are none."""
+    if options:
+        raise InvalidOption(f"a {name} index has no options, not {', '.join(map(repr, options))}")
