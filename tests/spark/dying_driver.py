@@ -4,7 +4,7 @@
 
 ``batch`` is a write that ends; the other points are those of a stream that takes a version at a time, in the second
 batch: before its tasks write, after that and before the commit, after the commit and before the checkpoint, after the
-checkpoint. ``none`` goes on to the end.
+checkpoint.
 """
 
 from __future__ import annotations
@@ -79,22 +79,21 @@ def die_at(point):
         os._exit(1)
 
 
-def run(point, source, target, checkpoint):
+def work_through(spark, kind, point, source, target, checkpoint):
+    """What the program is there for; ``kind`` is the format of tables."""
     if point == "batch":
-        spark.read.format("lance").load(source).write.format("lance_dying").mode("append").save(target)
+        spark.read.format("lance").load(source).write.format(kind).mode("append").save(target)
         return
-    stream = spark.readStream.format("lance_dying").option("startingVersion", 1).option("maxVersionsPerTrigger", 1)
-    sink = stream.load(source).writeStream.format("lance_dying").option("checkpointLocation", checkpoint)
+    stream = spark.readStream.format(kind).option("startingVersion", 1).option("maxVersionsPerTrigger", 1)
+    sink = stream.load(source).writeStream.format(kind).option("checkpointLocation", checkpoint)
     sink.trigger(availableNow=True).start(target).awaitTermination()
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    POINT, *jobs = sys.argv[1:]
-    spark = local_session(2, memory="512m", settings={"spark.log.level": "OFF"})
-    DRIVER = (spark.sparkContext._gateway.proc.pid, os.getpid())
-    spark.dataSource.register(DyingSource)
-    # A program that is to finish may have the work of several to do.
-    for at in range(0, len(jobs), 4):
-        run(*jobs[at : at + 4])
-    spark.stop()
+    POINT = sys.argv[1]
+    session = local_session(2, memory="512m", settings={"spark.log.level": "OFF"})
+    DRIVER = (session.sparkContext._gateway.proc.pid, os.getpid())
+    session.dataSource.register(DyingSource)
+    work_through(session, DyingSource.name(), *sys.argv[1:])
+    session.stop()

@@ -1,6 +1,7 @@
 """Where the Spark tests run: inside this process, there without the bridge, on a cluster of processes, or over Spark Connect.
 
-``LANCELET_SPARK=local|plain|cluster|connect`` chooses; ``make cluster`` runs all tests on the last two.
+``LANCELET_SPARK`` chooses: ``local``, ``cluster`` or ``connect``, or without the bridge ``plain`` or ``connect-plain``.
+``make cluster`` runs all tests on a cluster and over Connect.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from typing import Any
 
 import pyspark
 
+from spark.kept import kept
+
 MODE = os.environ.get("LANCELET_SPARK", "local")
-MODES = ("local", "plain", "cluster", "connect")
+MODES = ("local", "plain", "cluster", "connect", "connect-plain")
 WORKERS = 2
-_STOP_SECONDS = 20
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
@@ -49,7 +51,7 @@ def started(mode: str, scratch: Path, settings: Mapping[str, str] | None = None)
     places = {"spark.local.dir": str(scratch), "spark.sql.warehouse.dir": str(scratch / "warehouse")}
     with ExitStack() as stack:
         builder = SparkSession.builder
-        if mode == "connect":
+        if mode.startswith("connect"):
             # A port that is free; the client asks the environment too.
             os.environ["SPARK_TESTING"] = "1"
             builder = builder.remote("local[2]")
@@ -59,7 +61,7 @@ def started(mode: str, scratch: Path, settings: Mapping[str, str] | None = None)
             builder = builder.master("local[2]")
         for key, value in {**SETTINGS, **places, **TRIES[mode], **(settings or {})}.items():
             builder = builder.config(key, value)
-        session = configure(builder, bridge=mode != "plain").getOrCreate()
+        session = configure(builder, bridge=not mode.endswith("plain")).getOrCreate()
         stack.callback(session.stop)
         yield session
 
@@ -80,28 +82,16 @@ def _daemon(name: str, sign: str, *arguments: str) -> Iterator[str]:
     """Start a process of Spark, and wait until it says that it is there; what it said."""
     home = Path(pyspark.__file__).parent
     where = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-    process = subprocess.Popen(
-        [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *where, *arguments],
-        env={
-            **os.environ,
-            "SPARK_HOME": str(home),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
-            "SPARK_DAEMON_MEMORY": "256m",
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
+    command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *where, *arguments]
+    env = {
+        **os.environ,
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
+        "SPARK_DAEMON_MEMORY": "256m",
+    }
+    with kept(command, env) as process:
         yield _sign_of_life(process, sign)
-    finally:
-        process.terminate()
-        try:
-            process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 def _sign_of_life(process: subprocess.Popen[str], sign: str) -> str:

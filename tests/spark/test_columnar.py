@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
+import psutil
 import pyarrow as pa
 import pytest
 
@@ -21,7 +24,7 @@ KINDS = [
 ]
 ROWS = 700
 
-pytestmark = pytest.mark.skipif(MODE == "plain", reason="columns come through the bridge")
+pytestmark = pytest.mark.skipif(MODE.endswith("plain"), reason="columns come through the bridge")
 
 
 @pytest.fixture
@@ -117,3 +120,25 @@ def test_questions(spark, uri, rows_too, name):
         return
     keys = [(field.name, "ascending") for field in columns.schema if not pa.types.is_nested(field.type)]
     assert_identical(columns.sort_by(keys).combine_chunks(), rows.sort_by(keys).combine_chunks())
+
+
+def python_workers() -> set[int]:
+    """Processes of Spark's that run tasks."""
+    found = set()
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if "pyspark.worker" in process.cmdline():
+                found.add(process.pid)
+    return found
+
+
+@pytest.mark.skipif(MODE != "local", reason="workers are looked for below this process")
+def test_workers_outlive_a_limit(spark, table):
+    """Spark kills a worker whose answer nobody reads to its end, and the next one takes long to start."""
+    frame = spark.read.format("lance").load(table).select("id")
+    frame.toArrow()
+    before = python_workers()
+    for _ in range(3):
+        assert frame.limit(5).toArrow().num_rows == 5
+        assert len(frame.where("id > 20").take(7)) == 7
+        assert python_workers() <= before

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import lance
 import psutil
@@ -15,6 +16,7 @@ import pytest
 
 import lancelet
 from spark.conftest import data_files
+from spark.dying_driver import work_through
 from spark.sessions import MODE
 
 PROGRAM = Path(__file__).with_name("dying_driver.py")
@@ -37,11 +39,10 @@ def work(point: str, folder: Path) -> list[str]:
     return [point, str(folder / "source.lance"), str(folder / f"{name}.lance"), str(folder / f"{name}.checkpoint")]
 
 
-def run(point: str, *jobs: list[str]) -> int:
+def run(job: list[str]) -> int:
     """Run the program; what it and Spark started must be gone with it."""
-    words = [word for job in jobs for word in job]
     process = subprocess.Popen(
-        [sys.executable, str(PROGRAM), point, *words],
+        [sys.executable, str(PROGRAM), *job],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -74,23 +75,22 @@ def check(point: str, target: str) -> None:
     assert lancelet.dataset(target).verify().ok, point
 
 
-def die_and_go_on(points: tuple[str, ...], folder: Path) -> None:
+def die_and_go_on(spark: Any, points: tuple[str, ...], folder: Path) -> None:
     source_of(folder)
     done = {"batch": 0, "before write": ROWS, "written": ROWS, "committed": 2 * ROWS, "checkpointed": 2 * ROWS}
     for point in points:
         job = work(point, folder)
-        assert run(point, job) == -signal.SIGKILL, point
+        assert run(job) == -signal.SIGKILL, point
         assert ids_in(job[2]) == list(range(done[point])), point
-    # Whoever starts them again has never heard of the kills.
-    assert run("none", *(work(point, folder) for point in points)) == 0
-    for point in points:
-        check(point, work(point, folder)[2])
+        # Whoever goes on has never heard of the kill.
+        work_through(spark, "lance", *job)
+        check(point, job[2])
 
 
-def test_killed_between_write_and_commit(tmp_path):
-    die_and_go_on(("written",), tmp_path)
+def test_killed_between_write_and_commit(spark, tmp_path):
+    die_and_go_on(spark, ("written",), tmp_path)
 
 
 @pytest.mark.soak
-def test_killed_elsewhere(tmp_path):
-    die_and_go_on(("batch", "before write", "committed", "checkpointed"), tmp_path)
+def test_killed_elsewhere(spark, tmp_path):
+    die_and_go_on(spark, ("batch", "before write", "committed", "checkpointed"), tmp_path)

@@ -1,52 +1,78 @@
-"""A part of the tests once more: without the bridge, on a cluster of processes, and over Spark Connect.
+"""A few of the tests once more: on a cluster of processes, and over Spark Connect without the bridge.
 
-``make cluster`` runs all of them on the last two.
+``make cluster`` runs all of them on a cluster and over Connect, with the bridge.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
+from spark.kept import kept
 from spark.sessions import MODE
 
 HERE = Path(__file__).parent
-TABLES = (
-    "test_table.py::test_delete[addresses]",
-    "test_table.py::test_upsert[stable]",
-    "test_table_columns.py::test_expressions",
-)
-ALL_KINDS = (
-    "test_read.py::test_the_doctor_finds_nothing_wrong",
-    "test_write.py::test_append_overwrite_and_their_like[lance]",
-    "test_write.py::test_a_failed_task_leaves_nothing[lance]",
-    "test_mistakes.py::test_writes[lance]",
-    "test_streams.py::test_from_table_to_table[lance]",
-    "test_bridge.py::test_counts_and_limits",
-    "test_table.py::test_compaction[addresses]",
-    "test_table_columns.py::test_function",
-)
 CHOSEN = {
-    "plain": (*TABLES, "test_table.py::test_all_clauses[addresses]"),
-    "cluster": (*TABLES, *ALL_KINDS, "test_lost_executors.py::test_a_write"),
-    "connect": (*TABLES, *ALL_KINDS),
+    "cluster": (
+        "test_read.py::test_the_doctor_finds_nothing_wrong",
+        "test_table.py::test_upsert[stable]",
+        "test_lost_executors.py::test_a_write",
+    ),
+    "connect-plain": (
+        "test_write.py::test_append_overwrite_and_their_like[lance]",
+        "test_table.py::test_upsert[stable]",
+        "test_streams.py::test_from_table_to_table[lance]",
+    ),
 }
+pytestmark = pytest.mark.skipif(MODE != "local", reason="this is elsewhere")
 
 
-@pytest.mark.skipif(MODE != "local", reason="this is elsewhere")
 @pytest.mark.parametrize("mode", CHOSEN)
 def test_the_same_elsewhere(mode):
     own = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "SPARK_", "PYSPARK_"))}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(str(HERE / name) for name in CHOSEN[mode])],
-        cwd=HERE.parent.parent,
-        env={**own, "LANCELET_SPARK": mode},
-        capture_output=True,
-        text=True,
-        check=False,
+    names = [str(HERE / name) for name in CHOSEN[mode]]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(HERE.parents[1]),
+        *names,
+    ]
+    with kept(command, {**own, "LANCELET_SPARK": mode}) as process:
+        assert process.stdout is not None
+        said = process.stdout.read()
+        assert process.wait() == 0, said[-6000:]
+
+
+HOLDING = """
+import os, sys
+from spark.kept import kept
+with kept(["sh", "-c", "echo $$; sleep 1000 & wait"], os.environ) as process:
+    print(process.stdout.readline(), end="", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=lambda number: number.name)
+def test_what_a_killed_test_started_ends_with_it(number):
+    command = [sys.executable, "-c", HOLDING]
+    env = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+    holder = subprocess.Popen(
+        command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
-    assert done.returncode == 0, done.stdout[-6000:]
+    with holder:
+        assert holder.stdout is not None
+        shell = psutil.Process(int(holder.stdout.readline()))
+        started = [shell, *shell.children(recursive=True)]
+        holder.send_signal(number)
+    assert not psutil.wait_procs(started, timeout=60)[1]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import lancelet
 from lancelet.errors import InvalidInput
 from lancelet.spark.options import chosen_types, read_options, size
-from lancelet.spark.plan import ReadJob, plan_splits, read_split
+from lancelet.spark.plan import ReadJob, Split, plan_splits, read_split
 
 
 def make(uri: str, rows: list[int], text: int = 20) -> lancelet.LanceDataset:
@@ -121,6 +121,17 @@ def test_rows_named_by_their_ids(stable):
     assert ids_of(none, plan_splits(ds.table.snapshot, none)) == []
     nowhere = job_of(ds, filter=f"_rowid = {10**12}")
     assert plan_splits(ds.table.snapshot, nowhere) == []
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_two_pieces_of_one_fragment_in_a_task(stable):
+    data = pa.table({"id": range(6000)})
+    ds = lancelet.write_dataset(data, f"memory://pieces/{stable}", max_rows_per_file=4000, enable_stable_row_ids=stable)
+    ds.delete("id in (5, 4500)")
+    split = Split(((0, 0, 600), (0, 600, 900), (0, 1000, 4000), (1, 0, 2000)))
+    for condition in ("_rowid in (3, 4, 5, 700, 950)", "_rowid > 3 and _rowid < 1200", "_rowid = 3 or id = 9"):
+        expected = ds.to_table(filter=f"({condition}) and (id < 900 or id >= 1000)")["id"].to_pylist()
+        assert ids_of(job_of(ds, filter=condition), [split]) == expected, condition
 
 
 def test_parts_of_structs(uri):

@@ -44,6 +44,8 @@ _ROWS_AROUND = 64
 """A row that is read on its own costs about as much as so many neighbours."""
 _SCAN_THREADS = 2
 """One that decodes, and one that is ahead of it."""
+_FEW_ROWS = 128
+"""Where a batch has fewer, decoding is copying: nothing is won by being ahead, and what is held is large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +122,11 @@ def read_split(job: ReadJob, split: Split) -> Iterator[pa.RecordBatch]:
         row_ranges=tuple((first, last) for _, first, last in split.pieces),
         limit=split.limit,
     )
+    fitting = _batch_rows(table, plan)
     if job.batch_size is None:
-        plan = replace(plan, batch_size=_batch_rows(table, plan))
-    return Scan(table, plan, _SCAN_THREADS).batches()
+        plan = replace(plan, batch_size=fitting)
+    copies = fitting < _FEW_ROWS and table.snapshot.store.is_local
+    return Scan(table, plan, 1 if copies else _SCAN_THREADS).batches()
 
 
 def _batch_rows(table: TableReader, plan: ScanPlan) -> int:

@@ -13,6 +13,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from lancelet.errors import LanceletError
 from lancelet.query.plan import SYSTEM_FIELDS
 from lancelet.spark.options import WHOLE_FRAGMENTS, Place, ReadOptions, count, flag, read_options
+from lancelet.spark.workers import a_task, settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,6 +60,7 @@ class LanceDataSource(DataSource):
     @_in_a_sentence
     def schema(self) -> StructType:
         """The columns of the table; from here on the read stays with this version."""
+        settle()
         given = self._given()
         chosen = read_options(given)
         snapshot = chosen.place.open()
@@ -72,6 +74,7 @@ class LanceDataSource(DataSource):
 
     @_in_a_sentence
     def reader(self, schema: StructType) -> DataSourceReader:
+        settle()
         given = self._given()
         chosen = read_options(given)
         version = count(given, "lance.version")
@@ -182,8 +185,9 @@ class LanceReader(DataSourceReader):
         from lancelet.spark.types import arrow_schema
 
         if partition.value is None:
-            return iter(())
-        return conformed_batches(read_split(self._job, partition.value), arrow_schema(self._spark))
+            return
+        with a_task():
+            yield from conformed_batches(read_split(self._job, partition.value), arrow_schema(self._spark))
 
 
 def table_columns(snapshot: Snapshot, options: ReadOptions) -> StructType:

@@ -23,6 +23,7 @@ from lancelet.spark.attempts import new_stem, sweep, written_paths
 from lancelet.spark.named_tables import NamedTable
 from lancelet.spark.options import check_known, chosen_types, count, flag, size, storage_options, table_uri
 from lancelet.spark.types import stored_columns, written_schema
+from lancelet.spark.workers import a_task
 from lancelet.store import open_store
 from lancelet.table.snapshot import open_snapshot
 from lancelet.table.written import WrittenFiles
@@ -141,7 +142,7 @@ def _without(arrow: pa.Schema, new: pa.Schema) -> pa.Schema:
 def write_rows(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> tuple[Fragment, ...]:
     """Write the rows of one task; an error leaves no files."""
     store = job.store()
-    with WrittenFiles(store) as files:
+    with a_task(), WrittenFiles(store) as files:
         return write_fragments(
             store,
             job.draft.schema,

@@ -24,6 +24,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.apache.spark.util.TaskCompletionListener;
 import scala.Option;
 import scala.Tuple2;
 import scala.collection.Iterator;
@@ -38,6 +39,7 @@ final class ColumnReaders implements PartitionReaderFactory {
   private final UserDefinedPythonDataSource source;
   private final byte[] function;
   private final StructType columns;
+  private final int limit;
   private final Option<String> artifacts;
   private final Option<String> logging;
 
@@ -45,11 +47,13 @@ final class ColumnReaders implements PartitionReaderFactory {
       UserDefinedPythonDataSource source,
       byte[] function,
       StructType columns,
+      int limit,
       Option<String> artifacts,
       Option<String> logging) {
     this.source = source;
     this.function = function;
     this.columns = columns;
+    this.limit = limit;
     this.artifacts = artifacts;
     this.logging = logging;
   }
@@ -67,7 +71,10 @@ final class ColumnReaders implements PartitionReaderFactory {
   @Override
   public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
     Map<String, SQLMetric> metrics = PythonCustomMetric.pythonMetrics();
-    return new Reader(batches((PythonInputPartition) partition, metrics), columns, metrics);
+    Reader reader = new Reader(batches((PythonInputPartition) partition, metrics), columns, limit, metrics);
+    // Spark calls the last one first: this one before the one that gives the worker up.
+    TaskContext.get().addTaskCompletionListener((TaskCompletionListener) context -> reader.finish());
+    return reader;
   }
 
   /** The worker is given one row, the task's partition, and answers with batches. */
@@ -105,12 +112,15 @@ final class ColumnReaders implements PartitionReaderFactory {
   private static final class Reader implements PartitionReader<ColumnarBatch> {
     private final Iterator<ColumnarBatch> batches;
     private final StructType columns;
+    private final int limit;
     private final Map<String, SQLMetric> metrics;
     private boolean checked = false;
+    private long given = 0;
 
-    Reader(Iterator<ColumnarBatch> batches, StructType columns, Map<String, SQLMetric> metrics) {
+    Reader(Iterator<ColumnarBatch> batches, StructType columns, int limit, Map<String, SQLMetric> metrics) {
       this.batches = batches;
       this.columns = columns;
+      this.limit = limit;
       this.metrics = metrics;
     }
 
@@ -130,11 +140,24 @@ final class ColumnReaders implements PartitionReaderFactory {
                 + "; driver and workers have different versions of lancelet");
       }
       checked = true;
+      given += wrapped.numRows();
       ColumnVector[] vectors = new ColumnVector[columns.size()];
       for (int i = 0; i < vectors.length; i++) {
         vectors[i] = FlatVector.of(struct.getChild(i));
       }
       return new ColumnarBatch(vectors, wrapped.numRows());
+    }
+
+    /**
+     * Spark kills a worker whose answer it has not read to the end. After the rows of a limit there is nothing left but
+     * the end, so that it is read here: the next task finds the worker alive.
+     */
+    void finish() {
+      if (limit >= 0 && given >= limit) {
+        while (batches.hasNext()) {
+          batches.next();
+        }
+      }
     }
 
     /** The worker is released when the task ends. */

@@ -20,12 +20,14 @@ final class LanceBatch extends PythonBatch {
   private final PythonDataSourceV2 source;
   private final StructType columns;
   private final CaseInsensitiveStringMap options;
+  private final int limit;
 
-  LanceBatch(PythonDataSourceV2 source, StructType columns, CaseInsensitiveStringMap options) {
+  LanceBatch(PythonDataSourceV2 source, StructType columns, CaseInsensitiveStringMap options, int limit) {
     super(source, LanceProvider.NAME, columns, options);
     this.source = source;
     this.columns = columns;
     this.options = options;
+    this.limit = limit;
   }
 
   /** Whether tasks can load classes of this jar; the setting says otherwise where somebody knows better. */
@@ -48,6 +50,6 @@ final class LanceBatch extends PythonBatch {
       logging = Option.apply(session.sessionUUID());
     }
     byte[] function = source.getOrCreateReadInfo(LanceProvider.NAME, options, columns, false).func();
-    return new ColumnReaders(source.source(), function, columns, artifacts, logging);
+    return new ColumnReaders(source.source(), function, columns, limit, artifacts, logging);
   }
 }

@@ -130,6 +130,7 @@ final class LanceScanBuilder
     }
     long rows = pushed.isEmpty() ? facts.rows() : -1;
     long bytes = facts.bytes() < 0 ? -1 : facts.bytes() * wanted.size() / Math.max(1, columns.size());
-    return new LanceScan(wanted, new CaseInsensitiveStringMap(handed), rows, bytes, pushed, limit);
+    return new LanceScan(
+        LanceProvider.freshSource(), wanted, new CaseInsensitiveStringMap(handed), rows, bytes, pushed, limit);
   }
 }

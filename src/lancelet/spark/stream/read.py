@@ -37,6 +37,7 @@ from lancelet.spark.stream.plan import (
     step_to,
 )
 from lancelet.spark.types import arrow_schema
+from lancelet.spark.workers import a_task
 
 if TYPE_CHECKING:
     from lancelet.spark.options import Place
@@ -199,7 +200,8 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         batches = read_stream_split(self._job, task)
         if self._options.read_changes:
             batches = (_marked(batch, task) for batch in batches)
-        return conformed_batches(batches, arrow_schema(self._schema))
+        with a_task():
+            yield from conformed_batches(batches, arrow_schema(self._schema))
 
 
 def _offset(version: int) -> dict[str, Any]:

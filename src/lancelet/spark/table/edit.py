@@ -18,15 +18,7 @@ from lancelet.query.fragment_reader import ROW_ADDRESS
 from lancelet.query.table_reader import TableReader
 from lancelet.spark.options import Place
 from lancelet.spark.table.rows import Kind, RowJob, Step, commit_moved, run_rows
-from lancelet.spark.table.values import (
-    STEP,
-    analysed,
-    assigned,
-    condition_of,
-    fitted,
-    in_words,
-    table_frame,
-)
+from lancelet.spark.table.values import STEP, analysed, assigned, condition_of, fitted, in_words, table_frame
 from lancelet.spark.types import stored_columns
 from lancelet.table.commit import commit
 from lancelet.table.deletion_write import delete_rows

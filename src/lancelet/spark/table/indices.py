@@ -239,19 +239,22 @@ def _parts(
     made: list[table_pb2.IndexMetadata] = []
 
     def note(data: bytes) -> None:
-        entry = table_pb2.IndexMetadata.FromString(data)
-        folder = UUID(bytes=entry.uuid.uuid)
-        for file in entry.files:
-            files.add(f"{INDICES_DIR}/{folder}/{file.path}")
-        made.append(entry)
+        made.append(table_pb2.IndexMetadata.FromString(data))
+        for path in _paths(made[-1]):
+            files.add(path)
 
     try:
         run_tasks(spark, _build, tasks, note)
     finally:
-        kept = {f"{INDICES_DIR}/{UUID(bytes=e.uuid.uuid)}/{file.path}" for e in made for file in e.files}
+        kept = {path for entry in made for path in _paths(entry)}
         begin = str(UUID(bytes=stem + bytes(16 - _STEM_BYTES)))[: 2 * _STEM_BYTES + 1]
         _sweep(snapshot.store, f"{INDICES_DIR}/{begin}", kept)
     return made
+
+
+def _paths(entry: table_pb2.IndexMetadata) -> list[str]:
+    """The files of a segment."""
+    return [f"{INDICES_DIR}/{UUID(bytes=entry.uuid.uuid)}/{file.path}" for file in entry.files]
 
 
 def _groups(table: TableReader, wanted: frozenset[int]) -> list[tuple[int, ...]]:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.errors import PythonException
 
 from lancelet.errors import CorruptFile, InvalidInput, LanceletError, MissingFile, NotSupported
+from lancelet.spark.workers import a_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,7 +70,8 @@ def run_tasks(
 def _answers(calls: Iterable[Callable[[], Any]]) -> Iterator[pa.RecordBatch]:
     for call in calls:
         try:
-            answer = call()
+            with a_task():
+                answer = call()
         except _LASTING as error:
             answer = error.with_traceback(None)
         if answer is not None:

@@ -57,11 +57,7 @@ class LanceTable:
 
     @classmethod
     def forPath(
-        cls,
-        spark: SparkSession,
-        path: str,
-        storageOptions: Mapping[str, str] | None = None,
-        branch: str | None = None,
+        cls, spark: SparkSession, path: str, storageOptions: Mapping[str, str] | None = None, branch: str | None = None
     ) -> LanceTable:
         """The table at a path.
 
@@ -95,13 +91,11 @@ class LanceTable:
 
         Parameters
         ----------
-        spark
-            The session that does the work.
         name
             Its names with dots between them; backticks around one that has dots.
         namespace
             The folder of the namespace.
-        storageOptions, branch
+        spark, storageOptions, branch
             See :meth:`forPath`.
         """
         options = dict(storageOptions or {})

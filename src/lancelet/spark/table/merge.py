@@ -33,15 +33,7 @@ from lancelet.query.fragment_reader import ROW_ADDRESS, ROW_ID
 from lancelet.query.table_reader import TableReader
 from lancelet.spark.table.edit import RETRIES, RETRY_SECONDS, place_of
 from lancelet.spark.table.rows import Kind, RowJob, Step, commit_moved
-from lancelet.spark.table.values import (
-    STEP,
-    analysed,
-    assigned,
-    condition_of,
-    fitted,
-    in_words,
-    table_frame,
-)
+from lancelet.spark.table.values import STEP, analysed, assigned, condition_of, fitted, in_words, table_frame
 from lancelet.spark.types import stored_columns
 
 if TYPE_CHECKING:
