@@ -31,7 +31,16 @@ from lancelet.query.present import present, resolve_batch
 from lancelet.query.sort import sort_table
 from lancelet.query.table_reader import TableReader
 from lancelet.query.threads import core_count, ordered_map
-from lancelet.query.units import LOCAL_UNIT, MIN_UNIT_ROWS, MOST_UNIT_BYTES, REMOTE_UNIT, Unit, choose, cut
+from lancelet.query.units import (
+    LOCAL_UNIT,
+    MIN_UNIT_ROWS,
+    MOST_SPARSE_ROWS,
+    MOST_UNIT_BYTES,
+    REMOTE_UNIT,
+    Unit,
+    choose,
+    cut,
+)
 
 if TYPE_CHECKING:
     from lancelet.index.row_set import RowSet
@@ -42,8 +51,9 @@ _SPARSE = 0.1
 _SPARSE_WIDE = 0.75
 _WIDE_BYTES = 256
 _MOST = 0.5
-_LITTLE = 64
-"""So few rows are read one fragment after the other."""
+_LITTLE_ROWS = 64
+_LITTLE_BYTES = 1 << 20
+"""So few rows, or so little, are read one fragment after the other."""
 
 Piece: TypeAlias = tuple[int, FragmentReader, tuple[int, int]]
 """A fragment's place in the table, its reader, and the physical rows that are wanted of it."""
@@ -238,7 +248,10 @@ class Scan:
         if self.candidates is None or self.plan.blobs_as_binary or not self.table.snapshot.store.is_local:
             return False
         maybe = self.candidates.bounds.maybe
-        return not maybe.has_whole and len(maybe) <= _LITTLE
+        if maybe.has_whole or len(maybe) <= _LITTLE_ROWS:
+            return not maybe.has_whole
+        _, reader, _ = next(self._candidate_pieces(maybe.fragments))
+        return len(maybe) * max(self._row_bytes(reader)) <= _LITTLE_BYTES
 
     def _sorted(self) -> Iterator[pa.Table]:
         plan = self.plan
@@ -291,9 +304,8 @@ class Scan:
                     skip = max(skip - found, 0)
                     limit = None if limit is None else limit - len(chosen)
                 few = self.plan.batch_size if self.plan.blobs_as_binary else MIN_UNIT_ROWS
-                if rows_a_unit is None and len(chosen) > few:
-                    rows_a_unit = self._unit_rows(reader)
-                for rows, places in cut(chosen, rows_a_unit or few, few) if len(chosen) else ():
+                step = few if len(chosen) <= few else self._unit_rows(reader, sparse=chosen.share < _SPARSE)
+                for rows, places in cut(chosen, step, few) if len(chosen) else ():
                     chosen_here = None if len(places) == len(rows) else places.offsets
                     yield Unit(reader, rows, before, stages, chosen_here, places.sure)
 
@@ -348,19 +360,25 @@ class Scan:
                     yield Unit(reader, RowRange(at, min(at + step, end + 1)), before)
             done += rows
 
-    def _unit_rows(self, reader: FragmentReader) -> int:
+    def _row_bytes(self, reader: FragmentReader) -> tuple[float, float]:
+        """About how many bytes a row has, stored and decoded."""
+        fields = {field.id: field for field in (*self._filter_fields, *self._fields)}
+        return reader.row_bytes(list(fields.values()))
+
+    def _unit_rows(self, reader: FragmentReader, *, sparse: bool = False) -> int:
+        """How many rows a unit has, or reaches over when only a few of them are read, ``sparse``."""
         if self.plan.blobs_as_binary:
             # Descriptors do not tell how large the blobs are; the caller's batch is what fits into memory.
             return self.plan.batch_size
-        fields = {field.id: field for field in (*self._filter_fields, *self._fields)}
-        stored, decoded = reader.row_bytes(list(fields.values()))
+        stored, decoded = self._row_bytes(reader)
         most = LOCAL_UNIT if self.table.snapshot.store.is_local else REMOTE_UNIT
         rows = min(most.decoded / max(decoded, 1), most.stored / max(stored, 1))
         # Of rows as wide as images, even that few would be too much.
         least = min(MIN_UNIT_ROWS, MOST_UNIT_BYTES / max(stored, decoded, 1))
-        rows = int(min(max(rows, least, 1), most.rows))
+        most_rows = max(most.rows, MOST_SPARSE_ROWS) if sparse else most.rows
+        rows = int(min(max(rows, least, 1), most_rows))
         step = self.plan.batch_size
-        return max(rows // step, 1) * step if step <= most.rows else step
+        return max(rows // step, 1) * step if step <= most_rows else step
 
     def _read(self, unit: Unit) -> pa.Table | None:
         """The rows of a unit that belong to the result."""

@@ -26,6 +26,8 @@ MIN_UNIT_ROWS = 1024
 _GAP = 4096
 MOST_UNIT_BYTES = 32 << 20
 """Units have fewer rows than that when these are wider than 32 KiB."""
+MOST_SPARSE_ROWS = 1 << 20
+"""How far a unit may reach when only a few of its rows are read: smaller ones would be little work each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,11 @@ class Chosen:
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    @property
+    def share(self) -> float:
+        """Of the rows from the first to the last of them, how many they are."""
+        return len(self.offsets) / int(self.offsets[-1] - self.offsets[0] + 1)
 
     def part(self, start: int, stop: int) -> Chosen:
         """Some of them by place."""
