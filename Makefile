@@ -27,7 +27,7 @@ help:  ## this list
 demo: setup  ## a pipeline on Spark in front of you: ingest, merge, delete, backfill, stream, compaction
 	@$(WITH_JAVA) $(BIN)/python examples/demo.py $(ARGS)
 
-test: setup lint  ## lint, then every test (about ten minutes on two cores)
+test: setup lint  ## lint, then every test (about 17 minutes on two cores)
 	$(WITH_JAVA) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 cluster: setup  ## the Spark tests on a cluster of processes, then over Spark Connect
