@@ -37,25 +37,15 @@ class NamespaceVersions:
         import lance_namespace as ln
 
         request = ln.DescribeTableVersionRequest(id=list(self.table_id), branch=self.branch, version=version)
-        try:
-            told = self._ask("describe_table_version", request)
-        except (ln.TableVersionNotFoundError, ln.TableNotFoundError):
-            return None
-        except ln.LanceNamespaceError as error:
-            raise self._failure(error) from error
-        return self._entry(_field(told, "version"))
+        told = self._told("describe_table_version", request)
+        return None if told is None else self._entry(_field(told, "version"))
 
     def latest(self, base: str) -> Entry | None:
         import lance_namespace as ln
 
         request = ln.ListTableVersionsRequest(id=list(self.table_id), branch=self.branch, limit=1, descending=True)
-        try:
-            told = self._ask("list_table_versions", request)
-        except (ln.TableVersionNotFoundError, ln.TableNotFoundError):
-            return None
-        except ln.LanceNamespaceError as error:
-            raise self._failure(error) from error
-        entries = [self._entry(version) for version in _field(told, "versions") or ()]
+        told = self._told("list_table_versions", request)
+        entries = [] if told is None else [self._entry(version) for version in _field(told, "versions") or ()]
         return max(entries, key=lambda entry: entry.version, default=None)
 
     def put_if_absent(self, base: str, entry: Entry) -> bool:
@@ -109,6 +99,17 @@ class NamespaceVersions:
     @property
     def _name(self) -> str:
         return f"{self.client.namespace_id()}, table {'.'.join(self.table_id)}"
+
+    def _told(self, method: str, request: Any) -> Any | None:
+        """What a question about versions is answered with; None when there is no such version, or no table."""
+        import lance_namespace as ln
+
+        try:
+            return self._ask(method, request)
+        except (ln.TableVersionNotFoundError, ln.TableNotFoundError):
+            return None
+        except ln.LanceNamespaceError as error:
+            raise self._failure(error) from error
 
     def _ask(self, method: str, request: Any) -> Any:
         # Pylance's own namespaces take these requests as dicts, and answer with dicts.
