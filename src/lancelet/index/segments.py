@@ -204,10 +204,9 @@ class Whereabouts:
         self, entry: IndexMetadata, addresses: RowNumbers, kept: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.bool_]:
         """Which addresses are in the coverage of a segment."""
-        fragments = np.array(sorted(self.coverage(entry)), np.uint64)
+        fragments, counts = self._extents(entry)
         if not len(fragments):
             return np.zeros(len(addresses), np.bool_)
-        counts = np.array([self._rows(number) for number in fragments.tolist()], np.uint64)
         high = addresses >> np.uint64(OFFSET_BITS)
         at = np.minimum(np.searchsorted(fragments, high), len(fragments) - 1)
         covered: npt.NDArray[np.bool_] = fragments[at] == high
@@ -216,6 +215,18 @@ class Whereabouts:
             first = int(beyond.argmax())
             raise self._beyond(entry, int(high[first]), int(addresses[first]) & OFFSET_MASK)
         return covered
+
+    def _extents(self, entry: IndexMetadata) -> tuple[RowNumbers, RowNumbers]:
+        """The fragments in the coverage of a segment, ascending, and their rows; every question about rows needs them."""
+        if entry.uuid not in self._known_extents:
+            covered = sorted(self.coverage(entry))
+            counts = [self._rows(number) for number in covered]
+            self._known_extents[entry.uuid] = np.array(covered, np.uint64), np.array(counts, np.uint64)
+        return self._known_extents[entry.uuid]
+
+    @cached_property
+    def _known_extents(self) -> dict[UUID, tuple[RowNumbers, RowNumbers]]:
+        return {}
 
     def _beyond(self, entry: IndexMetadata, number: int, row: int) -> CorruptFile:
         """Rows beyond the end of a fragment mean that the index is damaged, or not about this table."""
