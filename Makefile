@@ -19,7 +19,7 @@ PROTOS := $(wildcard src/lancelet/format/proto/*.proto)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test cluster lint format bench soak proto jar clean setup
+.PHONY: help demo test cluster lint format bench soak proto jar dist clean setup
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,14 +50,19 @@ bench: setup  ## lancelet, pylance and Parquet side by side; OF=writes, changes,
 soak: setup $(STAMPS)/sanitized  ## the wide grids, thousands of drawn tables and byte flips over an AddressSanitizer build
 	$(WITH_JAVA) LANCELET_SANITIZED=build/asan $(BIN)/python -m pytest -n $(WORKERS) -m soak $(ARGS)
 
-proto: $(STAMPS)/kernels  ## regenerate the protobuf modules from src/lancelet/format/proto/*.proto
-	$(BIN)/python -m grpc_tools.protoc -I src --python_out=src --pyi_out=src $(PROTOS)
+proto: $(VENV)-proto/bin/python  ## regenerate the protobuf modules from src/lancelet/format/proto/*.proto
+	$< -m grpc_tools.protoc -I src --python_out=src --pyi_out=src $(PROTOS)
+
+dist: setup  ## a wheel and an sdist in dist/, each installed into an empty venv and tried
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	tests/packaging/try.sh dist
 
 jar: setup  ## compile the Spark bridge into src/lancelet/spark/jars (needs javac, Java 17 or later)
 	$(BIN)/python jvm/build.py
 
 clean:  ## remove everything that can be made again
-	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-proto build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	rm -rf src/*.egg-info
 	find src -name '*.so' -delete
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -75,8 +80,13 @@ $(STAMPS)/packages: pyproject.toml | $(BIN)/python
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/kernels: $(STAMPS)/packages setup.py $(KERNELS)
-	$(BIN)/python setup.py --quiet build_ext --inplace --parallel $(WORKERS)
+	$(BIN)/python setup.py --quiet build_ext --inplace
 	@touch $@
+
+# The last compiler whose modules run with every protobuf from 4.25 on: later ones refuse older and newer runtimes.
+$(VENV)-proto/bin/python:
+	$(PYTHON) -m venv $(VENV)-proto
+	$@ -m pip install --quiet "grpcio-tools==1.62.3"
 
 # A whole copy of the package, kernels compiled with -fsanitize=address; the fuzz children import it from there.
 $(STAMPS)/sanitized: $(STAMPS)/packages setup.py $(KERNELS) $(shell find src -name '*.py')
