@@ -159,13 +159,13 @@ class LanceDataset(IndexedTable):
 
     def read_transaction(self, version: int) -> Transaction | None:
         """How a version came about."""
-        from lancelet.transaction import read_transaction
+        from lancelet.conversion import read_transaction
 
         return read_transaction(self._snapshot.at(version).manifest)
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
         """How this version and those before it came about, the newest first."""
-        from lancelet.transaction import read_transaction
+        from lancelet.conversion import read_transaction
 
         store = self._snapshot.store
         names = [name for name in list_versions(store) if name.version <= self.version]

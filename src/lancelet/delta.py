@@ -8,13 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet.conversion import read_transaction
 from lancelet.errors import InvalidInput, InvalidType, RowNotFound
 from lancelet.query.fragment_reader import CREATED_AT, LAST_UPDATED_AT, ROW_ID
 from lancelet.query.plan import ScanPlan, plan_filter, plan_outputs
 from lancelet.query.scan import Scan
 from lancelet.query.table_reader import TableReader
 from lancelet.table.versions import read_version
-from lancelet.transaction import Transaction, read_transaction
+from lancelet.transaction import Transaction
 
 if TYPE_CHECKING:
     from lancelet.table.snapshot import Snapshot

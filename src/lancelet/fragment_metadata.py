@@ -12,6 +12,8 @@ from lancelet.table.fragment import DataFile as StoredFile
 from lancelet.table.fragment import DeletionFile as StoredDeletions
 from lancelet.table.fragment import Fragment, Spilled
 
+_LINEAGE = ("row_ids", "created_at", "last_updated_at")
+
 
 @dataclass(init=False)
 class DataFile:
@@ -168,6 +170,10 @@ class FragmentMetadata:
     created_at_version_meta: RowDatasetVersionMeta | None = None
     last_updated_at_version_meta: RowDatasetVersionMeta | None = None
     overlays: list[Any] = field(default_factory=list)
+    spilled: frozenset[str] = field(default=frozenset(), init=False, repr=False)
+    """Which of ``row_ids``, ``created_at`` and ``last_updated_at`` are columns of a file instead."""
+    metadata: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+    """What writers keep with the fragment."""
 
     @property
     def num_deletions(self) -> int:
@@ -192,6 +198,8 @@ class FragmentMetadata:
 
         if self.overlays:
             raise NotSupported("overlays of a fragment have no JSON form yet")
+        if self.spilled:
+            raise NotSupported("row ids and versions that are columns of a file have no JSON form")
         return {
             "id": self.id,
             "files": [file.to_json() for file in self.files],
@@ -234,7 +242,7 @@ def fragment_metadata(
         kind = "bitmap" if stored.is_bitmap else "array"
         deletions = DeletionFile(stored.read_version, stored.id, kind, count or 0, stored.base_id)
     rows = fragment.physical_rows if fragment.physical_rows is not None else physical_rows
-    return FragmentMetadata(
+    metadata = FragmentMetadata(
         fragment.id,
         [data_file(file) for file in fragment.files],
         rows or 0,
@@ -244,6 +252,9 @@ def fragment_metadata(
         _versions(fragment.last_updated_at),
         list(fragment.overlays),
     )
+    metadata.metadata = dict(fragment.metadata)
+    metadata.spilled = frozenset(name for name in _LINEAGE if isinstance(getattr(fragment, name), Spilled))
+    return metadata
 
 
 def data_file(file: StoredFile) -> DataFile:
@@ -258,16 +269,21 @@ def stored_fragment(metadata: FragmentMetadata) -> Fragment:
     if not isinstance(metadata, FragmentMetadata):
         raise InvalidType(f"a fragment is described by FragmentMetadata, not {type(metadata)}")
     deletions = metadata.deletion_file
-    created, updated = metadata.created_at_version_meta, metadata.last_updated_at_version_meta
+    sequences = (metadata.row_id_meta, metadata.created_at_version_meta, metadata.last_updated_at_version_meta)
+    row_ids, created, updated = (
+        Spilled.COLUMN if name in metadata.spilled else None if sequence is None else sequence.inline
+        for name, sequence in zip(_LINEAGE, sequences, strict=True)
+    )
     return Fragment(
         metadata.id,
         tuple(stored_file(file) for file in metadata.files),
         None if deletions is None else _stored_deletions(deletions),
         metadata.physical_rows or None,
-        None if metadata.row_id_meta is None else metadata.row_id_meta.inline,
-        None if created is None else created.inline,
-        None if updated is None else updated.inline,
+        row_ids,
+        created,
+        updated,
         tuple(metadata.overlays),
+        tuple(sorted(metadata.metadata.items())),
     )
 
 

@@ -120,8 +120,8 @@ class IndexedTable(EditableTable):
         **kwargs: Any,
     ) -> Index:
         """Build an index over some fragments without committing it: a part for :meth:`commit_existing_index_segments`."""
+        from lancelet.conversion import shown_index
         from lancelet.indexing.parts import build_part
-        from lancelet.transaction import index_of
 
         if fragment_ids is None:
             raise InvalidInput("create_index_uncommitted requires fragment_ids for distributed index build")
@@ -138,23 +138,22 @@ class IndexedTable(EditableTable):
                 uuid=index_uuid,
                 watch=watch,
             )
-        return index_of(part, self._snapshot.manifest.path)
+        return shown_index(part, self._snapshot.manifest.path)
 
     def merge_existing_index_segments(self, segments: Sequence[Index]) -> Index:
         """One part out of several, over the fragments of all of them."""
-        from lancelet.committing import index_message
+        from lancelet.conversion import shown_index, stored_index
         from lancelet.indexing.parts import merge_parts
-        from lancelet.transaction import index_of
 
-        merged = merge_parts(self._table, [index_message(segment) for segment in segments])
-        return index_of(merged, self._snapshot.manifest.path)
+        merged = merge_parts(self._table, [stored_index(segment) for segment in segments])
+        return shown_index(merged, self._snapshot.manifest.path)
 
     def commit_existing_index_segments(self, index_name: str, column: str, segments: Sequence[Index]) -> Self:
         """Make parts an index, and move to the version that has it."""
-        from lancelet.committing import index_message
+        from lancelet.conversion import stored_index
         from lancelet.indexing.parts import commit_parts
 
-        parts = [index_message(segment) for segment in segments]
+        parts = [stored_index(segment) for segment in segments]
         self._move(commit_parts(self._table, index_name, column, parts))
         return self
 

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from lancelet.conversion import shown_transaction
 from lancelet.editing.merge.clauses import Clauses, Matched, WriteMode, key_fields, plan_merge, plan_others
 from lancelet.editing.merge.run import Merged, MergeResult, merge_rows, write_merge
 from lancelet.editing.merge.source import HeldSource
@@ -21,7 +22,7 @@ from lancelet.query.plan import table_schema
 from lancelet.table.operations import CompactedSsTable
 from lancelet.table.operations import Transaction as StoredTransaction
 from lancelet.table.written import WrittenFiles
-from lancelet.transaction import Transaction, shown_transaction
+from lancelet.transaction import Transaction
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -1014,3 +1014,21 @@ def test_histories_of_merges(
         found = lancelet.dataset(uri).to_table(["k", "_rowid"]).to_pylist()
         assert len({row["_rowid"] for row in found}) == len(found)
         assert all(ids[row["k"]] in (None, row["_rowid"]) for row in found)
+
+
+def test_a_merge_that_is_committed_later_still_notices_another_of_the_same_key(tmp_path):
+    """What pylance's class of the operation has no place for goes along: the keys that were inserted."""
+    key = pa.field("id", pa.int64(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"})
+    table = pa.table({"id": [1], "v": [1]}, schema=pa.schema([key, pa.field("v", pa.int64())]))
+    dataset = lancelet.write_dataset(table, tmp_path / "t")
+    new = table.set_column(0, key, [[7]])
+
+    def merge():
+        builder = lancelet.dataset(tmp_path / "t").merge_insert("id")
+        return builder.when_matched_update_all().when_not_matched_insert_all().execute_uncommitted(new)[0]
+
+    first, second = merge(), merge()
+    assert first.operation.inserted_keys is not None
+    lancelet.LanceDataset.commit(dataset.uri, first)
+    with pytest.raises(lancelet.errors.CommitConflict):
+        lancelet.LanceDataset.commit(dataset.uri, second)

@@ -128,6 +128,8 @@ class Fragment:
     """Serialized RowDatasetVersionSequence."""
     last_updated_at: bytes | Spilled | None = None
     overlays: tuple[OverlayFile, ...] = ()
+    metadata: tuple[tuple[str, str], ...] = ()
+    """Keys and values that writers keep with the fragment, in the order of the keys."""
 
     @property
     def num_deletions(self) -> int | None:
@@ -268,6 +270,7 @@ def fragment_from_proto(message: table_pb2.DataFragment, path: str, *, trust_cou
         _sequence(message, "created_at_version_sequence", path, place),
         _sequence(message, "last_updated_at_version_sequence", path, place),
         tuple(overlay_from_proto(overlay, path, place) for overlay in message.overlays),
+        tuple(sorted(message.metadata.items())) if message.metadata else (),
     )
 
 

@@ -19,6 +19,7 @@ def fragment_message(fragment: Fragment) -> table_pb2.DataFragment:
         files=[data_file_message(file) for file in fragment.files],
         physical_rows=fragment.physical_rows or 0,
         overlays=[overlay_message(overlay) for overlay in fragment.overlays],
+        metadata=dict(fragment.metadata),
     )
     if fragment.deletion_file is not None:
         message.deletion_file.CopyFrom(deletion_file_message(fragment.deletion_file))
