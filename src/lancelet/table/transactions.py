@@ -18,7 +18,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from pyroaring import BitMap
 
 from lancelet.errors import CorruptFile
-from lancelet.format.proto import file_pb2, table_pb2
+from lancelet.format.proto import file_pb2, mem_wal_pb2, table_pb2
 from lancelet.format.proto import transaction_pb2 as pb
 from lancelet.format.schema import Schema
 from lancelet.format.schema_messages import metadata_bytes, schema_messages
@@ -140,14 +140,14 @@ def _merge(operation: ops.Merge) -> pb.Transaction.Merge:
     )
 
 
-def _sstables(tables: Iterable[ops.CompactedSsTable]) -> list[pb.Transaction.CompactedSsTable]:
+def _sstables(tables: Iterable[ops.CompactedSsTable]) -> list[mem_wal_pb2.CompactedSsTable]:
     return [
-        Message.CompactedSsTable(shard_id=table_pb2.UUID(uuid=table.shard.bytes), generation=table.generation)
+        mem_wal_pb2.CompactedSsTable(shard_id=table_pb2.UUID(uuid=table.shard.bytes), generation=table.generation)
         for table in tables
     ]
 
 
-def _read_sstables(messages: Iterable[pb.Transaction.CompactedSsTable], path: str) -> tuple[ops.CompactedSsTable, ...]:
+def _read_sstables(messages: Iterable[mem_wal_pb2.CompactedSsTable], path: str) -> tuple[ops.CompactedSsTable, ...]:
     return tuple(ops.CompactedSsTable(_uuid(message.shard_id, path), message.generation) for message in messages)
 
 

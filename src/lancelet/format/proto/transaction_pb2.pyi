@@ -1,5 +1,6 @@
 from google.protobuf import any_pb2 as _any_pb2
 from lancelet.format.proto import file_pb2 as _file_pb2
+from lancelet.format.proto import mem_wal_pb2 as _mem_wal_pb2
 from lancelet.format.proto import table_pb2 as _table_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -118,13 +119,6 @@ class Transaction(_message.Message):
         NUM_FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
         num_fragments: int
         def __init__(self, num_fragments: _Optional[int] = ...) -> None: ...
-    class CompactedSsTable(_message.Message):
-        __slots__ = ("shard_id", "generation")
-        SHARD_ID_FIELD_NUMBER: _ClassVar[int]
-        GENERATION_FIELD_NUMBER: _ClassVar[int]
-        shard_id: _table_pb2.UUID
-        generation: int
-        def __init__(self, shard_id: _Optional[_Union[_table_pb2.UUID, _Mapping]] = ..., generation: _Optional[int] = ...) -> None: ...
     class Update(_message.Message):
         __slots__ = ("removed_fragment_ids", "updated_fragments", "new_fragments", "fields_modified", "compacted_sstables", "fields_for_preserving_frag_bitmap", "update_mode", "inserted_rows", "updated_fragment_offsets", "updated_fragment_offset_bitmaps")
         class UpdateMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
@@ -166,13 +160,13 @@ class Transaction(_message.Message):
         updated_fragments: _containers.RepeatedCompositeFieldContainer[_table_pb2.DataFragment]
         new_fragments: _containers.RepeatedCompositeFieldContainer[_table_pb2.DataFragment]
         fields_modified: _containers.RepeatedScalarFieldContainer[int]
-        compacted_sstables: _containers.RepeatedCompositeFieldContainer[Transaction.CompactedSsTable]
+        compacted_sstables: _containers.RepeatedCompositeFieldContainer[_mem_wal_pb2.CompactedSsTable]
         fields_for_preserving_frag_bitmap: _containers.RepeatedScalarFieldContainer[int]
         update_mode: Transaction.Update.UpdateMode
         inserted_rows: KeyExistenceFilter
         updated_fragment_offsets: _containers.MessageMap[int, Transaction.Update.Offsets]
         updated_fragment_offset_bitmaps: _containers.ScalarMap[int, bytes]
-        def __init__(self, removed_fragment_ids: _Optional[_Iterable[int]] = ..., updated_fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ..., new_fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ..., fields_modified: _Optional[_Iterable[int]] = ..., compacted_sstables: _Optional[_Iterable[_Union[Transaction.CompactedSsTable, _Mapping]]] = ..., fields_for_preserving_frag_bitmap: _Optional[_Iterable[int]] = ..., update_mode: _Optional[_Union[Transaction.Update.UpdateMode, str]] = ..., inserted_rows: _Optional[_Union[KeyExistenceFilter, _Mapping]] = ..., updated_fragment_offsets: _Optional[_Mapping[int, Transaction.Update.Offsets]] = ..., updated_fragment_offset_bitmaps: _Optional[_Mapping[int, bytes]] = ...) -> None: ...
+        def __init__(self, removed_fragment_ids: _Optional[_Iterable[int]] = ..., updated_fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ..., new_fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ..., fields_modified: _Optional[_Iterable[int]] = ..., compacted_sstables: _Optional[_Iterable[_Union[_mem_wal_pb2.CompactedSsTable, _Mapping]]] = ..., fields_for_preserving_frag_bitmap: _Optional[_Iterable[int]] = ..., update_mode: _Optional[_Union[Transaction.Update.UpdateMode, str]] = ..., inserted_rows: _Optional[_Union[KeyExistenceFilter, _Mapping]] = ..., updated_fragment_offsets: _Optional[_Mapping[int, Transaction.Update.Offsets]] = ..., updated_fragment_offset_bitmaps: _Optional[_Mapping[int, bytes]] = ...) -> None: ...
     class Project(_message.Message):
         __slots__ = ("schema", "preserves_nullability")
         SCHEMA_FIELD_NUMBER: _ClassVar[int]
@@ -268,8 +262,8 @@ class Transaction(_message.Message):
     class UpdateMemWalState(_message.Message):
         __slots__ = ("compacted_sstables",)
         COMPACTED_SSTABLES_FIELD_NUMBER: _ClassVar[int]
-        compacted_sstables: _containers.RepeatedCompositeFieldContainer[Transaction.CompactedSsTable]
-        def __init__(self, compacted_sstables: _Optional[_Iterable[_Union[Transaction.CompactedSsTable, _Mapping]]] = ...) -> None: ...
+        compacted_sstables: _containers.RepeatedCompositeFieldContainer[_mem_wal_pb2.CompactedSsTable]
+        def __init__(self, compacted_sstables: _Optional[_Iterable[_Union[_mem_wal_pb2.CompactedSsTable, _Mapping]]] = ...) -> None: ...
     class Clone(_message.Message):
         __slots__ = ("is_shallow", "ref_name", "ref_version", "ref_path", "branch_name")
         IS_SHALLOW_FIELD_NUMBER: _ClassVar[int]
