@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -18,6 +19,9 @@ from lancelet.schema import LanceSchema
 from lancelet.session import Session
 from lancelet.stats import DataStatistics, FieldStatistics, IOStats, LanceStats, version_entry
 from lancelet.store import open_store
+from lancelet.store.limit import elsewhere, limit_options
+from lancelet.store.options import own_options, with_base_params
+from lancelet.store.uri import open_like
 from lancelet.table.manifest import BasePath as DatasetBasePath
 from lancelet.table.manifest import read_manifest
 from lancelet.table.refs import Reference, check_reference
@@ -366,8 +370,13 @@ class LanceDataset(IndexedTable):
         """
         from lancelet.cloning.clone import shallow_clone
 
+        # The clone reads this table's files, with the options that this table has for them.
+        source = self._referred(reference)
         target = self._target(target_path, storage_options)
-        made = shallow_clone(self._referred(reference), target)
+        target = open_like(
+            target, with_base_params(target.options, {source.root.uri: own_options(source.store.options)})
+        )
+        made = shallow_clone(source, target)
         return LanceDataset._of(os.fspath(target_path), made, None, storage_options or self._storage_options)
 
     def deep_clone(
@@ -479,14 +488,18 @@ class LanceDataset(IndexedTable):
         """This version, read with other options."""
         if storage_options is None:
             return self._snapshot
-        return Snapshot.of(open_store(self._snapshot.uri, storage_options), self._snapshot.manifest)
+        store = self._snapshot.store
+        return Snapshot.of(
+            open_like(store, {**storage_options, **limit_options(store.options)}), self._snapshot.manifest
+        )
 
     def _referred(self, reference: Reference | None) -> Snapshot:
         return self._snapshot if reference is None else self._snapshot.at(check_reference(reference))
 
     def _target(self, path: str | os.PathLike[str], storage_options: Mapping[str, str] | None) -> Store:
         """The folder of a new table."""
-        return open_store(path, self._snapshot.store.options if storage_options is None else storage_options)
+        own = elsewhere(self._snapshot.store.options)
+        return open_store(path, own if storage_options is None else {**storage_options, **limit_options(own)})
 
     # Commits
 
@@ -541,7 +554,10 @@ class LanceDataset(IndexedTable):
         place = table_name(model_class) if uri is None else uri
         progress, session = kwargs.pop("progress", None), kwargs.pop("session", None)
         storage_options = kwargs.pop("storage_options", None)
-        target = Target.of(place, storage_options, kwargs.pop("base_store_params", None))
+        limit = kwargs.pop("allowed_prefixes", None)
+        target = Target.of(place, storage_options, kwargs.pop("base_store_params", None), allowed_prefixes=limit)
+        if session is None and not isinstance(place, LanceDataset):
+            target = replace(target, anew=True)
         snapshot = write_table(rows, None, target, write_options(mode, **kwargs), reported(progress))
         return cls._of(os.fspath(place), snapshot, session, storage_options)
 

@@ -28,6 +28,8 @@ def dataset(
     namespace_client: Any = None,
     table_id: Sequence[str] | None = None,
     base_store_params: Mapping[str, Mapping[str, str]] | None = None,
+    *,
+    allowed_prefixes: Sequence[str] | None = None,
 ) -> LanceDataset:
     """Open a table.
 
@@ -54,7 +56,13 @@ def dataset(
         ``storage_options``.
     base_store_params
         For URIs of base paths, the storage options that hold there instead of ``storage_options``, in which
-        ``base_<id>.<key>`` is an option for one base path too.
+        ``base_<id>.<key>`` is an option for one base path too. They hold for everything below; ``{}`` stands for the
+        credentials of the environment.
+    allowed_prefixes
+        Paths and URIs below which the table may have base paths and external blobs, for tables that somebody else wrote;
+        an empty list allows its own folder alone. By default the environment variable ``LANCELET_ALLOWED_PREFIXES``
+        holds, with commas between prefixes, and without it everything is allowed. A storage option of the same name is
+        the same.
 
     Examples
     --------
@@ -78,4 +86,5 @@ def dataset(
         table_id=table_id,
         namespace_client_managed_versioning=managed,
         base_store_params=base_store_params,
+        allowed_prefixes=allowed_prefixes,
     )

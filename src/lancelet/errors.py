@@ -25,6 +25,7 @@ that a caller of pylance would expect, so ``except ValueError`` keeps working::
     ├── MissingFile (FileNotFoundError)      a file that the table refers to is gone
     ├── CorruptFile (OSError)                bytes that cannot be what they claim to be
     │   └── UnsafePath                       a path that leaves the table
+    ├── PathNotAllowed (PermissionError)     a table refers to a place that the caller did not allow or name
     ├── NotSupported (NotImplementedError, OSError)   a feature that this version does not know
     ├── MissingPackage (ImportError)         a package that is not installed, for what was asked
     ├── StorageError (OSError)               the store refused or failed
@@ -64,6 +65,7 @@ __all__ = [
     "MissingPackage",
     "NotFound",
     "NotSupported",
+    "PathNotAllowed",
     "RefConflict",
     "RefNotFound",
     "RetryableCommitConflict",
@@ -266,6 +268,21 @@ class StorageError(LanceletError, OSError):
 
 class UncertainPut(StorageError):
     """The store failed while it wrote an object and did not say whether the object is there now."""
+
+
+class PathNotAllowed(LanceletError, PermissionError):
+    """A table refers to a place that its reader did not allow, or a cloud that its reader did not name."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        LanceletError.__init__(self, path, reason)
+
+    def __str__(self) -> str:
+        return f"{self.path!r} is not opened: {self.reason}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.reason)
 
 
 class TableExists(LanceletError, ValueError, FileExistsError):

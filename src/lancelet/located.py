@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lancelet.errors import CommitOutcomeUnknown, InvalidInput, InvalidType, MissingPackage
+from lancelet.store.limit import KEYS as LIMIT_KEYS
 
 PACKAGE = "namespaces need the package lance-namespace; install lancelet[namespace]"
 EXPIRY = "expires_at_millis"
@@ -104,7 +105,7 @@ def vended(
     if storage_options and not (expiry.isdecimal() and int(expiry) <= time.time() * 1000):
         return storage_options
     told = client.describe_table(models.DescribeTableRequest(id=list(table_id)))
-    return {**(storage_options or {}), **(told.storage_options or {})}
+    return _merged(storage_options, told.storage_options)
 
 
 def manager_of(client: Any, table_id: Sequence[str] | None, *, managed: bool) -> Manager | None:
@@ -138,7 +139,13 @@ def _place(client: Any, table_id: Sequence[str], told: Any, storage_options: Map
     manager = manager_of(client, table_id, managed=told.managed_versioning is True)
     if storage_options is None and told.storage_options is None:
         return Located(told.location, None, manager)
-    return Located(told.location, {**(storage_options or {}), **(told.storage_options or {})}, manager)
+    return Located(told.location, _merged(storage_options, told.storage_options), manager)
+
+
+def _merged(given: Mapping[str, str] | None, told: Mapping[str, str] | None) -> dict[str, str]:
+    """Storage options of both; what a table may refer to is not for a namespace to say."""
+    vended = {key: value for key, value in (told or {}).items() if key not in LIMIT_KEYS}
+    return {**(given or {}), **vended}
 
 
 def _models(client: Any) -> Any:

@@ -36,6 +36,7 @@ from lancelet.scanner import Columns, LanceScanner, ScannerBuilder
 from lancelet.schema import LanceSchema
 from lancelet.session import Session
 from lancelet.stats import IOStats, IOWatch, LanceStats
+from lancelet.store.limit import with_limit
 from lancelet.store.options import with_base_params
 from lancelet.table.manifest import BasePath as DatasetBasePath
 from lancelet.table.versions import latest_version
@@ -78,6 +79,7 @@ class TableView:
         base_store_params: Mapping[str, Mapping[str, str]] | None = None,
         *,
         asof: datetime | str | None = None,
+        allowed_prefixes: Sequence[str] | None = None,
     ) -> None:
         # With a uri, the namespace has been asked already.
         manager = None
@@ -92,7 +94,7 @@ class TableView:
                 "a manifest that was serialized is not taken; pickle the dataset, or open it by its version"
             )
         moment = parse_time(asof) if version is None and asof is not None else None
-        options = with_base_params(storage_options, base_store_params)
+        options = with_limit(with_base_params(storage_options, base_store_params), allowed_prefixes)
         snapshot = open_table(uri, version, moment, options, manager)
         caches = session or Session(index_cache_size_bytes, metadata_cache_size_bytes)
         self._set(os.fspath(uri), snapshot, caches, default_scan_options, storage_options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -33,6 +34,7 @@ def write_dataset(
     progress: Any = None,
     storage_options: Mapping[str, str] | None = None,
     base_store_params: Mapping[str, Mapping[str, str]] | None = None,
+    allowed_prefixes: Sequence[str] | None = None,
     namespace_client: Any = None,
     table_id: Sequence[str] | None = None,
     session: Session | None = None,
@@ -52,7 +54,8 @@ def write_dataset(
         types of its own, and keeps them.
     mode
         ``create`` a new table, ``append`` rows to one or ``overwrite`` it. The last two make a new table where there
-        is none. Appended columns are found by name; nullable ones may be left out and are null then.
+        is none. A table that is created in memory (``memory://``) takes the name from one that is there, unless a
+        ``session`` is given; datasets that have the other one open keep it. Appended columns are found by name; nullable ones may be left out and are null then.
     max_rows_per_file, max_bytes_per_file
         When to begin another file; the bytes are a soft limit, looked at after ``max_rows_per_group`` rows or more.
     data_cache_bytes, max_page_bytes
@@ -76,6 +79,11 @@ def write_dataset(
     base_store_params
         For URIs of base paths, the storage options that hold there instead of ``storage_options``, in which
         ``base_<id>.<key>`` is an option for one base path too. They are not kept with the table.
+    allowed_prefixes
+        Paths and URIs below which the table may have, and refer to in this write, base paths and external blobs, for tables that somebody else wrote;
+        an empty list allows its own folder alone. By default the environment variable ``LANCELET_ALLOWED_PREFIXES``
+        holds, with commas between prefixes, and without it everything is allowed. A storage option of the same name is
+        the same.
     external_blob_mode
         What becomes of blobs that are given by URI: ``reference`` stores the URI, ``ingest`` the bytes behind it.
     allow_external_blob_outside_bases
@@ -108,7 +116,9 @@ def write_dataset(
     how = write_options(mode, **options)
 
     def write(place: Any, options: Mapping[str, str] | None, manager: Manager | None = None) -> LanceDataset:
-        target = Target.of(place, options, base_store_params, manager)
+        target = Target.of(place, options, base_store_params, manager, allowed_prefixes)
+        if session is None and not isinstance(place, LanceDataset) and manager is None:
+            target = replace(target, anew=True)
         snapshot = write_table(data_obj, schema, target, how, reported(progress))
         if isinstance(place, LanceDataset):
             return place._at(snapshot, session)

@@ -174,7 +174,7 @@ def test_arrow_data_keeps_its_own_schema() -> None:
 def test_tables_in_memory() -> None:
     dataset = lancelet.write_dataset({"x": [1, 2, 3]}, "memory://unit/writing")
     with pytest.raises(TableExists, match="already exists"):
-        lancelet.write_dataset({"x": [1]}, "memory://unit/writing")
+        lancelet.write_dataset({"x": [1]}, "memory://unit/writing", session=lancelet.Session())
     with pytest.raises(TableExists):
         dataset.insert({"x": [1]}, mode="create")
     dataset.insert({"x": [4]})

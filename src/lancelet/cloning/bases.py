@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 def add_bases(snapshot: Snapshot, bases: Sequence[BasePath], properties: Mapping[str, str] | None = None) -> Snapshot:
     """Commit further places that files may be in; those with the id 0 get free ones."""
-    return commit(snapshot, ops.UpdateBases(check_bases(bases)), properties=properties)
+    checked = check_bases(bases)
+    for base in checked:
+        snapshot.places.check_external(base.path, f"the base path '{base.name or base.path}'")
+    return commit(snapshot, ops.UpdateBases(checked), properties=properties)
 
 
 def move_base(
@@ -49,6 +52,7 @@ def move_base(
     else:
         old = find_base(base, bases.values(), snapshot.uri)
     (moved,) = check_bases([replace(old, path=path)])
+    snapshot.places.check_external(moved.path, f"the base path '{moved.name or moved.path}'")
     if check:
         _check_files(snapshot, moved)
     return commit(snapshot, ops.UpdateBases((moved,), moves=True), properties=properties)
@@ -56,7 +60,8 @@ def move_base(
 
 def _check_files(snapshot: Snapshot, moved: BasePath) -> None:
     """Look for the files of a base at its new place: one listing, whatever their number."""
-    store = Places(snapshot.store, {moved.id: moved}, snapshot.manifest.path).data_folder(moved.id).store
+    places = Places(snapshot.store, {moved.id: moved}, snapshot.manifest.path, named=frozenset([moved.id]))
+    store = places.data_folder(moved.id).store
     wanted = {copy.source.path: copy for copy in files_of(snapshot) if copy.base_id == moved.id}
     if not wanted:
         return

@@ -43,6 +43,8 @@ from lancelet.namespace.names import (
     table_identifier,
 )
 from lancelet.namespace.root import Found, Root, location_of, only_root
+from lancelet.store.limit import limit_options
+from lancelet.table.external import OPTION as MANIFEST_STORE
 from lancelet.writing.options import WriteOptions, write_options
 from lancelet.writing.table import Target, write_table
 
@@ -266,7 +268,10 @@ def _free_folder(root: Root, ident: Identifier, catalog: Catalog | None) -> str:
 def _target(root: Root, folder: str, storage_options: Mapping[str, str] | None) -> Target:
     store: Store = root.store.child(folder)
     if storage_options:
-        return Target.of(root.plain(folder), {**store.options, **storage_options})
+        # Clients choose neither what tables may refer to, nor a database file of this machine.
+        limit = limit_options(store.options)
+        given = {key: value for key, value in storage_options.items() if not (limit and key == MANIFEST_STORE)}
+        return Target.of(root.plain(folder), {**store.options, **given, **limit})
     return Target.at(store)
 
 

@@ -26,6 +26,7 @@ from lancelet.namespace.names import (
 )
 from lancelet.query.threads import ordered_map
 from lancelet.store import Store, open_store
+from lancelet.store.limit import with_limit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +65,7 @@ class Root:
     @classmethod
     def of(cls, settings: Settings) -> Root:
         with translated(settings.root):
-            store = open_store(settings.root, settings.storage)
+            store = open_store(settings.root, with_limit(settings.storage, settings.allowed))
         manifest = ManifestTable(store, settings.retries, settings.indices) if settings.manifest else None
         has_place = "://" in settings.root or settings.root.startswith("/")
         return cls(settings, store, manifest, settings.root if has_place else store.uri)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from lance_namespace import InvalidInputError
 
+from lancelet.store.limit import OPTION as LIMIT
+
 STORAGE = "storage."
 _RETRIES = 20
 _VENDED_MILLIS = "vend_input_storage_options_refresh_interval_millis"
@@ -37,6 +39,8 @@ class Settings:
     counts: bool = False
     """Whether operations are counted."""
     storage: Mapping[str, str] = field(default_factory=dict)
+    allowed: str | None = None
+    """Prefixes that tables may refer to, beside the root; None: whatever their manifests say."""
 
     @classmethod
     def of(cls, properties: Mapping[str, object]) -> Settings:
@@ -63,6 +67,7 @@ class Settings:
             _number(texts, _VENDED_MILLIS, 0) if _VENDED_MILLIS in texts else None,
             _switch(texts, "ops_metrics_enabled", False),
             {key.removeprefix(STORAGE): value for key, value in texts.items() if key.startswith(STORAGE)},
+            texts.get(LIMIT),
         )
 
 

@@ -26,7 +26,7 @@ from lancelet.format.blob_types import DEDICATED, EXTERNAL, INLINE, MANAGED, PAC
 from lancelet.format.schema import Field
 from lancelet.query.fragment_reader import Column, FragmentReader
 from lancelet.query.present import BlobForm, scan_field
-from lancelet.store import ByteSource, open_store
+from lancelet.store import ByteSource
 from lancelet.table.paths import FilePlace, check_inside
 
 _NOTHING: Bytes = np.empty(0, np.uint8)
@@ -174,10 +174,10 @@ class _Places:
     def _external(self, base_id: int, uri: str) -> FilePlace:
         if base_id:
             return self._below(base_id, uri)
-        folder, slash, name = uri.rpartition("/")
+        _, slash, name = uri.rpartition("/")
         if not slash or not name:
             raise CorruptFile(self.data_file().path, f"an external blob is at {uri!r}, which names no object")
-        return FilePlace(open_store(folder or "/", self._reader.snapshot.store.options), name)
+        return self._reader.snapshot.places.external(uri)
 
     def _below(self, base_id: int | None, path: str) -> FilePlace:
         snapshot = self._reader.snapshot

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lancelet.errors import InvalidInput
 from lancelet.opening import open_table, parse_time
 from lancelet.spark.named_tables import NamedTable
+from lancelet.store.limit import with_environment, with_limit
 
 if TYPE_CHECKING:
     from lancelet.table.snapshot import Snapshot
@@ -29,6 +30,7 @@ _READ = (
     "splitBytes",
     "blobHandling",
     "namespace",
+    "allowedPrefixes",
 )
 _STREAM_READ = ("startingVersion", "maxVersionsPerTrigger", "maxRowsPerTrigger", "skipChanges", "readChanges")
 _WRITE = (
@@ -40,6 +42,7 @@ _WRITE = (
     "enableStableRowIds",
     "commitMessage",
     "namespace",
+    "allowedPrefixes",
 )
 _PREFIXES = ("storage.", "vector.", "type.", "lance.")
 WHOLE_FRAGMENTS = "lance.wholeFragments"
@@ -104,8 +107,12 @@ def table_uri(options: Mapping[str, str]) -> str:
 
 
 def storage_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Options of the object store, which begin with ``storage.``."""
-    return {key[len("storage.") :]: value for key, value in options.items() if key.startswith("storage.")}
+    """Options of the object store, which begin with ``storage.``, and what the table may refer to.
+
+    Executors may have another environment than the driver, so its limit goes along with the options.
+    """
+    storage = {key[len("storage.") :]: value for key, value in options.items() if key.startswith("storage.")}
+    return with_environment(with_limit(storage, options.get("allowedprefixes")))
 
 
 def place_of(options: Mapping[str, str]) -> Place:

@@ -11,8 +11,9 @@ from datetime import datetime, timezone
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from lancelet.errors import MissingFile, StorageError, UncertainPut
+from lancelet.errors import MissingFile, PathNotAllowed, StorageError, UncertainPut
 from lancelet.store.base import ObjectInfo
+from lancelet.store.limit import Limit
 from lancelet.store.local_files import (
     copy_bytes,
     failures,
@@ -80,7 +81,7 @@ class LocalStore:
         return f"{self._root.rstrip('/')}/{path}" if path else self._root
 
     def child(self, path: str) -> LocalStore:
-        store = LocalStore(self.join(path), self.options)
+        store = type(self)(self.join(path), self.options)
         store.counters = self.counters
         store._grown = self._grown
         return store
@@ -317,3 +318,20 @@ class LocalStore:
         self.counters.requests += 1
         self.counters.bytes += len(data)
         return data
+
+
+class ConfinedStore(LocalStore):
+    """A folder whose symbolic links may not lead out of what its options allow."""
+
+    __slots__ = ()
+
+    def join(self, path: str) -> str:
+        full = super().join(path)
+        limit = Limit.of(self.options)
+        if limit is not None and not limit.allows_real(full):
+            raise PathNotAllowed(
+                full,
+                f"a symbolic link leads to {os.path.realpath(full)}, outside of what is allowed ({limit}); if that is "
+                "well, add a prefix of it to allowed_prefixes (or LANCELET_ALLOWED_PREFIXES)",
+            )
+        return full

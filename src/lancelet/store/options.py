@@ -5,10 +5,10 @@ are ignored; a key that no store knows is refused, since it is most likely a
 misspelt one. ``aws_``, ``google_`` and ``azure_`` may be written before or left
 off the keys of that store.
 
-Base paths of a table, which may be on other stores, share its options, but for::
+Base paths of a table share its options when they are in the same bucket. For others, and to be told apart::
 
     base_<id>.<key>       <key> for the base path with this id alone
-    base_store_params     JSON: for a base path's URI, the options that it has instead of all others
+    base_store_params     JSON: for a URI, the options that base paths there and below it have instead of all others
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import InvalidInput
+from lancelet.store.limit import KEYS as LIMIT_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -136,7 +137,8 @@ CLIENT = frozenset(
 # Read by the table layer.
 BASE_PARAMS = "base_store_params"
 _OF_BASE = re.compile(r"base_([0-9]+)\.(.+)\Z")
-TABLE = frozenset(["manifest_store", BASE_PARAMS])
+TABLE = frozenset(["manifest_store", BASE_PARAMS, *LIMIT_KEYS])
+_REGIONS = ("region", "default_region")
 # Read by pylance itself rather than by its object stores; they tune that implementation, or only matter there.
 PYLANCE = frozenset(
     [
@@ -192,23 +194,33 @@ def with_base_params(
     return merged
 
 
-def base_options(options: Mapping[str, str], base_id: int, path: str) -> dict[str, str]:
-    """Options of the store of a base path.
+def base_params(options: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The options that callers gave for URIs of base paths."""
+    params: dict[str, dict[str, str]] = json.loads(options.get(BASE_PARAMS, "{}"))
+    return params
+
+
+def own_options(options: Mapping[str, str]) -> dict[str, str]:
+    """The options of a table that are for the bucket it is in."""
+    return {key: value for key, value in options.items() if key not in TABLE and not _OF_BASE.match(key)}
+
+
+def options_of_base(options: Mapping[str, str], base_id: int) -> dict[str, str]:
+    """The options that are for one base path alone.
 
     Examples
     --------
-    >>> base_options({"region": "a", "base_1.region": "b", "base_2.region": "c"}, 1, "s3://other/place")
+    >>> options_of_base({"region": "a", "base_1.region": "b", "base_2.region": "c"}, 1)
     {'region': 'b'}
     """
-    params: dict[str, dict[str, str]] = json.loads(options.get(BASE_PARAMS, "{}"))
-    if _plain(path) in params:
-        return params[_plain(path)]
-    shared = {key: value for key, value in options.items() if key not in TABLE and not _OF_BASE.match(key)}
-    for key, value in options.items():
-        scoped = _OF_BASE.match(key)
-        if scoped and int(scoped[1]) == base_id:
-            shared[scoped[2]] = value
-    return shared
+    scoped = ((_OF_BASE.match(key), value) for key, value in options.items())
+    return {match[2]: value for match, value in scoped if match and int(match[1]) == base_id}
+
+
+def is_explicit(kind: str, options: Mapping[str, str]) -> bool:
+    """Whether options say who one is in a cloud or where it is, so that the environment need not."""
+    own = (_without_prefix(key.lower(), kind) for key in own_options(options))
+    return any(key in KINDS[kind][1] and key not in _REGIONS for key in own)
 
 
 def _plain(uri: str) -> str:

@@ -1,4 +1,4 @@
-"""Object stores and memory, through obstore.
+"""Object stores, through obstore.
 
 obstore runs its requests on threads of its own, which do not survive a fork:
 a forked child that used the parent's would wait for ever, and disturb the
@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 import obstore
 from obstore.exceptions import (
     AlreadyExistsError,
@@ -28,25 +26,23 @@ from obstore.exceptions import (
     UnauthenticatedError,
     UnknownConfigurationKeyError,
 )
-from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
+from obstore.store import AzureStore, GCSStore, S3Store
 
-from lancelet.errors import CorruptFile, InvalidInput, LanceletError, MissingFile, StorageError, UncertainPut
+from lancelet.errors import InvalidInput, LanceletError, MissingFile, StorageError, UncertainPut
 from lancelet.store.base import ObjectInfo
-from lancelet.store.coalesce import Span, merge, split
 from lancelet.store.objects import delete_each, put_own, remove_listed
-from lancelet.store.options import sort_options
+from lancelet.store.options import own_options, sort_options
+from lancelet.store.ranged_source import RangedSource
 from lancelet.store.remote_sink import RemoteSink
-from lancelet.store.source import Bytes, ByteSource, Counters, Ranges, out_of_range
+from lancelet.store.source import ByteSource, Counters
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from lancelet.store.base import Store
 
-Client: TypeAlias = S3Store | GCSStore | AzureStore | MemoryStore
+Client: TypeAlias = S3Store | GCSStore | AzureStore
 
-# Above this, the size that a manifest claims is checked before memory is set aside for it.
-TRUSTED_READ = 256 << 20
 # Answers of a store that did not carry out a request.
 _REFUSALS = (
     FileNotFoundError,
@@ -66,13 +62,13 @@ class Address:
     """Which client serves a URI: the scheme and bucket, without the path."""
 
     kind: str
-    """``s3``, ``gs``, ``az`` or ``memory``."""
+    """``s3``, ``gs`` or ``az``."""
     root: str
     """URI of the bucket or container, for example ``s3://bucket``."""
 
 
 class RemoteStore:
-    """A folder of an object store, or of a named store in this process's memory."""
+    """A folder of an object store."""
 
     __slots__ = ("_address", "_client", "_lock", "_prefix", "counters", "options")
 
@@ -114,8 +110,8 @@ class RemoteStore:
 
     def open(self, path: str, size: int | None = None) -> ByteSource:
         if not size:
-            return RemoteSource(self, path, self.size_of(path), known=True)
-        return RemoteSource(self, path, size, known=False)
+            return RangedSource(self, path, self.size_of(path), known=True)
+        return RangedSource(self, path, size, known=False)
 
     def read_all(self, path: str) -> bytes:
         with self.failures(path) as client:
@@ -216,7 +212,7 @@ class RemoteStore:
     def copy_from(self, source: Store, path: str, target: str, size: int | None = None) -> bool:
         if not isinstance(source, RemoteStore):
             return False
-        if (source._address, dict(source.options)) != (self._address, dict(self.options)):
+        if (source._address, own_options(source.options)) != (self._address, own_options(self.options)):
             return False
         if (source.size_of(path) if size is None else size) > _ONE_COPY:
             return False
@@ -297,84 +293,13 @@ class RemoteStore:
         return "/".join(part for part in (self._prefix, path) if part)
 
 
-class RemoteSource:
-    """One object, read by range."""
-
-    __slots__ = ("_key", "_known", "_store", "mapped", "path", "size")
-
-    def __init__(self, store: RemoteStore, key: str, size: int, *, known: bool) -> None:
-        self.path = store.join(key)
-        self.size = size
-        self.mapped: Bytes | None = None
-        self._store = store
-        self._key = key
-        self._known = known
-
-    def read(self, ranges: Ranges) -> list[Bytes]:
-        for offset, length in ranges:
-            if offset < 0 or length < 0 or offset + length > self.size:
-                raise out_of_range(self.path, offset, length, self.size)
-        spans = merge(ranges)
-        if not self._known and sum(span.stop - span.start for span in spans) > TRUSTED_READ:
-            self._verify_size()
-        views: list[Bytes] = [_EMPTY] * len(ranges)
-        for span, data in zip(spans, self._fetch(spans), strict=True):
-            for index in span.members:
-                offset, length = ranges[index]
-                views[index] = data[offset - span.start : offset - span.start + length]
-        return views
-
-    def read_pieces(self, starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], out: Bytes) -> bool:
-        """Nothing is mapped."""
-        return False
-
-    def reserve(self, ranges: int, nbytes: int) -> None:
-        """Nothing is mapped."""
-
-    def release(self, start: int, stop: int) -> None:
-        """Nothing is kept."""
-
-    def _fetch(self, spans: list[Span]) -> Iterator[Bytes]:
-        if not spans:
-            return
-        parts = [split(span) for span in spans]
-        try:
-            fetched = iter(self._store.fetch(self._key, [part for group in parts for part in group]))
-        except StorageError:
-            # Stores have many words for a range past the end; the size says it plainly.
-            self._verify_size()
-            raise
-        for span, group in zip(spans, parts, strict=True):
-            pieces = [np.frombuffer(next(fetched), np.uint8) for _ in group]
-            data = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-            if data.size != span.stop - span.start:
-                raise CorruptFile(
-                    self.path, f"has no {span.stop - span.start} bytes at {span.start}; is it shorter than recorded?"
-                )
-            data.flags.writeable = False
-            yield data
-
-    def _verify_size(self) -> None:
-        if self._known:
-            return
-        size = self._store.size_of(self._key)
-        if size != self.size:
-            raise CorruptFile(self.path, f"has {size} bytes, but {self.size} are recorded for it")
-        self._known = True
-
-
-_EMPTY: Bytes = np.empty(0, np.uint8)
-_EMPTY.flags.writeable = False
-_MEMORY: dict[str, MemoryStore] = {}
 _CLIENTS: dict[tuple[Address, tuple[tuple[str, str], ...]], Client] = {}
 _POOL: list[ThreadPoolExecutor] = []
 
 
 def _client(address: Address, options: Mapping[str, str]) -> Client:
     """The client for an address; equal addresses and options share one, with its connections."""
-    if address.kind == "memory":
-        return _MEMORY.setdefault(address.root, MemoryStore())
-    key = (address, tuple(sorted((name, str(value)) for name, value in options.items())))
+    key = (address, tuple(sorted((name, str(value)) for name, value in own_options(options).items())))
     if key not in _CLIENTS:
         settings = sort_options(address.kind, options)
         kinds: dict[str, Any] = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}

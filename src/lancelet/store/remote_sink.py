@@ -1,4 +1,4 @@
-"""Writing an object piece by piece to an object store or to memory."""
+"""Writing an object piece by piece to an object store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PART = 8 << 20
 
 
 class RemoteSink:
-    """A stream to an object store or to memory: parts go up while more are written."""
+    """A stream to an object store: parts go up while more are written."""
 
     __slots__ = ("_done", "_name", "_size", "_store", "_writer", "path")
 

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, unquote, urlsplit
 
-from lancelet.errors import InvalidInput
-from lancelet.store.local import LocalStore
+from lancelet.store.limit import Limit, noted
+from lancelet.store.local import ConfinedStore, LocalStore
+from lancelet.store.location import FILE, MEMORY, parse_location
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lancelet.store.base import Store
-
-SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+)://")
-KINDS = {
-    "s3": "s3",
-    "s3a": "s3",
-    "gs": "gs",
-    "az": "az",
-    "adl": "az",
-    "azure": "az",
-    "abfs": "az",
-    "abfss": "az",
-    "memory": "memory",
-}
+    from lancelet.store.location import Location
 
 
 def open_store(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> Store:
@@ -48,37 +35,40 @@ def open_store(uri: str | os.PathLike[str], storage_options: Mapping[str, str] |
     >>> [entry.path for entry in store.list_objects("a")]
     ['a/b.txt']
     """
-    text = os.fspath(uri)
-    options = dict(storage_options or {})
-    match = SCHEME.match(text)
-    if match is None:
-        if not text:
-            raise InvalidInput("the URI of a table is empty")
-        return LocalStore(text, options)
-    scheme = match.group(1).lower()
-    parts = urlsplit(text)
-    if scheme == "file":
-        if parts.netloc not in ("", "localhost"):
-            raise InvalidInput(f"{text} names the host '{parts.netloc}'; local files are file:///path")
-        return LocalStore(unquote(parts.path), options)
-    if scheme == "s3+ddb":
-        return _with_manifest_store(text, options)
-    if scheme not in KINDS:
-        raise InvalidInput(f"{text} has the unknown scheme '{scheme}'; known are file, {', '.join(KINDS)}")
-    if scheme != "memory" and not parts.netloc:
-        raise InvalidInput(f"{text} names no bucket")
+    return open_at(parse_location(uri), storage_options or {})
+
+
+def open_at(location: Location, storage_options: Mapping[str, str]) -> Store:
+    """Open the folder at a location."""
+    options = noted(storage_options, location)
+    if location.kind == FILE:
+        limit = Limit.of(options)
+        return LocalStore(location.path, options) if limit is None else ConfinedStore(location.path, options)
+    if location.kind == MEMORY:
+        from lancelet.store.memory import MemoryStore
+
+        return MemoryStore(location.root, location.path, options)
+    if location.dynamodb is not None:
+        options["manifest_store"] = f"dynamodb://{location.dynamodb}"
     # Object stores are only loaded by those who use them.
     from lancelet.store.remote import Address, RemoteStore
 
-    # Keys may hold '?' and '#', so the path is everything after the bucket.
-    path = text[match.end() + len(parts.netloc) :]
-    return RemoteStore(Address(KINDS[scheme], f"{scheme}://{parts.netloc}"), path, options)
+    return RemoteStore(Address(location.kind, location.root), location.path, options)
 
 
-def _with_manifest_store(text: str, options: dict[str, str]) -> Store:
-    """``s3+ddb://bucket/path?ddbTableName=name``: the same as ``s3://`` with an option."""
-    place, _, query = text.partition("?")
-    names = parse_qs(query).get("ddbTableName", [])
-    if len(names) != 1 or not names[0]:
-        raise InvalidInput(f"{text} does not name its DynamoDB table; write s3+ddb://bucket/path?ddbTableName=name")
-    return open_store(f"s3://{place.partition('://')[2]}", {**options, "manifest_store": f"dynamodb://{names[0]}"})
+def open_like(store: Store, storage_options: Mapping[str, str], uri: str | None = None) -> Store:
+    """Open the folder of a store again with other options, or another one that is seen from it.
+
+    In memory the same name may stand for several tables: what one of them names is where that one is.
+    """
+    location = parse_location(store.uri if uri is None else uri)
+    return like(store, location, storage_options)
+
+
+def like(store: Store, location: Location, storage_options: Mapping[str, str]) -> Store:
+    """Open a location that is seen from a store."""
+    beside = getattr(store, "beside", None) if location.kind == MEMORY else None
+    if beside is not None and location.root == parse_location(store.uri).root:
+        opened: Store = beside(location.path, noted(storage_options, location))
+        return opened
+    return open_at(location, storage_options)

@@ -29,6 +29,8 @@ BLOBS_DIR = "_blobs"
 TAGS_DIR = "_refs/tags"
 BRANCHES_DIR = "_refs/branches"
 TREE_DIR = "tree"
+FOLDERS = (VERSIONS_DIR, TRANSACTIONS_DIR, DELETIONS_DIR, INDICES_DIR, DATA_DIR, BLOBS_DIR, "_refs", TREE_DIR)
+"""All that a table has in its folder, but for the hint among its manifests."""
 MAIN_BRANCH = "main"
 
 MAX_VERSION = 2**64 - 1

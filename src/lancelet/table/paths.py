@@ -16,13 +16,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lancelet.errors import CorruptFile, UnsafePath
-from lancelet.store import ByteSource, Store, open_store
-from lancelet.store.options import base_options
+from lancelet.store import ByteSource, Store
+from lancelet.store.gate import locate_referred, open_referred
+from lancelet.store.limit import Limit
 from lancelet.table.names import DATA_DIR, DELETIONS_DIR, INDICES_DIR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lancelet.store.location import Location
     from lancelet.table.fragment import DataFile, DeletionFile
     from lancelet.table.manifest import BasePath
 
@@ -52,7 +54,10 @@ class Places:
     store: Store
     bases: Mapping[int, BasePath]
     manifest_path: str
+    named: frozenset[int] = frozenset()
+    """Base paths that the caller names in this very call; they may use credentials of the environment."""
     _opened: dict[int, Store] = field(default_factory=dict, repr=False, compare=False)
+    _folders: dict[Location, Store] = field(default_factory=dict, repr=False, compare=False)
 
     def data_file(self, file: DataFile) -> FilePlace:
         return self._place(DATA_DIR, file.path, file.base_id)
@@ -84,10 +89,27 @@ class Places:
         if store is None:
             if not base.path or "\0" in base.path:
                 raise CorruptFile(self.manifest_path, f"base path {base_id} is {base.path!r}")
+            where = f"base path {base_id}"
+            location = locate_referred(self.store, base.path, where)
+            named = {str(location)} if base_id in self.named else ()
             store = self._opened.setdefault(
-                base_id, open_store(base.path, base_options(self.store.options, base_id, base.path))
+                base_id, open_referred(self.store, location, where, base_id=base_id, named=named)
             )
         return store, base.is_dataset_root
+
+    def external(self, uri: str) -> FilePlace:
+        """An object that data names by its whole URI."""
+        location = locate_referred(self.store, uri, "the blob")
+        folder, name = location.split()
+        known = self._folders.get(folder)
+        if known is None:
+            known = self._folders.setdefault(folder, open_referred(self.store, folder, "the blob"))
+        return FilePlace(known, name)
+
+    def check_external(self, uri: str, where: str) -> None:
+        """Refuse a URI or path that the table's limit does not allow to be kept in it."""
+        if Limit.of(self.store.options) is not None:
+            locate_referred(self.store, uri, where)
 
 
 def check_inside(path: str, manifest_path: str) -> None:

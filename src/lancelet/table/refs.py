@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote, unquote
 
 from lancelet.errors import CorruptFile, InvalidInput, MissingFile, RefNotFound, RowNotFound
-from lancelet.store import Store, open_store
+from lancelet.store import Store
+from lancelet.store.limit import Limit
+from lancelet.store.location import parse_location
+from lancelet.store.uri import open_like
 from lancelet.table.managed import ManagedStore
 from lancelet.table.names import (
     BRANCHES_DIR,
@@ -126,7 +129,8 @@ def branch_store(root: Store, branch: str | None) -> Store:
 def root_store(store: Store, branch: str | None) -> Store:
     """The root table's folder, for a table that says it is ``branch``.
 
-    A copy of a branch's folder somewhere else is its own root.
+    A copy of a branch's folder somewhere else is its own root, and so is a branch that was opened by its folder when
+    the folder above is not among those that are allowed.
     """
     if branch is None:
         return store
@@ -134,7 +138,13 @@ def root_store(store: Store, branch: str | None) -> Store:
         return store.root
     suffix = f"/{branch_folder(branch)}"
     uri = store.uri.rstrip("/")
-    return open_store(uri[: -len(suffix)], store.options) if uri.endswith(suffix) else store
+    if not uri.endswith(suffix):
+        return store
+    above = uri[: -len(suffix)]
+    limit = Limit.of(store.options)
+    if limit is not None and not limit.allows(parse_location(above)):
+        return store
+    return open_like(store, store.options, above)
 
 
 class Record:

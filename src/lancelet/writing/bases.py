@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lancelet.errors import InvalidBase, InvalidType
 from lancelet.store import open_store
-from lancelet.store.uri import SCHEME
+from lancelet.store.location import SCHEME
 from lancelet.table.manifest import BasePath
 from lancelet.table.names import DATA_DIR
 

@@ -23,8 +23,6 @@ from lancelet.errors import UnfitData
 from lancelet.format.blob_types import INLINE, PREPARED
 from lancelet.format.schema import Field, Schema
 from lancelet.query.threads import ordered_map
-from lancelet.store import open_store
-from lancelet.store.options import base_options
 from lancelet.writing.bases import plain_path
 
 if TYPE_CHECKING:
@@ -200,6 +198,8 @@ def _referred(array: pa.StructArray, field: Field, rules: BlobRules) -> pa.Struc
         base = pc.if_else(inside, pa.scalar(number, pa.uint32()), base)
     outside = kept.filter(pc.and_(values.uri.is_valid(), pc.equal(base, 0)))
     _check_outside(outside, field, rules)
+    for uri in outside.unique().to_pylist():
+        rules.places.check_external(uri, f"a blob of column '{field.name}'")
     return values.stored(values.data, kept, base)
 
 
@@ -296,5 +296,5 @@ class _Sources:
         for number, prefix in reversed(self._rules.prefixes()):
             if path.startswith(f"{prefix}/"):
                 return self._rules.places.data_folder(number).store, path[len(prefix) + 1 :]
-        folder, _, name = uri.rpartition("/")
-        return open_store(folder or "/", base_options(self._rules.places.store.options, 0, folder)), name
+        place = self._rules.places.external(uri)
+        return place.store, place.path

@@ -14,11 +14,15 @@ from lancelet.file.versions import writable_version
 from lancelet.file.writer import DEFAULT_VERSION
 from lancelet.format.schema import Schema
 from lancelet.store import open_store
+from lancelet.store.limit import with_limit
+from lancelet.store.memory import MemoryStore
 from lancelet.store.options import with_base_params
+from lancelet.store.uri import open_like
 from lancelet.table import operations as ops
 from lancelet.table.commit import commit, create
 from lancelet.table.flags import check_writable
 from lancelet.table.managed import managed_like, managed_store
+from lancelet.table.names import FOLDERS
 from lancelet.table.paths import Places
 from lancelet.table.snapshot import Snapshot, open_snapshot
 from lancelet.table.written import WrittenFiles
@@ -30,7 +34,7 @@ from lancelet.writing.options import WriteOptions
 from lancelet.writing.source import Source, open_source
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lancelet.located import Manager
     from lancelet.store import Store
@@ -46,6 +50,8 @@ class Target:
 
     store: Store
     snapshot: Snapshot | None
+    anew: bool = False
+    """A table in memory that is created takes the name from one that is there, which stays with those who have it."""
 
     @classmethod
     def of(
@@ -54,20 +60,22 @@ class Target:
         storage_options: Mapping[str, str] | None = None,
         base_params: Mapping[str, Mapping[str, str]] | None = None,
         manager: Manager | None = None,
+        allowed_prefixes: Sequence[str] | None = None,
     ) -> Target:
         """A uri, with the newest version of the table there if there is one; or a dataset, with its version.
 
         ``base_params`` are storage options of base paths, by their URIs; ``manager`` is the namespace that makes the
-        table's versions.
+        table's versions; ``allowed_prefixes`` limit what the table may refer to.
         """
         if isinstance(place, (str, os.PathLike)):
-            store = open_store(place, with_base_params(storage_options, base_params))
+            store = open_store(place, with_limit(with_base_params(storage_options, base_params), allowed_prefixes))
             return cls.at(store if manager is None else managed_store(store, manager.client, manager.table_id))
         snapshot = getattr(getattr(place, "table", None), "snapshot", None)
         if not isinstance(snapshot, Snapshot):
             raise InvalidType(f"a table is named by a text, a path or a dataset, not by {type(place)}")
-        if base_params:
-            store = open_store(snapshot.uri, with_base_params(snapshot.store.options, base_params))
+        if base_params or allowed_prefixes is not None:
+            options = with_limit(with_base_params(snapshot.store.options, base_params), allowed_prefixes)
+            store = open_like(snapshot.store, options)
             snapshot = Snapshot.of(managed_like(snapshot.store, store), snapshot.manifest)
         return cls(snapshot.store, snapshot)
 
@@ -93,6 +101,12 @@ def write_table(
     data: Any, schema: pa.Schema | None, target: Target, options: WriteOptions, progress: Progress | None = None
 ) -> Snapshot:
     """Write rows and commit them. An error leaves no new version and no files."""
+    store = target.store
+    if target.anew and options.mode == "create" and target.snapshot is not None and isinstance(store, MemoryStore):
+        private = store.private()
+        snapshot = write_table(data, schema, Target(private, None), options, progress)
+        private.publish(FOLDERS)
+        return snapshot
     source = open_source(data, schema)
     draft = prepare(source.schema, target, options)
     with WrittenFiles(target.store) as files:
@@ -200,7 +214,11 @@ def _places(target: Target, options: WriteOptions) -> Places:
     """Where base paths are: those of the table, or those that a new one will have."""
     if target.snapshot is not None:
         return target.snapshot.places
-    return Places(target.store, {base.id: base for base in options.initial_bases}, target.store.uri)
+    bases = {base.id: base for base in options.initial_bases}
+    places = Places(target.store, bases, target.store.uri, named=frozenset(bases))
+    for base in options.initial_bases:
+        places.check_external(base.path, f"the base path '{base.name or base.path}'")
+    return places
 
 
 def _folders(places: Places, options: WriteOptions) -> tuple[Folder, ...]:

@@ -11,6 +11,7 @@ import textwrap
 import numpy as np
 import pytest
 
+from conftest import Bucket
 from lancelet.errors import CorruptFile, InvalidInput, MissingFile, StorageError
 from lancelet.store import Store, open_store
 from lancelet.store.options import sort_options
@@ -149,12 +150,12 @@ def test_bad_options_are_refused(option: str, value: str, message: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_refuses_instead_of_hanging() -> None:
-    script = """
+def test_a_forked_child_refuses_instead_of_hanging(bucket: Bucket) -> None:
+    script = f"""
         import os
         from lancelet.errors import StorageError
         from lancelet.store import open_store
-        store = open_store("memory://fork")
+        store = open_store({bucket.uri!r}, {bucket.options!r})
         store.put("x", b"1")
         if os.fork() == 0:
             try:

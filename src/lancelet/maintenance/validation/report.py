@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lancelet.errors import CorruptFile, LanceletError, MissingFile, NotSupported, StorageError
+from lancelet.errors import CorruptFile, LanceletError, MissingFile, NotSupported, PathNotAllowed, StorageError
 
 SHOWN = 50
 """Findings that the text of a report has at most."""
@@ -92,6 +92,8 @@ def trouble(error: LanceletError, place: str, level: Level = Level.ERROR) -> Fin
         return Finding(level, MISSING, error.path, error.reason or f"{place} needs it", _RESTORE_FILE)
     if isinstance(error, NotSupported):
         return Finding(level, "unknown feature", place, str(error), "use a newer release")
+    if isinstance(error, PathNotAllowed):
+        return Finding(level, "not allowed", place, str(error), "allow or name the place, or read without it")
     if isinstance(error, StorageError):
         return Finding(level, "no access", place, str(error), "check the store and the credentials, then try again")
     if isinstance(error, CorruptFile):

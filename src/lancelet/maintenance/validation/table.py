@@ -4,7 +4,7 @@
 
     this version     schema, fragments, files, deleted rows, row ids, row versions; deep: every page (validate_version.py)
     its indices      fields, covered fragments, files and their sizes
-    its base paths   whether they can be listed
+    its base paths   whether they can be listed; what is outside of the table's folder (outside.py)
     all versions     manifests, their numbers, the files of each that are in the table's own folder, transactions
     the table        the hint, tags, branches, files that nobody names
 """
@@ -18,6 +18,7 @@ from uuid import UUID
 
 from lancelet.errors import LanceletError, MissingFile
 from lancelet.index.metadata import IndexMetadata, read_indices
+from lancelet.maintenance.validation.outside import outside_bases, outside_blobs, outside_links
 from lancelet.maintenance.validation.report import MISSING, Finding, Level, VerifyReport, ordered, trouble
 from lancelet.maintenance.validation.version import Tally, check_version
 from lancelet.table.cleanup import CleanupPolicy, plan_cleanup
@@ -52,6 +53,8 @@ def verify(snapshot: Snapshot, *, deep: bool = False) -> VerifyReport:
         lambda: check_version(snapshot, tally, deep=deep),
         lambda: _indices(snapshot, tally),
         lambda: _base_paths(snapshot),
+        lambda: outside_links(snapshot),
+        lambda: outside_blobs(snapshot) if deep else (),
         lambda: _history(snapshot, tally),
         lambda: check_hint(snapshot),
         lambda: _refs(snapshot),
@@ -155,6 +158,7 @@ def _history(snapshot: Snapshot, tally: Tally) -> Iterator[Finding]:
         for path in _absent(names, present):
             lost.setdefault(path, []).append(name.version)
         yield from _transaction(head, place)
+        yield from outside_bases(snapshot, head.manifest)
     for path, versions in sorted(lost.items()):
         some = ", ".join(map(str, versions[:5])) + (", ..." if len(versions) > 5 else "")
         problem = f"{len(versions)} version(s) need it: {some}"

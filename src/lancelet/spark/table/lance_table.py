@@ -14,6 +14,7 @@ from lancelet.format.schema import split_path
 from lancelet.opening import parse_time
 from lancelet.spark.named_tables import NamedTable
 from lancelet.spark.options import Place
+from lancelet.store.limit import elsewhere, limit_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -76,7 +77,8 @@ class LanceTable:
             raise InvalidType(f"the path of a table is a text, not {path!r}")
         place = Place(path, dict(storageOptions or {}), None if branch is None else (branch, None))
         snapshot = place.open()
-        return cls(spark, Place(snapshot.uri, place.storage_options))
+        # A branch refers to its root: the limit, if there is one, is measured by that.
+        return cls(spark, Place(snapshot.uri, {**place.storage_options, **limit_options(snapshot.store.options)}))
 
     @classmethod
     def forName(
@@ -278,7 +280,8 @@ class LanceTable:
     def createBranch(self, name: str, version: Reference | None = None) -> LanceTable:
         """Begin a branch at a version, the newest one by default; the table on that branch."""
         made = self._dataset().create_branch(name, version)
-        return LanceTable(self._spark, Place(made.table.snapshot.uri, self._place.storage_options), self._alias)
+        options = {**self._place.storage_options, **limit_options(made.table.snapshot.store.options)}
+        return LanceTable(self._spark, Place(made.table.snapshot.uri, options), self._alias)
 
     def deleteBranch(self, name: str) -> None:
         """Remove a branch with all versions of its own."""
@@ -293,9 +296,9 @@ class LanceTable:
 
         newest = self._place.open()
         source = newest if version is None else newest.at(check_reference(version))
-        store = open_store(target, self._place.storage_options or None)
+        store = open_store(target, elsewhere(self._place.storage_options))
         made = shallow_clone(source, store) if isShallow else clone_deep(self._spark, source, store)
-        return LanceTable(self._spark, Place(made.uri, self._place.storage_options))
+        return LanceTable(self._spark, Place(made.uri, elsewhere(self._place.storage_options)))
 
     # Indices
 
