@@ -137,9 +137,11 @@ def _place(client: Any, table_id: Sequence[str], told: Any, storage_options: Map
     if not told.location:
         raise InvalidInput(f"{client.namespace_id()} does not say where the table is")
     manager = manager_of(client, table_id, managed=told.managed_versioning is True)
-    if storage_options is None and told.storage_options is None:
+    # A directory namespace that limits its tables does so wherever they are opened.
+    limit: dict[str, str] = getattr(client, "limit_options", dict)()
+    if storage_options is None and told.storage_options is None and not limit:
         return Located(told.location, None, manager)
-    return Located(told.location, _merged(storage_options, told.storage_options), manager)
+    return Located(told.location, {**limit, **_merged(storage_options, told.storage_options)}, manager)
 
 
 def _merged(given: Mapping[str, str] | None, told: Mapping[str, str] | None) -> dict[str, str]:

@@ -250,10 +250,12 @@ def test_a_branch_may_refer_to_its_root(tmp_path: Path) -> None:
     lancelet.write_dataset({"x": [1]}, tmp_path / "t").create_branch("b")
     limited = lancelet.dataset(tmp_path / "t", allowed_prefixes=[])
     assert limited.checkout_version(("b", None)).to_table().num_rows == 1
+    branch = limited.checkout_version(("b", None))
+    assert lancelet.write_dataset({"x": [2]}, branch, mode="append", allowed_prefixes=[]).to_table().num_rows == 2
     by_folder = lancelet.dataset(tmp_path / "t" / "tree" / "b", allowed_prefixes=[])
     with pytest.raises(PathNotAllowed):
         by_folder.to_table()
-    assert lancelet.dataset(tmp_path / "t" / "tree" / "b", allowed_prefixes=[tmp_path / "t"]).to_table().num_rows == 1
+    assert lancelet.dataset(tmp_path / "t" / "tree" / "b", allowed_prefixes=[tmp_path / "t"]).to_table().num_rows == 2
 
 
 def blobs(*uris: str) -> pa.Table:
@@ -421,7 +423,12 @@ def test_a_namespace_keeps_its_tables_below_its_root(around: Neighbours, tmp_pat
     assert open_.open("t").to_table().num_rows == 3
     with pytest.raises(Exception, match="allowed_prefixes"):
         limited.open("t").to_table()
+    with pytest.raises(PathNotAllowed):
+        lancelet.dataset(namespace_client=limited.client, table_id=["t"]).to_table()
+    allowed = lancelet.connect(root, allowed_prefixes=[str(around.folder / "secret")])
+    assert allowed.open("t").to_table().num_rows == 3
     # Tables of the namespace may refer to each other.
     made = limited.create("whole", {"x": [5]})
     made.shallow_clone(root / "clone.lance", None)
     assert limited.open("clone").to_table()["x"].to_pylist() == [5]
+    assert lancelet.dataset(namespace_client=limited.client, table_id=["clone"]).to_table().num_rows == 1

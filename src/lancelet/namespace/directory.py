@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import threading
 import time
 from collections import Counter
@@ -24,6 +25,8 @@ from lancelet.namespace.names import identifier, object_id, shown
 from lancelet.namespace.root import Found, Root
 from lancelet.namespace.settings import Settings
 from lancelet.stats import version_entry
+from lancelet.store.limit import OPTION as LIMIT
+from lancelet.store.limit import limit_options
 from lancelet.table.snapshot import open_snapshot
 
 if TYPE_CHECKING:
@@ -84,6 +87,8 @@ class DirectoryNamespace(ln.LanceNamespace):
     """
 
     def __init__(self, session: Session | None = None, context_provider: Any = None, **properties: Any) -> None:
+        if isinstance(properties.get(LIMIT), (list, tuple)):
+            properties[LIMIT] = json.dumps(list(map(str, properties[LIMIT])))
         self._properties = {str(key): str(value) for key, value in properties.items()}
         self._root = Root.of(Settings.of(self._properties))
         self._session = session
@@ -104,6 +109,10 @@ class DirectoryNamespace(ln.LanceNamespace):
 
     def namespace_id(self) -> str:
         return f'DirectoryNamespace {{ root: "{self._root.settings.root}" }}'
+
+    def limit_options(self) -> dict[str, str]:
+        """The storage options that limit what tables may refer to, for those who open them by their locations."""
+        return limit_options(self._root.store.options)
 
     @property
     def root(self) -> Root:

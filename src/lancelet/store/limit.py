@@ -64,16 +64,16 @@ class Limit:
 
 
 def with_limit(options: Mapping[str, str] | None, prefixes: Sequence[str] | None) -> dict[str, str]:
-    """Storage options with the limit that a caller gives; None: whatever they say already.
+    """Storage options with the limit that a caller gives, for a table whose root is to be noted; None: as they are.
 
     Examples
     --------
     >>> with_limit({"region": "a"}, ["s3://bucket/shared"])
     {'region': 'a', 'allowed_prefixes': '["s3://bucket/shared"]'}
     """
-    merged = dict(options or {})
     if prefixes is None:
-        return merged
+        return dict(options or {})
+    merged = elsewhere(options or {})
     texts = _prefixes(prefixes) if isinstance(prefixes, str) else list(prefixes)
     if not all(isinstance(prefix, (str, os.PathLike)) for prefix in texts):
         raise InvalidType(f"allowed_prefixes is a list of paths and URIs, not {prefixes!r}")

@@ -14,7 +14,8 @@ from lancelet.file.versions import writable_version
 from lancelet.file.writer import DEFAULT_VERSION
 from lancelet.format.schema import Schema
 from lancelet.store import open_store
-from lancelet.store.limit import with_limit
+from lancelet.store.limit import noted, with_limit
+from lancelet.store.location import parse_location
 from lancelet.store.memory import MemoryStore
 from lancelet.store.options import with_base_params
 from lancelet.store.uri import open_like
@@ -75,7 +76,7 @@ class Target:
             raise InvalidType(f"a table is named by a text, a path or a dataset, not by {type(place)}")
         if base_params or allowed_prefixes is not None:
             options = with_limit(with_base_params(snapshot.store.options, base_params), allowed_prefixes)
-            store = open_like(snapshot.store, options)
+            store = open_like(snapshot.store, noted(options, parse_location(snapshot.root.uri)))
             snapshot = Snapshot.of(managed_like(snapshot.store, store), snapshot.manifest)
         return cls(snapshot.store, snapshot)
 
