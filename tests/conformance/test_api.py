@@ -580,7 +580,8 @@ def test_the_reading_half_of_pylance_is_there() -> None:
                 assert named == expected[: len(named)], f"{kind}.{name}"
             else:
                 assert list(actual) == expected, f"{kind}.{name}"
-    assert list(inspect.signature(lancelet.dataset).parameters) == list(inspect.signature(lance.dataset).parameters)
+    opening = list(inspect.signature(lance.dataset).parameters)
+    assert list(inspect.signature(lancelet.dataset).parameters) == [*opening, "allowed_prefixes"]
 
 
 WRITES = {

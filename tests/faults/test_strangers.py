@@ -22,9 +22,11 @@ import lancelet
 from conftest import Bucket
 from lancelet.blob import Blob, blob_array, blob_field
 from lancelet.errors import InvalidInput, LanceletError, PathNotAllowed
+from lancelet.store import open_store
 from lancelet.store.limit import VARIABLE
-from lancelet.table.manifest import read_manifest
+from lancelet.table.manifest import BasePath, read_manifest
 from lancelet.table.manifest_bytes import manifest_bytes
+from lancelet.table.paths import Places
 
 SECRET = b"the secret of somebody else"
 
@@ -389,6 +391,34 @@ def test_options_are_for_their_own_bucket(bucket: Bucket, s3_endpoint: str, tmp_
         limited.to_table()
 
 
+@pytest.mark.parametrize(
+    ("table", "options", "base", "given"),
+    [
+        ("s3://a/t", {}, "s3://b/x", {}),
+        ("s3://a/t", {"aws_region": "here"}, "s3a://b/x", {}),
+        ("s3://a/t", {"aws_region": "here"}, "s3a://a/x", {"aws_region": "here"}),
+        ("s3://a/t", {"aws_endpoint": "http://here"}, "s3://b/x", None),
+        ("s3://a/t", {"skip_signature": "true"}, "s3://b/x", None),
+        ("s3://a/t", {}, "gs://a/x", None),
+        ("gs://a/t", {}, "gs://b/x", {}),
+        ("abfss://a@mine.dfs.core.windows.net/t", {}, "abfss://b@mine.dfs.core.windows.net/x", {}),
+        ("abfss://a@mine.dfs.core.windows.net/t", {}, "abfss://b@theirs.dfs.core.windows.net/x", None),
+        ("s3://a/t", {"aws_token": "secret", "base_1.aws_token": "other"}, "s3://b/x", {"aws_token": "other"}),
+        ("s3://a/t", {"aws_token": "secret"}, "/local", {}),
+        ("memory://a/t", {"aws_token": "secret"}, "memory://b/x", {}),
+    ],
+)
+def test_which_options_a_base_path_gets(
+    table: str, options: dict[str, str], base: str, given: dict[str, str] | None
+) -> None:
+    places = Places(open_store(table, options), {1: BasePath(base, id=1)}, "manifest")
+    if given is None:
+        with pytest.raises(PathNotAllowed, match="base_store_params"):
+            places.data_folder(1)
+    else:
+        assert dict(places.data_folder(1).store.options) == given
+
+
 def test_a_clone_in_another_store_reads_its_source(bucket: Bucket, tmp_path: Path) -> None:
     source = lancelet.write_dataset({"x": [1]}, f"{bucket.uri}/s", storage_options=bucket.options)
     clone = source.shallow_clone(tmp_path / "clone", None)
@@ -432,3 +462,25 @@ def test_a_namespace_keeps_its_tables_below_its_root(around: Neighbours, tmp_pat
     made.shallow_clone(root / "clone.lance", None)
     assert limited.open("clone").to_table()["x"].to_pylist() == [5]
     assert lancelet.dataset(namespace_client=limited.client, table_id=["clone"]).to_table().num_rows == 1
+
+
+def test_a_spark_read_is_limited_by_its_option_or_the_environment_of_the_driver(
+    around: Neighbours, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lancelet.spark.options import place_of
+
+    lie(around.table, str(around.folder / "secret"))
+
+    def file_of(**options: str) -> str:
+        place = pickle.loads(pickle.dumps(place_of({"path": str(around.table), **options})))
+        monkeypatch.delenv(VARIABLE, raising=False)
+        snapshot = pickle.loads(pickle.dumps(place.open()))
+        return str(snapshot.places.data_file(snapshot.manifest.fragments[0].files[0]).full_path)
+
+    assert file_of().startswith(f"{around.folder}/secret/")
+    assert file_of(allowedprefixes=f"/nowhere,{around.folder}").startswith(f"{around.folder}/secret/")
+    with pytest.raises(PathNotAllowed):
+        file_of(allowedprefixes="")
+    monkeypatch.setenv(VARIABLE, "")
+    with pytest.raises(PathNotAllowed):
+        file_of()
