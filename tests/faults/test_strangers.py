@@ -288,6 +288,41 @@ def test_external_blobs_are_limited(tmp_path: Path, form: str) -> None:
         lancelet.dataset(tmp_path / "t", allowed_prefixes=[]).to_table(blob_handling="all_binary")
 
 
+def test_no_uri_of_a_blob_leads_out_of_a_table_with_a_limit(tmp_path: Path) -> None:
+    around = Neighbours(tmp_path)
+    table, inside = around.table, os.path.realpath(around.table)
+    for place in around.outside:
+        (place / "blob").write_bytes(SECRET)
+    (table / "blob").write_bytes(b"mine")
+
+    @settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None, database=None)
+    @given(spellings(tmp_path))
+    @example(f"file://{table}/%2e%2e")
+    @example(f"{table}/link")
+    @example(f"{table}")
+    def check(text: str) -> None:
+        try:
+            lancelet.write_dataset(
+                blobs(f"{text}/blob"),
+                table,
+                mode="overwrite",
+                allow_external_blob_outside_bases=True,
+                data_storage_version="2.2",
+            )
+        except LanceletError:
+            return
+        with opened_places() as places:
+            try:
+                content = read_blob(table, allowed_prefixes=[])
+            except LanceletError:
+                content = b"mine"
+        assert content == b"mine", text
+        for place in places:
+            assert os.path.realpath(place).startswith(inside), (text, place)
+
+    check()
+
+
 def test_rows_that_are_written_are_limited_too(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(SECRET)
     rows = blobs(f"file://{tmp_path}/secret")
