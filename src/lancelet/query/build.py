@@ -34,6 +34,7 @@ from lancelet.query.expr import (
     Or,
     ValueSet,
     children_of,
+    is_plain,
     type_of,
 )
 from lancelet.query.functions import FUNCTIONS
@@ -112,7 +113,10 @@ def field_of(parent: Column, name: str, any_case: bool = False) -> Column:
 
 
 def _folded(expr: Expr) -> Expr:
-    return fold(expr) if all(isinstance(part, Literal) for part in children_of(expr)) else expr
+    """A literal in place of an expression on literals, if literals can be of its type."""
+    if is_plain(type_of(expr)) and all(isinstance(part, Literal) for part in children_of(expr)):
+        return expr if isinstance(expr, Call) and FUNCTIONS[expr.name].volatile else fold(expr)
+    return expr
 
 
 def call(name: str, args: Sequence[Expr], narrow: bool = False) -> Expr:

@@ -9,6 +9,7 @@ CAST) see only the rows that the parts before them have not decided, so
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +41,7 @@ from lancelet.query.expr import (
 )
 from lancelet.query.functions import FUNCTIONS
 from lancelet.query.literals import to_scalar
-from lancelet.query.signature import as_array, rowwise
+from lancelet.query.signature import as_array, per_parameters
 
 __all__ = ["evaluate", "fold", "mask", "may_fail"]
 
@@ -128,7 +129,9 @@ class _Rows:
             case Call("case", args, kind):
                 return self._case(args, kind)
             case Call(name, args, kind):
-                return FUNCTIONS[name].run([self._plain(arg) for arg in args], kind)
+                function = FUNCTIONS[name]
+                values = [self._plain(arg) for arg in args]
+                return function.run([pa.nulls(self.batch.num_rows), *values] if function.volatile else values, kind)
 
     def _column(self, column: Column) -> pa.Array:
         if self.stand_in is not None and self.stand_in[0] == column:
@@ -177,16 +180,8 @@ class _Rows:
         return found
 
     def _like(self, expr: Like) -> Datum:
-        text, pattern = self._plain(expr.arg), self._plain(expr.pattern)
-        if isinstance(pattern, pa.Scalar):
-            if not pattern.is_valid:
-                return pa.scalar(None, pa.bool_())
-            return pc.match_like(text, pattern=pattern.as_py(), ignore_case=expr.ignore_case)
-        return rowwise(
-            lambda value, like: pc.match_like(value, pattern=like, ignore_case=expr.ignore_case).as_py(),
-            [text, pattern],
-            pa.bool_(),
-        )
+        texts, pattern = self._plain(expr.arg), self._plain(expr.pattern)
+        return per_parameters(_like_kernel(expr.ignore_case), [texts, pattern], pa.bool_())
 
     def _decide(self, args: tuple[Expr, ...], combine: pc.Function, decisive: bool) -> Datum:
         """AND and OR: one ``decisive`` operand settles a row, whatever the others are."""
@@ -232,6 +227,15 @@ class _Rows:
         return self._where(expr, rows)
 
 
+def _like_kernel(ignore_case: bool) -> Callable[..., pa.Array]:
+    def like(texts: pa.Array, kind: pa.DataType, pattern: str | None) -> pa.Array:
+        if pattern is None:
+            return pa.nulls(len(texts), kind)
+        return pc.match_like(texts, pattern=pattern, ignore_case=ignore_case)
+
+    return like
+
+
 def _storage(values: pa.Array) -> pa.Array:
     if isinstance(values.type, pa.BaseExtensionType):
         values = values.storage
@@ -246,6 +250,6 @@ def may_fail(expr: Expr) -> bool:
     for node in walk(expr):
         if isinstance(node, Cast) and not node.lenient and cast_may_fail(type_of(node.arg), node.type):
             return True
-        if isinstance(node, Call) and FUNCTIONS[node.name].may_fail:
+        if isinstance(node, Call) and FUNCTIONS[node.name].can_fail(node.args):
             return True
     return False

@@ -51,6 +51,7 @@ __all__ = [
     "conjuncts",
     "depth_of",
     "is_constant",
+    "is_plain",
     "type_of",
     "walk",
 ]
@@ -259,6 +260,14 @@ def is_constant(expr: Expr) -> bool:
 def conjuncts(expr: Expr) -> tuple[Expr, ...]:
     """The parts of a filter that must all hold: the args of a top-level And, or the filter itself."""
     return expr.args if isinstance(expr, And) else (expr,)
+
+
+def is_plain(kind: pa.DataType) -> bool:
+    """Whether a Literal can be of this type: no structs, maps, intervals or dictionaries, also inside of lists."""
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return is_plain(kind.value_type)
+    odd = pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind)
+    return not (odd or pa.types.is_interval(kind))
 
 
 def storage_value(scalar: pa.Scalar) -> object:

@@ -5,7 +5,14 @@ from __future__ import annotations
 import difflib
 
 from lancelet.errors import InvalidInput
-from lancelet.query import list_functions, number_functions, struct_functions, text_functions, time_functions
+from lancelet.query import (
+    list_functions,
+    number_functions,
+    regex_functions,
+    struct_functions,
+    text_functions,
+    time_functions,
+)
 from lancelet.query.signature import Function
 
 __all__ = ["ALIASES", "FUNCTIONS", "find_function"]
@@ -13,6 +20,7 @@ __all__ = ["ALIASES", "FUNCTIONS", "find_function"]
 FUNCTIONS: dict[str, Function] = {
     **number_functions.FUNCTIONS,
     **text_functions.FUNCTIONS,
+    **regex_functions.FUNCTIONS,
     **list_functions.FUNCTIONS,
     **struct_functions.FUNCTIONS,
     **time_functions.FUNCTIONS,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from lancelet.errors import InvalidInput
@@ -30,6 +31,7 @@ __all__ = [
     "constant",
     "list_arg",
     "number_arg",
+    "per_parameters",
     "rowwise",
     "text_arg",
     "unify",
@@ -44,7 +46,13 @@ class Function:
 
     bind: Callable[[str, list[Expr]], Bound]
     run: Callable[[list[Datum], pa.DataType], Datum]
-    may_fail: bool = False  # on some values it raises, so it must not see rows that a guard has excluded
+    may_fail: bool | Callable[[Sequence[Expr]], bool] = False
+    """Whether it raises on some values (with these arguments), so that it must not see rows that a guard has excluded."""
+    volatile: bool = False
+    """Whether each row has its own value, also without arguments; ``run`` gets a null for each row before them."""
+
+    def can_fail(self, args: Sequence[Expr]) -> bool:
+        return self.may_fail if isinstance(self.may_fail, bool) else self.may_fail(args)
 
 
 def arity(name: str, args: Sequence[Expr], least: int, most: int | None = None) -> None:
@@ -142,3 +150,40 @@ def by_distinct(function: Callable[..., object], args: Sequence[Datum], kind: pa
     encoded = first.dictionary_encode()
     results = [function(value, *constants) for value in encoded.dictionary.to_pylist()]
     return pa.array(results, kind).take(encoded.indices)
+
+
+def per_parameters(kernel: Callable[..., pa.Array], args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """``kernel(values, kind, *parameters)``, once for each distinct combination of parameters.
+
+    The first argument is the values; the others are given as Python values, None for null.
+    """
+    values, *params = args
+    lengths = {len(arg) for arg in args if isinstance(arg, pa.Array)}
+    if not lengths:
+        return per_parameters(kernel, [as_array(values, 1), *params], kind)[0]
+    rows = lengths.pop()
+    values = as_array(values, rows)
+    if not any(isinstance(param, pa.Array) for param in params):
+        return _typed(kernel(values, kind, *(param.as_py() for param in params)), kind)
+    if not rows:
+        return pa.array([], kind)
+    encoded = [as_array(param, rows).dictionary_encode(null_encoding="encode") for param in params]
+    codes = np.stack([column.indices.to_numpy() for column in encoded])
+    combinations, group_of = np.unique(codes, axis=1, return_inverse=True)
+    group_of = group_of.reshape(-1)
+    order = np.argsort(group_of, kind="stable")
+    bounds = np.searchsorted(group_of[order], np.arange(combinations.shape[1] + 1))
+    results: list[pa.Array] = []
+    for number in range(combinations.shape[1]):
+        members = values.take(pa.array(order[bounds[number] : bounds[number + 1]]))
+        given = [
+            column.dictionary[int(at)].as_py() for column, at in zip(encoded, combinations[:, number], strict=True)
+        ]
+        results.append(_typed(kernel(members, kind, *given), kind))
+    back = np.empty(rows, np.int64)
+    back[order] = np.arange(rows)
+    return pa.concat_arrays(results).take(pa.array(back))
+
+
+def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    return values if values.type == kind else values.cast(kind)

@@ -158,68 +158,6 @@ def _run_concat_ws(args: list[Datum], kind: pa.DataType) -> Datum:
     return pc.utf8_slice_codeunits(_run_joined(pieces, kind), start=len(separator.as_py()))
 
 
-def _flags(flags: str) -> str:
-    kept = flags.replace("g", "")
-    unknown = set(kept) - set("imsUx")
-    if unknown:
-        raise InvalidInput(f"unknown regular expression flag {min(unknown)!r}; the flags are g i m s U x")
-    return f"(?{kept})" if kept else ""
-
-
-def _matches_kernel(text: Datum, pattern: str, flags: str = "") -> Datum:
-    return pc.match_substring_regex(text, pattern=_flags(flags) + pattern)
-
-
-def _pattern(pattern: str, flags: str) -> re.Pattern[str]:
-    try:
-        return re.compile(_flags(flags) + pattern)
-    except re.error as error:
-        raise InvalidInput(f"{pattern!r} is not a regular expression: {error}") from error
-
-
-def _matches(text: str, pattern: str, flags: str = "") -> bool:
-    return _pattern(pattern, flags).search(text) is not None
-
-
-def _groups(text: str, pattern: str, flags: str = "") -> list[str] | None:
-    """The groups that took part in the first match, or the whole match when there are none."""
-    match = _pattern(pattern, flags).search(text)
-    if match is None:
-        return None
-    if not match.re.groups:
-        return [match[0]]
-    return [group for group in match.groups() if group is not None]
-
-
-def _replaced(text: str, pattern: str, replacement: str, flags: str = "") -> str:
-    return _pattern(pattern, flags).sub(replacement, text, count=0 if "g" in flags else 1)
-
-
-def _replaced_kernel(text: Datum, pattern: str, replacement: str, flags: str = "") -> Datum:
-    limit = None if "g" in flags else 1
-    return pc.replace_substring_regex(
-        text, pattern=_flags(flags) + pattern, replacement=replacement, max_replacements=limit
-    )
-
-
-def _bind_groups(name: str, args: list[Expr]) -> Bound:
-    bound, kind = _bind((_TEXT, _TEXT), optional=1)(name, args)
-    return bound, pa.list_(kind)
-
-
-def _run_regexp_count(args: list[Datum], kind: pa.DataType) -> Datum:
-    counts = _run(_count, _count_kernel)(args, kind)
-    return pc.fill_null(counts, 0)
-
-
-def _count(text: str, pattern: str) -> int:
-    return len(_pattern(pattern, "").findall(text))
-
-
-def _count_kernel(text: Datum, pattern: str) -> Datum:
-    return pc.count_substring_regex(text, pattern=pattern)
-
-
 def _bind_length(name: str, args: list[Expr]) -> Bound:
     arity(name, args, 1)
     text = text_arg(name, args[0])
@@ -280,8 +218,4 @@ FUNCTIONS: dict[str, Function] = {
     "starts_with": _test(str.startswith, pc.starts_with),
     "ends_with": _test(str.endswith, pc.ends_with),
     "contains": _test(lambda text, part: part in text, pc.match_substring),
-    "regexp_like": Function(_bind((_TEXT, _TEXT), 1, pa.bool_()), _run(_matches, _matches_kernel)),
-    "regexp_match": Function(_bind_groups, _run(_groups)),
-    "regexp_replace": Function(_bind((_TEXT, _TEXT, _TEXT), 1), _run(_replaced, _replaced_kernel)),
-    "regexp_count": Function(_bind((_TEXT,), result=pa.int64()), _run_regexp_count),
 }
