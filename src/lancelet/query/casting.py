@@ -32,8 +32,16 @@ def can_cast(origin: pa.DataType, kind: pa.DataType) -> bool:
     origin, kind = value_type(origin), value_type(kind)
     if origin == kind or pa.types.is_null(origin):
         return True
-    if is_list_like(origin) and is_list_like(kind):
-        return can_cast(origin.value_type, kind.value_type)
+    if is_list_like(kind) or pa.types.is_list_view(kind):
+        item = origin.value_type if is_list_like(origin) else origin
+        return can_cast(item, kind.value_type) and (is_list_like(origin) or pa.types.is_list(kind))
+    if pa.types.is_struct(origin) and pa.types.is_struct(kind):
+        places = [origin.get_field_index(field.name) for field in kind]
+        return all(
+            at >= 0 and can_cast(origin.field(at).type, field.type) for at, field in zip(places, kind, strict=True)
+        )
+    if pa.types.is_interval(origin) or pa.types.is_interval(kind):
+        return False
     if pa.types.is_nested(origin) or pa.types.is_nested(kind):
         return False
     if is_text(origin) or is_text(kind):
@@ -81,6 +89,8 @@ def cast_datum(values: Datum, kind: pa.DataType, lenient: bool) -> Datum:
         return values
     if isinstance(values, pa.Scalar):
         return cast_datum(pa.repeat(values, 1), kind, lenient)[0]
+    if pa.types.is_dictionary(kind):
+        return _to_dictionary(values, kind, lenient)
     if value_type(kind) != kind:  # a view of text or bytes
         return cast_datum(values, value_type(kind), lenient).cast(kind)
     if isinstance(values.type, pa.BaseExtensionType):
@@ -95,6 +105,8 @@ def cast_datum(values: Datum, kind: pa.DataType, lenient: bool) -> Datum:
     origin = values.type
     if not can_cast(origin, kind):
         raise InvalidInput(f"cannot cast {describe(origin)} to {describe(kind)}")
+    if pa.types.is_nested(kind):
+        return _cast_nested(values, kind, lenient)
     if is_text(origin) and not is_text(kind):
         return _from_text(values, kind, lenient)
     if is_text(kind) and not is_text(origin):
@@ -116,6 +128,33 @@ def cast_datum(values: Datum, kind: pa.DataType, lenient: bool) -> Datum:
     if pa.types.is_floating(kind) and (pa.types.is_float16(origin) or pa.types.is_float16(kind)):
         return _through_numpy(values, kind)
     return _by_arrow(values, kind, safe=not pa.types.is_floating(kind))
+
+
+def _to_dictionary(values: pa.Array, kind: pa.DataType, lenient: bool) -> pa.Array:
+    encoded = cast_datum(values, kind.value_type, lenient)
+    if not pa.types.is_dictionary(encoded.type):
+        encoded = encoded.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(_by_arrow(encoded.indices, kind.index_type), encoded.dictionary)
+
+
+def _cast_nested(values: pa.Array, kind: pa.DataType, lenient: bool) -> pa.Array:
+    """Lists and structs by their items and fields; a value that is no list becomes a list of one."""
+    if pa.types.is_struct(kind):
+        columns = [cast_datum(pc.struct_field(values, field.name), field.type, lenient) for field in kind]
+        return pa.StructArray.from_arrays(columns, fields=list(kind), mask=values.is_null())
+    if not kind.value_field.nullable and (values.flatten() if is_list_like(values.type) else values).null_count:
+        raise InvalidInput(f"cannot cast to {kind}: some items are null")
+    if not is_list_like(values.type):
+        items = cast_datum(values, kind.value_type, lenient)
+        return pa.ListArray.from_arrays(pa.array(range(len(values) + 1), pa.int32()), items, kind)
+    if values.type.value_type == kind.value_type or pa.types.is_fixed_size_list(values.type):
+        return _by_arrow(values, kind)
+    # Only items that some row has are cast: others may not fit.
+    items = cast_datum(values.flatten(), kind.value_type, lenient)
+    lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
+    offsets = pa.array([0, *lengths.cumsum().tolist()], pa.int64())
+    wide = pa.large_list(pa.field("item", kind.value_type))
+    return _by_arrow(pa.LargeListArray.from_arrays(offsets, items, wide, mask=values.is_null()), kind)
 
 
 def _by_arrow(values: pa.Array, kind: pa.DataType, safe: bool = True) -> pa.Array:

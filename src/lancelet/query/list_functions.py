@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 
 from lancelet.errors import InvalidInput
 from lancelet.query.casting import Datum
-from lancelet.query.coercion import common_type, describe, is_list_like, is_text, value_type
+from lancelet.query.coercion import common_type, describe, is_text, value_type
 from lancelet.query.comparing import compare, is_in
 from lancelet.query.expr import Expr, type_of
-from lancelet.query.signature import Bound, Function, arity, as_array, coerce, list_arg, rowwise, unify
+from lancelet.query.signature import Bound, Function, arity, as_array, coerce, constant, list_arg, rowwise, unify
 
 __all__ = ["FUNCTIONS"]
 
@@ -113,7 +113,9 @@ def _has_all(lists: pa.Array, wanted: Datum) -> pa.Array:
 
 
 def _bind_length(name: str, args: list[Expr]) -> Bound:
-    arity(name, args, 1)
+    arity(name, args, 1, 2 if name == "array_length" else 1)
+    if len(args) > 1 and constant(name, args[1]) != 1:
+        raise InvalidInput(f"{name}() gives the length of the first dimension only, 1")
     return [list_arg(name, args[0])], pa.uint64()
 
 
@@ -151,16 +153,18 @@ def _run_length(args: list[Datum], kind: pa.DataType) -> Datum:
 
 
 def _bind_make(name: str, args: list[Expr]) -> Bound:
-    arity(name, args, 1, 10_000)
+    arity(name, args, 0, 10_000)
+    if not args:
+        return [], pa.list_(pa.null())
     bound, kind = unify(f"{name}()", args)
-    if is_list_like(kind):
-        raise InvalidInput(f"{name}() makes lists of plain values, not of {describe(kind)}")
     return bound, pa.list_(kind)
 
 
 def _run_make(args: list[Datum], kind: pa.DataType) -> Datum:
     lengths = [len(arg) for arg in args if isinstance(arg, pa.Array)]
     rows = lengths[0] if lengths else 1
+    if not args:
+        return pa.scalar([], kind)
     columns = [as_array(arg, rows) for arg in args]
     # Row-major order: value j of row i sits at i * width + j.
     order = np.arange(rows * len(args)).reshape(len(args), rows).T.ravel()

@@ -9,10 +9,11 @@ import re
 
 import pyarrow as pa
 
+from lancelet.query.arrow_type_names import arrow_name
 from lancelet.query.coercion import DAY, TICKS, is_bytes, is_number, is_text
 from lancelet.query.expr import And, Call, Cast, Column, Compare, Expr, In, IsNull, Like, Literal, Not, Or
 from lancelet.query.number_functions import SYMBOLS
-from lancelet.query.type_names import arrow_name, sql_name
+from lancelet.query.type_names import sql_name
 
 __all__ = ["quoted_path", "to_sql"]
 
@@ -88,7 +89,7 @@ def _print(expr: Expr) -> tuple[str, int]:
         case Cast(arg, kind, lenient):
             name = sql_name(kind)
             if name is None:
-                return f"arrow_cast({_text(arg, _OR)}, {_string(arrow_name(kind))})", _ATOM
+                return f"arrow_{'try_' * lenient}cast({_text(arg, _OR)}, {_string(arrow_name(kind))})", _ATOM
             return f"{'TRY_CAST' if lenient else 'CAST'}({_text(arg, _OR)} AS {name})", _ATOM
         case Call():
             return _call(expr)

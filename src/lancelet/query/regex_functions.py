@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lancelet.errors import InvalidInput
 from lancelet.query.casting import Datum
-from lancelet.query.coercion import is_large, value_type
+from lancelet.query.coercion import value_type
 from lancelet.query.expr import Expr, Literal, type_of
 from lancelet.query.regex import Regex, compile_regex
 from lancelet.query.signature import Bound, Function, arity, coerce, per_parameters, text_arg
@@ -41,8 +41,7 @@ def _bind(
         flags = rest[flags_at - 1] if flags_at is not None and len(rest) >= flags_at else Literal(None, _TEXT)
         if isinstance(pattern, Literal) and isinstance(flags, Literal) and pattern.value is not None:
             _compiled(name, pattern.value, flags.value)
-        # A large text with a plain one meet in a view.
-        kind = pa.string_view() if is_large(value_type(type_of(text))) else pa.string()
+        kind = value_type(type_of(text))
         return [text, *rest], kind if result is None else result
 
     return bind

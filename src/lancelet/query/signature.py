@@ -126,7 +126,9 @@ def constant(name: str, arg: Expr) -> Any:
 
 
 def as_array(value: Datum, length: int) -> pa.Array:
-    return pa.repeat(value, length) if isinstance(value, pa.Scalar) else value
+    if not isinstance(value, pa.Scalar):
+        return value
+    return pa.repeat(value, length) if length else pa.nulls(0, value.type)  # pyarrow repeats no list zero times
 
 
 def rowwise(function: Callable[..., object], args: Sequence[Datum], kind: pa.DataType) -> Datum:

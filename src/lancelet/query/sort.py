@@ -30,12 +30,12 @@ def sort_table(table: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
             # Nulls go by a key of their own, since Arrow places those of all keys alike.
             columns[f"n{number}"] = pc.is_null(values)
             order.append((f"n{number}", "descending" if key.nulls_first else "ascending"))
-        columns[f"v{number}"] = _total_order(values)
+        columns[f"v{number}"] = total_order(values)
         order.append((f"v{number}", "ascending" if key.ascending else "descending"))
     return table.take(pc.sort_indices(pa.table(columns), sort_keys=order))
 
 
-def _total_order(values: pa.ChunkedArray) -> pa.ChunkedArray:
+def total_order(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Integers that sort as floats do: -0.0 before 0.0, NaN after infinity, where Arrow has its own ideas."""
     if not pa.types.is_floating(values.type):
         return values

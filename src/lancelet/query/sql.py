@@ -18,6 +18,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -28,11 +29,12 @@ import pyarrow as pa
 
 from lancelet.errors import FilterSyntaxError, InvalidInput
 from lancelet.query import build
-from lancelet.query.coercion import common_type, describe, is_list_like, value_type
+from lancelet.query.arrow_type_names import arrow_name, parse_arrow_name
+from lancelet.query.coercion import DAY, common_type, describe, is_list_like, value_type
 from lancelet.query.expr import MAX_DEPTH, Column, Expr, Literal, depth_of, type_of
 from lancelet.query.functions import find_function
 from lancelet.query.literals import number_from_text, place
-from lancelet.query.type_names import SQL_TYPES, parse_arrow_name, timestamp_of
+from lancelet.query.type_names import SQL_TYPES, timestamp_of
 
 __all__ = ["parse_expression", "parse_filter"]
 
@@ -313,6 +315,12 @@ class _Translation:
         if any(type(part).__name__ != "Identifier" for part in parts):
             raise InvalidInput(f"{_sql(node)!r} is not a column; quote unusual names with backticks")
         exact = len(parts) == 1 and bool(parts[0].args.get("quoted"))
+        word = str(parts[0].this).lower()
+        if len(parts) == 1 and not exact and word in _CONSTANTS and word.startswith("current_"):
+            return _CONSTANTS[word]() if word not in map(str.lower, self.schema.names) else self._named(parts, exact)
+        return self._named(parts, exact)
+
+    def _named(self, parts: list[Any], exact: bool) -> Expr:
         return build.column(self.schema, [part.this for part in parts], exact, self.qualified)
 
     def _dot(self, node: Any, top: bool) -> Expr:
@@ -419,10 +427,18 @@ class _Translation:
         return build.negation(result) if node.args.get("negate") else result
 
     def _cast(self, node: Any, top: bool) -> Expr:
-        return build.cast(self.expr(node.this), _type(node.args["to"]))
+        return build.cast(self.expr(node.this), self._type(node.args["to"]))
 
     def _trycast(self, node: Any, top: bool) -> Expr:
-        return build.cast(self.expr(node.this), _type(node.args["to"]), lenient=True)
+        return build.cast(self.expr(node.this), self._type(node.args["to"]), lenient=True)
+
+    def _type(self, node: Any) -> pa.DataType:
+        if _type_name(node) != "ARRAY":
+            return _type(node)
+        # As in MySQL and pylance, the word ARRAY behind a type changes nothing; other ways to ask for a list are refused.
+        if len(node.expressions) != 1 or _LIST_TYPE.search(self.source.text):
+            raise InvalidInput(f"CAST makes no lists ({_sql(node)}); write arrow_cast(x, 'List(Int32)')")
+        return self._type(node.expressions[0])
 
     def _case(self, node: Any, top: bool) -> Expr:
         operand = self.expr(node.this) if node.this is not None else None
@@ -461,14 +477,27 @@ class _Translation:
         if name == "position" and len(node.expressions) == 1 and node.expressions[0].args.get("field"):
             inner = node.expressions[0]  # POSITION(part IN text)
             return build.call("strpos", self._present(inner.args["field"], inner.this))
-        args = [self.expr(arg) for arg in node.expressions]
+        args = [self._interval_or(arg, name) for arg in node.expressions]
         if name == "is_valid" and len(args) == 1:
             return build.negation(build.is_null(args[0]))
-        if name == "arrow_cast" and len(args) == 2 and isinstance(args[1], Literal):
-            return build.cast(args[0], parse_arrow_name(str(args[1].value)))
+        if name in ("arrow_cast", "arrow_try_cast"):
+            if len(args) != 2 or not isinstance(args[1], Literal) or not isinstance(args[1].value, str):
+                raise InvalidInput(f"{name}() takes a value and the name of a type in quotes")
+            return build.cast(args[0], parse_arrow_name(args[1].value), lenient=name == "arrow_try_cast")
+        if name == "arrow_typeof" and len(args) == 1:
+            return _text(arrow_name(type_of(args[0])))
         if not args and name in _CONSTANTS:
             return _CONSTANTS[name]()
         return build.call(find_function(str(node.this)), args)
+
+    def _interval_or(self, node: Any, function: str) -> Expr:
+        """INTERVAL '1 day' is the text in date_bin(), and nothing elsewhere."""
+        if function != "date_bin" or type(node).__name__ != "Interval":
+            return self.expr(node)
+        count, unit = node.this, node.args.get("unit")
+        if count is None or type(count).__name__ != "Literal":
+            raise InvalidInput(f"{_sql(node)!r}: INTERVAL takes a text, as in INTERVAL '1 day'")
+        return _text(f"{count.name} {unit.name if unit is not None else ''}".strip())
 
 
 def _is_cast(node: Any) -> bool:
@@ -506,9 +535,16 @@ def _literal_list(items: list[Literal]) -> Literal:
     return Literal(tuple(values), pa.list_(kind))
 
 
+_LIST_TYPE = re.compile(r"\bARRAY\s*[<\[(]|\w\s*\[\s*\d*\s*\]", re.IGNORECASE)
+
+
+def _type_name(node: Any) -> str:
+    return str(node.this.name if hasattr(node.this, "name") else node.this)
+
+
 def _type(node: Any) -> pa.DataType:
-    name = node.this.name if hasattr(node.this, "name") else str(node.this)
-    params = [int(param.this.this) for param in node.expressions if str(param.this.this).isdigit()]
+    name = _type_name(node)
+    params = [int(param.name) for param in node.expressions if param.name.isdigit()]
     if name in ("TIMESTAMP", "DATETIME", "TIMESTAMPNTZ"):
         return timestamp_of(params[0] if params else 6)
     if name == "DECIMAL":
@@ -527,8 +563,11 @@ def _type(node: Any) -> pa.DataType:
 
 
 def _now() -> Literal:
-    micros = round(dt.datetime.now(dt.timezone.utc).timestamp() * 10**6)
-    return Literal(micros * 1000, pa.timestamp("ns", "UTC"))
+    return Literal(time.time_ns(), pa.timestamp("ns"))
+
+
+def _clock() -> Literal:
+    return Literal(time.time_ns() % (DAY * 10**9), pa.time64("ns"))
 
 
 def _today() -> Literal:
@@ -539,6 +578,7 @@ _CONSTANTS: dict[str, Callable[[], Literal]] = {
     "now": _now,
     "current_timestamp": _now,
     "current_date": _today,
+    "current_time": _clock,
     "today": _today,
     "pi": lambda: Literal(math.pi, pa.float64()),
 }

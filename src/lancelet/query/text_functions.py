@@ -75,18 +75,6 @@ def _substr_kernel(text: Datum, start: int, length: int | None = None) -> Datum:
     return pc.utf8_slice_codeunits(text, start=begin, stop=end)
 
 
-def _left(text: str, count: int) -> str:
-    return text[:count]
-
-
-def _right(text: str, count: int) -> str:
-    return text[-count:] if count else ""
-
-
-def _right_kernel(text: Datum, count: int) -> Datum:
-    return pc.utf8_slice_codeunits(text, start=-count, stop=None if count else 0)
-
-
 _LONGEST = 2**24
 
 
@@ -119,6 +107,11 @@ def _initcap(text: str) -> str:
 
 def _strpos(text: str, part: str) -> int:
     return text.find(part) + 1
+
+
+def _bind_strpos(name: str, args: list[Expr]) -> Bound:
+    bound, kind = _bind((_TEXT,))(name, args)
+    return bound, pa.int64() if is_large(kind) else pa.int32()
 
 
 def _replace_kernel(text: Datum, old: str, new: str) -> Datum:
@@ -198,10 +191,6 @@ FUNCTIONS: dict[str, Function] = {
     "ltrim": _trim(str.lstrip, pc.utf8_ltrim),
     "rtrim": _trim(str.rstrip, pc.utf8_rtrim),
     "substr": Function(_bind((_INT, _INT), optional=1), _run(_substr, _substr_kernel), may_fail=True),
-    "left": Function(
-        _bind((_INT,)), _run(_left, lambda text, count: pc.utf8_slice_codeunits(text, start=0, stop=count))
-    ),
-    "right": Function(_bind((_INT,)), _run(_right, _right_kernel)),
     "lpad": Function(
         _bind((_INT, _TEXT), 1), _run(lambda text, width, fill=" ": _pad(text, width, fill, left=True)), True
     ),
@@ -211,7 +200,7 @@ FUNCTIONS: dict[str, Function] = {
     "repeat": Function(_bind((_INT,)), _run(_repeat), may_fail=True),
     "replace": Function(_bind((_TEXT, _TEXT)), _run(str.replace, _replace_kernel)),
     "split_part": Function(_bind((_TEXT, _INT)), _run(_split_part), may_fail=True),
-    "strpos": Function(_bind((_TEXT,), result=pa.int32()), _run(_strpos)),
+    "strpos": Function(_bind_strpos, _run(_strpos)),
     "concat": Function(_bind_concat, _run_concat),
     "concat_ws": Function(_bind_concat, _run_concat_ws),
     "||": Function(_bind_concat, _run_joined),

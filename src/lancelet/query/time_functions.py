@@ -66,7 +66,8 @@ def _bind_part(name: str, args: list[Expr]) -> Bound:
     fits = pa.types.is_timestamp(kind) or pa.types.is_date(kind) or (pa.types.is_time(kind) and part in _CLOCK)
     if not fits:
         raise InvalidInput(f"{name}() cannot take the {part} of {describe(kind)} ({args[1]})")
-    return [Literal(part, pa.string()), value], pa.float64() if part == "epoch" else pa.int32()
+    wide = {"epoch": pa.float64(), "nanosecond": pa.int64()}
+    return [Literal(part, pa.string()), value], wide.get(part, pa.int32())
 
 
 def _run_part(args: list[Datum], kind: pa.DataType) -> Datum:
@@ -124,6 +125,7 @@ def _run_cast(args: list[Datum], kind: pa.DataType) -> Datum:
 FUNCTIONS: dict[str, Function] = {
     "date_part": Function(_bind_part, _run_part),
     "date_trunc": Function(_bind_trunc, _run_trunc),
+    "to_time": Function(_bind_cast(pa.time64("ns")), _run_cast, may_fail=True),
     "to_date": Function(_bind_cast(pa.date32()), _run_cast, may_fail=True),
     "to_timestamp": Function(_bind_cast(pa.timestamp("ns"), "s"), _run_cast, may_fail=True),
     **{
