@@ -52,7 +52,8 @@ def to_scalar(literal: Literal) -> pa.Scalar:
     if isinstance(value, float) and pa.types.is_float16(kind):
         value = np.float16(value)
     if isinstance(value, tuple):
-        items = [to_scalar(Literal(item, kind.value_type)) for item in value]
+        # A null stays None: pyarrow cannot put a null list into a list of lists.
+        items = [None if item is None else to_scalar(Literal(item, kind.value_type)) for item in value]
         return pa.scalar(items, kind)
     return pa.scalar(value, kind)
 

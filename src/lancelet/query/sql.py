@@ -77,12 +77,14 @@ def parse_expression(text: str, schema: pa.Schema) -> Expr:
     >>> str(parse_expression("A + 1", pa.schema({"a": pa.int64()})))
     'a + 1'
     """
+    _refuse_surrogates(text)
     if text in schema.names or text.lower() in (name.lower() for name in schema.names):
         return build.column(schema, [text])
     return _parse(text, schema)
 
 
 def _parse(text: str, schema: pa.Schema, qualified: bool = False) -> Expr:
+    _refuse_surrogates(text)
     source = _Source.lifting(text)
     tree = source.parse()
     try:
@@ -92,6 +94,17 @@ def _parse(text: str, schema: pa.Schema, qualified: bool = False) -> Expr:
     if depth_of(expr) > MAX_DEPTH:
         raise _too_deep(text)
     return expr
+
+
+def _refuse_surrogates(text: str) -> None:
+    """Half of a surrogate pair is no character: no column and no value can hold it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        shown = text.encode(errors="backslashreplace").decode()
+        raise FilterSyntaxError(
+            _excerpt(shown), None, f"it is no Unicode text at character {error.start + 1}"
+        ) from None
 
 
 def _too_deep(text: str) -> FilterSyntaxError:
