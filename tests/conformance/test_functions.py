@@ -8,11 +8,13 @@ from __future__ import annotations
 import datetime as dt
 import math
 from decimal import Decimal
+from pathlib import Path
 
 import lance
 import pyarrow as pa
 import pytest
 
+import lancelet
 from lancelet.errors import LanceletError
 from lancelet.query.evaluate import evaluate
 from lancelet.query.printing import to_sql
@@ -358,3 +360,15 @@ def test_random_values_are_drawn_for_each_row():
 def test_now_has_no_time_zone_as_in_pylance():
     assert ours("now()").type == pa.timestamp("ns")
     assert ours("current_time()").type == pa.time64("ns")
+
+
+@pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "NGRAM"])
+def test_a_function_that_no_index_knows_keeps_its_rows(tmp_path: Path, kind: str):
+    dataset = lancelet.write_dataset(TABLE.select(["id", "s", "i"]), tmp_path / "t.lance")
+    conditions = ["left(s, 1) = 'a'", "s = 'abc' OR to_hex(i) = '7'", "s = 'abc' AND md5(s) = md5('abc')"]
+    conditions += ["NOT (translate(s, 'a', 'b') = 'bbbb')", "s LIKE 'a%' AND regexp_like(s, 'c$')"]
+    conditions += ["contains(s, 'a') OR levenshtein(s, 'abd') < 2", "find_in_set(s, 'abc,aaaa') > 0 AND s > 'a'"]
+    without = [dataset.to_table(filter=condition) for condition in conditions]
+    dataset.create_scalar_index("s", kind)
+    for condition, expected in zip(conditions, without, strict=True):
+        assert dataset.to_table(filter=condition).equals(expected), condition
