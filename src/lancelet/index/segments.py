@@ -149,6 +149,14 @@ class Whereabouts:
 
         return renamed
 
+    def rename_to_addresses(self, entry: IndexMetadata) -> Rename:
+        """Where the rows of a segment are now, whatever it calls them."""
+        return partial(self.addresses, entry)
+
+    def most_rows(self, entry: IndexMetadata, high: int) -> int:
+        """How many rows there can be under an upper half of what a segment calls rows."""
+        return self._most_rows(self.names_ids(entry), high)
+
     def addresses(self, entry: IndexMetadata, rows: RowNumbers) -> tuple[RowNumbers, npt.NDArray[np.bool_]]:
         """Addresses of a segment's rows, and which of them are in its coverage."""
         if self.names_ids(entry):

@@ -2,8 +2,8 @@
 
 ::
 
-    this version     schema, fragments, files, deleted rows, row ids, row versions; deep: every page (validate_version.py)
-    its indices      fields, covered fragments, files and their sizes
+    this version     schema, fragments, files, deleted rows, row ids, row versions; deep: every page (version.py)
+    its indices      fields, covered fragments, files; deep: what they say of every row (indices.py)
     its base paths   whether they can be listed
     all versions     manifests, their numbers, the files of each that are in the table's own folder, transactions
     the table        the hint, tags, branches, files that nobody names
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from lancelet.errors import LanceletError, MissingFile
-from lancelet.index.metadata import IndexMetadata, read_indices
+from lancelet.maintenance.validation.indices import check_indices
 from lancelet.maintenance.validation.report import MISSING, Finding, Level, VerifyReport, ordered, trouble
 from lancelet.maintenance.validation.version import Tally, check_version
 from lancelet.table.cleanup import CleanupPolicy, plan_cleanup
@@ -45,12 +45,12 @@ def verify(snapshot: Snapshot, *, deep: bool = False) -> VerifyReport:
     snapshot
         The version whose fragments and indices are checked in full.
     deep
-        Also decode every page of the version.
+        Also decode every page of the version, and compare what indices say with the columns.
     """
     tally = Tally()
     checks: tuple[Callable[[], Iterable[Finding]], ...] = (
         lambda: check_version(snapshot, tally, deep=deep),
-        lambda: _indices(snapshot, tally),
+        lambda: check_indices(snapshot, tally, deep=deep),
         lambda: _base_paths(snapshot),
         lambda: _history(snapshot, tally),
         lambda: check_hint(snapshot),
@@ -73,43 +73,6 @@ def validate(snapshot: Snapshot) -> None:
     for finding in check_version(snapshot, Tally()):
         if finding.level is Level.ERROR:
             raise finding.error(snapshot.uri)
-
-
-def _indices(snapshot: Snapshot, tally: Tally) -> Iterator[Finding]:
-    manifest = snapshot.manifest
-    fields = {node.id for node in manifest.schema.walk()}
-    seen: set[str] = set()
-    for index in read_indices(manifest):
-        place = f"index {index.name!r}, segment {index.uuid}"
-        if str(index.uuid) in seen:
-            yield Finding(Level.WARNING, "index", place, "is listed twice", "drop the index and build it again")
-        seen.add(str(index.uuid))
-        lost = sorted(set(index.fields) - fields)
-        if lost:
-            problem = f"covers field(s) {lost}, which the schema does not have"
-            yield Finding(Level.WARNING, "index", place, problem, "drop the index")
-        # Fragments that are gone may stay in the bitmap; those that never were may not.
-        greatest = manifest.max_fragment_id
-        covered = max(index.fragment_ids or (), default=-1)
-        if greatest is not None and covered > greatest:
-            problem = f"covers fragment {covered}, but the greatest fragment id ever given is {greatest}"
-            yield Finding(Level.WARNING, "index", place, problem, "drop the index and build it again")
-        yield from _index_files(snapshot, index, place, tally)
-
-
-def _index_files(snapshot: Snapshot, index: IndexMetadata, place: str, tally: Tally) -> Iterator[Finding]:
-    advice = "drop the index and build it again"
-    for file in index.files:
-        try:
-            where = snapshot.places.index_file(str(index.uuid), file.path, index.base_id)
-            size = where.store.size_of(where.path)
-        except MissingFile as error:
-            yield Finding(Level.ERROR, MISSING, error.path, f"{place} needs it", advice)
-            continue
-        tally.files.add(where.full_path)
-        if size != file.size:
-            problem = f"has {size} bytes, but {file.size} are recorded for {place}"
-            yield Finding(Level.ERROR, "wrong size", where.full_path, problem, advice)
 
 
 def _base_paths(snapshot: Snapshot) -> Iterator[Finding]:
