@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lancelet.errors import CorruptFile, LanceletError, MissingFile, NotSupported, StorageError
@@ -49,15 +49,19 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """Everything that a check of a table found, the worst first."""
+    """Everything that a check of a table found. Its ``findings`` can be iterated over; it prints as a table."""
 
     uri: str
     version: int
     findings: tuple[Finding, ...]
+    """The worst first."""
     versions_checked: int
     files_checked: int
     rows_checked: int
     """Rows that were decoded; 0 unless the check was deep."""
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
 
     @property
     def ok(self) -> bool:

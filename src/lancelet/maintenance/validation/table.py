@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from lancelet.errors import LanceletError, MissingFile
+from lancelet.errors import CorruptFile, LanceletError, MissingFile
 from lancelet.maintenance.validation.indices import check_indices
 from lancelet.maintenance.validation.report import MISSING, Finding, Level, VerifyReport, ordered, trouble
 from lancelet.maintenance.validation.version import Tally, check_version
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 NOTHING = CleanupPolicy(versions=frozenset())
 """Removes no version, only files that nobody named for a week."""
+_SET_ASIDE = "lancelet.repair(uri, set_aside_damaged=True) shows how to go on without it"
 _AGAIN = "write or restore it, or clean up the versions that need it"
 
 
@@ -66,6 +67,16 @@ def verify(snapshot: Snapshot, *, deep: bool = False) -> VerifyReport:
             findings.append(trouble(error, snapshot.uri))
     unique = tuple(dict.fromkeys(findings))
     return VerifyReport(snapshot.uri, snapshot.version, ordered(unique), tally.versions, len(tally.files), tally.rows)
+
+
+def no_version(uri: str, damaged: list[tuple[int, CorruptFile]]) -> VerifyReport:
+    """What there is to say of a table of which no manifest can be read."""
+    advice = "restore the file from a backup: no version of the table can be opened"
+    findings = tuple(
+        Finding(Level.ERROR, "unreadable version", f"version {version}", str(error), advice)
+        for version, error in damaged
+    )
+    return VerifyReport(uri, damaged[0][0], findings, 0, 0, 0)
 
 
 def validate(snapshot: Snapshot) -> None:
@@ -104,7 +115,7 @@ def _history(snapshot: Snapshot, tally: Tally) -> Iterator[Finding]:
             head = read_head(store, name.path)
             names = names_in(head, Origin.OWN)
         except LanceletError as error:
-            advice = "restore the file from a backup; no version can be cleaned up while it is there"
+            advice = f"restore the file from a backup; version {snapshot.version} can be opened, and {_SET_ASIDE}"
             yield Finding(Level.ERROR, "unreadable version", place, str(error), advice)
             continue
         tally.versions += 1
@@ -166,7 +177,8 @@ def check_hint(snapshot: Snapshot) -> Iterator[Finding]:
         version = None
     if version != newest:
         problem = f"says {data[:40].decode(errors='replace')!r}, but the newest version is {newest}"
-        yield Finding(Level.WARNING, "hint", HINT, problem, "repair() writes it anew", repairable=True)
+        advice = "no reader relies on it; repair() writes it anew"
+        yield Finding(Level.NOTE, "hint", HINT, problem, advice, repairable=True)
 
 
 def _refs(snapshot: Snapshot) -> Iterator[Finding]:
