@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from lancelet.dataset import LanceDataset
+from lancelet.errors import InvalidInput
 from lancelet.located import is_named, located
 from lancelet.session import Session
 
@@ -28,6 +29,8 @@ def dataset(
     namespace_client: Any = None,
     table_id: Sequence[str] | None = None,
     base_store_params: Mapping[str, Mapping[str, str]] | None = None,
+    *,
+    verify_checksums: bool | None = None,
 ) -> LanceDataset:
     """Open a table.
 
@@ -55,6 +58,9 @@ def dataset(
     base_store_params
         For URIs of base paths, the storage options that hold there instead of ``storage_options``, in which
         ``base_<id>.<key>`` is an option for one base path too.
+    verify_checksums
+        Whether files are compared with their checksums, those that have some, when they are first opened: each is read
+        as a whole, once a session. By default the environment variable ``LANCELET_VERIFY_CHECKSUMS`` tells.
 
     Examples
     --------
@@ -63,6 +69,10 @@ def dataset(
     Traceback (most recent call last):
     lancelet.errors.TableNotFound: there is no table
     """
+    if session is not None and verify_checksums is not None and session.files.checked != verify_checksums:
+        raise InvalidInput(
+            f"verify_checksums is {verify_checksums}, but not that of the session; make it with Session(verify_checksums=...)"
+        )
     managed = False
     if is_named(uri, namespace_client, table_id):
         place = located(namespace_client, table_id or (), storage_options)
@@ -73,7 +83,8 @@ def dataset(
         asof=asof,
         storage_options=storage_options,
         default_scan_options=default_scan_options,
-        session=session or Session(index_cache_size_bytes, metadata_cache_size_bytes),
+        session=session
+        or Session(index_cache_size_bytes, metadata_cache_size_bytes, verify_checksums=verify_checksums),
         namespace_client=namespace_client,
         table_id=table_id,
         namespace_client_managed_versioning=managed,

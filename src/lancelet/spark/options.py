@@ -38,6 +38,7 @@ _WRITE = (
     "mergeSchema",
     "dataStorageVersion",
     "enableStableRowIds",
+    "checksums",
     "commitMessage",
     "namespace",
 )

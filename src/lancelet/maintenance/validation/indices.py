@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from lancelet.errors import CorruptFile, LanceletError, MissingFile
 from lancelet.file import FileCache
+from lancelet.file.checksums import check_file
 from lancelet.file.container import MAGIC, TAIL_BYTES, Container, version_of_footer
 from lancelet.index.folder import IndexFolder
 from lancelet.index.kind import ROW, VALUE, Kind, Listing, Segment, Source, Summarizing
@@ -67,7 +68,7 @@ def check_indices(snapshot: Snapshot, tally: Tally, *, deep: bool) -> Iterator[F
             yield Finding(Level.WARNING, "index", place, "is listed twice", "drop the index and build it again")
         seen.add(str(entry.uuid))
         yield from _entry(snapshot, entry, place)
-        damaged = list(_files(snapshot, entry, place, tally))
+        damaged = list(_files(snapshot, entry, place, tally, deep=deep))
         yield from damaged
         kind = usable_kind(snapshot, entry)
         if damaged or kind is None:
@@ -97,7 +98,7 @@ def _entry(snapshot: Snapshot, index: IndexMetadata, place: str) -> Iterator[Fin
         yield Finding(Level.WARNING, "index", place, problem, "drop the index and build it again")
 
 
-def _files(snapshot: Snapshot, index: IndexMetadata, place: str, tally: Tally) -> Iterator[Finding]:
+def _files(snapshot: Snapshot, index: IndexMetadata, place: str, tally: Tally, *, deep: bool) -> Iterator[Finding]:
     """Every file is there, as large as it should be, and a whole container if it is to be one."""
     for name, recorded in _listed(snapshot, index):
         try:
@@ -115,6 +116,8 @@ def _files(snapshot: Snapshot, index: IndexMetadata, place: str, tally: Tally) -
             yield Finding(Level.ERROR, "wrong size", where.full_path, problem, REBUILD)
         elif name.endswith(_CONTAINERS):
             try:
+                if deep:
+                    check_file(where.open(size))
                 _check_container(where, size)
             except LanceletError as error:
                 yield _named(error, place, where.full_path)

@@ -87,6 +87,7 @@ class VerifyReport:
 
 MISSING = "missing file"
 UNREADABLE = "unreadable file"
+CHECKSUM = "wrong checksum"
 _RESTORE_FILE = "restore the file from a backup, or go back to a version that does not need it"
 
 
@@ -101,6 +102,13 @@ def trouble(error: LanceletError, place: str, level: Level = Level.ERROR) -> Fin
     if isinstance(error, CorruptFile):
         return Finding(level, UNREADABLE, place, str(error), _RESTORE_FILE)
     return Finding(level, "invalid", place, str(error), "see the message")
+
+
+def checksum_finding(error: LanceletError, place: str) -> Finding:
+    """What went wrong while a file was compared with its checksum."""
+    if isinstance(error, CorruptFile):
+        return Finding(Level.ERROR, CHECKSUM, error.path, f"{place}: {error.reason}", _RESTORE_FILE)
+    return trouble(error, place)
 
 
 def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
