@@ -10,6 +10,7 @@ from typing import Any
 
 import lance
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lancelet
@@ -182,3 +183,22 @@ def test_how_readers_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         lancelet.dataset(where).to_table()
     with pytest.raises(InvalidInput, match="checksums is True"):
         lancelet.write_dataset(rows(), tmp_path / "u", checksums="yes")
+
+
+@pytest.mark.parametrize("count", [20, 6000])
+def test_deleted_rows_are_checked_whenever_they_are_read(tmp_path: Path, count: int) -> None:
+    where = tmp_path / "t"
+    lancelet.write_dataset(rows(count=20_000), where, checksums=True).delete(f"a < {count} or a % 7 = 3")
+    left = rows(count=20_000).filter(pc.field("a") >= count).filter(pc.field("a") - pc.field("a") / 7 * 7 != 3)
+    for engine in (lancelet, lance):
+        assert_identical(engine.dataset(where).to_table(), left)
+    (file,) = (where / "_deletions").iterdir()
+    offsets = pa.ipc.open_file(file).read_all().column(0).to_numpy().copy()
+    stored = pa.ipc.open_file(file).get_batch_with_custom_metadata(0).custom_metadata
+    offsets[-1] += 1
+    schema = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+    with pa.ipc.new_file(file, schema) as out:
+        out.write_batch(pa.record_batch([pa.array(offsets)], schema=schema), custom_metadata=stored)
+    with pytest.raises(CorruptFile, match="checksum"):
+        lancelet.dataset(where).to_table()
+    assert not lancelet.verify(where).ok
