@@ -146,3 +146,50 @@ def test_files_of_kinds_that_are_not_known(tmp_path: Path) -> None:
     file = max((where / "_indices").rglob("*.lance"), key=lambda path: path.stat().st_size)
     file.write_bytes(os.urandom(file.stat().st_size))
     assert [finding.place for finding in lancelet.dataset(where).verify().errors] == [str(file)]
+
+
+ODD = float("nan")
+TYPES = {
+    "bool": pa.array([True, False, None] * 7, pa.bool_()),
+    "uint64": pa.array([2**64 - 1, 0, None] * 7, pa.uint64()),
+    "int8": pa.array([-128, 127, None] * 7, pa.int8()),
+    "float": pa.array([ODD, -ODD, 0.0, -0.0, float("-inf"), None, 1.5] * 3, pa.float32()),
+    "double": pa.array([ODD, -ODD, 0.0, -0.0, float("inf"), None, 1.5] * 3, pa.float64()),
+    "text": pa.array(["", "ß", "a" * 300, None, "\U0001f600", "b", "c\0d"] * 3),
+    "large text": pa.array(["", "x", None] * 7, pa.large_string()),
+    "bytes": pa.array([b"", b"\xff\xff", None] * 7, pa.binary()),
+    "decimal": pa.array([None, 1, -1] * 7, pa.decimal128(20, 2)),
+    "date": pa.array([0, -5, None] * 7, pa.date32()),
+    "timestamp": pa.array([0, -5, None] * 7, pa.timestamp("us", "UTC")),
+    "duration": pa.array([0, -5, None] * 7, pa.duration("ns")),
+    "nulls alone": pa.nulls(21, pa.int32()),
+}
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_indices_over_every_type_are_sound(tmp_path: Path, dtype: str) -> None:
+    data = pa.table({"v": TYPES[dtype]})
+    made = 0
+    for engine in (lancelet, lance):
+        for kind in ("BTREE", "BITMAP", "ZONEMAP", "BLOOMFILTER"):
+            where = tmp_path / f"{engine.__name__} {kind}"
+            lance.write_dataset(data, where, max_rows_per_file=8)
+            try:
+                engine.dataset(where).create_scalar_index("v", kind)
+            except (ValueError, TypeError, OSError, NotImplementedError, RuntimeError):
+                # A type that such an index cannot be on.
+                continue
+            lance.dataset(where).delete("v is null and _rowid = 2")
+            report = deep(where)
+            assert report.findings == (), f"{engine.__name__} {kind}: {report}"
+            made += 1
+    assert made >= 4
+
+
+def test_labels_over_lists_of_every_shape_are_sound(tmp_path: Path) -> None:
+    lists = [[], None, [None], [1.0, 1.0, None, None], [ODD, -0.0, 0.0], [-ODD, ODD], [-ODD]] * 3
+    for engine in (lancelet, lance):
+        where = tmp_path / engine.__name__
+        lance.write_dataset(pa.table({"v": pa.array(lists, pa.list_(pa.float64()))}), where, max_rows_per_file=5)
+        engine.dataset(where).create_scalar_index("v", "LABEL_LIST")
+        assert deep(where).findings == (), f"{engine.__name__}: {deep(where)}"

@@ -2,7 +2,7 @@
 
 A row's number is the sum of the hashes of its entries (64 bits, without carry), whatever their order: of its value, of
 the distinct items of its list, of the trigrams of its text. A null has a hash of its own. Values that filters take for
-equal (both zeros, every NaN) have one hash.
+equal (both zeros, every NaN) have one hash; items of lists have not, since a list may hold both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lancelet.index.row_set import RowSet, scan_stored
 from lancelet.index.row_set_wire import read_entries
 from lancelet.index.scalar.bitmap_file import BITMAPS, BitmapFile, meant_words, plain_keys
 from lancelet.index.scalar.bloom import hash_fixed, hash_spans
-from lancelet.index.scalar.sort_keys import has_words, keys_of
+from lancelet.index.scalar.sort_keys import has_words, keys_of, words_of
 
 Digests = npt.NDArray[np.uint64]
 
@@ -31,8 +31,8 @@ NULL_LIST: Final = np.uint64(0x6C6162656C6C6973)
 _ROWS_AT_ONCE: Final = 1 << 20
 
 
-def value_digests(values: pa.Array) -> Digests:
-    """The hash of each value."""
+def value_digests(values: pa.Array, *, exact: bool = False) -> Digests:
+    """The hash of each value; ``exact`` keeps apart what filters take for equal."""
     values = plain_keys(values)
     found = np.full(len(values), NULL, np.uint64)
     valid = np.asarray(values.is_valid())
@@ -40,7 +40,7 @@ def value_digests(values: pa.Array) -> Digests:
     if not len(present):
         return found
     if has_words(present.type):
-        found[valid] = number_digests(meant_words(present))
+        found[valid] = number_digests(words_of(present) if exact else meant_words(present))
         return found
     keys = keys_of(present)
     assert isinstance(keys, tuple)
@@ -59,17 +59,17 @@ def list_digests(lists: pa.Array) -> Digests:
     found = np.zeros(len(lists), np.uint64)
     owners = np.asarray(pc.list_parent_indices(lists)).astype(np.uint64)
     if len(owners):
-        pairs = np.unique(np.stack([owners, value_digests(lists.flatten())], axis=1), axis=0)
+        pairs = np.unique(np.stack([owners, value_digests(lists.flatten(), exact=True)], axis=1), axis=0)
         np.add.at(found, pairs[:, 0].astype(np.int64), pairs[:, 1])
     found[np.asarray(lists.is_null())] = NULL_LIST
     return found
 
 
-def bitmap_entries(file: BitmapFile, source: Source) -> Iterator[Entries]:
+def bitmap_entries(file: BitmapFile, source: Source, *, exact: bool = False) -> Iterator[Entries]:
     """All rows of a file, with the hashes of their keys; a key at a time where its rows are many."""
     path = file.reader.path
     for keys, data, offsets in file.blocks():
-        hashes = value_digests(keys)
+        hashes = value_digests(keys, exact=exact)
         entries = scan_stored(data, offsets, path, BITMAPS)
         for which in np.flatnonzero(entries.sizes < 0).tolist():
             for rows in source.all_rows(int(entries.highs[which])):

@@ -64,7 +64,7 @@ class LabelListSegment:
         return found | self.file.null_rows if items.null_count else found
 
     def entries(self, source: Source) -> Iterator[Entries]:
-        yield from bitmap_entries(self.file, source)
+        yield from bitmap_entries(self.file, source, exact=True)
         if self.list_nulls is not None:
             yield from set_entries(self.list_nulls, NULL_LIST, source)
 
