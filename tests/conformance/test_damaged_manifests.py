@@ -9,8 +9,10 @@ import lance
 import pytest
 
 import lancelet
+from conftest import Bucket
 from lancelet.errors import CommitConflict, CorruptFile
 from lancelet.maintenance.validation.report import Level
+from lancelet.store import open_store
 
 DAMAGES = {
     "random": lambda data: os.urandom(len(data)),
@@ -109,3 +111,19 @@ def test_a_stale_hint_is_no_problem(where: Path) -> None:
     report = lancelet.verify(where)
     assert report.ok
     assert [finding.level for finding in report] == [Level.NOTE]
+
+
+def test_object_stores(bucket: Bucket) -> None:
+    uri = f"{bucket.uri}/t"
+    for number in range(2):
+        lancelet.write_dataset({"a": [number]}, uri, mode="append", checksums=True, storage_options=bucket.options)
+    store = open_store(uri, bucket.options)
+    newest = next(iter(store.list_names("_versions")))
+    store.put(f"_versions/{newest}", b"garbage")
+    with pytest.raises(CorruptFile, match="version 1 can be opened"):
+        lancelet.dataset(uri, storage_options=bucket.options)
+    assert lancelet.verify(uri, storage_options=bucket.options).version == 1
+    lancelet.repair(uri, dry_run=False, set_aside_damaged=True, storage_options=bucket.options)
+    assert lancelet.verify(uri, deep=True, storage_options=bucket.options).ok
+    dataset = lancelet.dataset(uri, storage_options=bucket.options, verify_checksums=True)
+    assert (dataset.version, dataset.to_table().num_rows) == (3, 1)
