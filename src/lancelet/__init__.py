@@ -21,6 +21,7 @@ from lancelet.table.manifest import BasePath as DatasetBasePath
 
 if TYPE_CHECKING:
     from lancelet.blob_column import BlobColumn
+    from lancelet.checking import repair, verify
     from lancelet.file.blob_writers import (
         BlobDescriptor,
         BlobDescriptorArrayBuilder,
@@ -86,9 +87,11 @@ __all__ = [
     "errors",
     "iops_counter",
     "json_to_schema",
+    "repair",
     "sanitize_ts",
     "schema_to_json",
     "set_logger",
+    "verify",
     "write_dataset",
 ]
 
@@ -106,6 +109,7 @@ _LATER = {
     "sanitize_ts": "lancelet.util",
     "set_logger": "lancelet.log",
     "write_dataset": "lancelet.write",
+    **dict.fromkeys(("repair", "verify"), "lancelet.checking"),
     **dict.fromkeys(
         ("CleanupCandidateFile", "CleanupExplanation", "CleanupReferencedBranch", "CleanupStats"),
         "lancelet.maintenance.cleanup_report",

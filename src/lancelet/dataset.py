@@ -286,26 +286,29 @@ class LanceDataset(IndexedTable):
     def verify(self, *, deep: bool = False) -> VerifyReport:
         """Check this version in full, and what the whole table relies on: other versions, tags, branches, the hint.
 
-        The report is a list of findings, and prints as a table; ``.ok`` is whether nothing is wrong.
+        The report has its findings in ``.findings``, the worst first, and prints as a table; ``.ok`` is whether nothing
+        is wrong. :func:`lancelet.verify` does the same for a table that cannot be opened.
 
         Parameters
         ----------
         deep
-            Also decode every page of this version, and look for nulls in columns that have none.
+            Also decode every page of this version, look for nulls in columns that have none, compare what indices say
+            with their columns, and check checksums where files have some.
         """
         from lancelet.maintenance.validation.table import verify
 
         return verify(self._snapshot, deep=deep)
 
-    def repair(self, *, dry_run: bool = True) -> RepairReport:
+    def repair(self, *, dry_run: bool = True, set_aside_damaged: bool = False) -> RepairReport:
         """Repair what can be repaired without guessing, on the newest version.
 
         That is the hint file, files that no version has named for a week, and sizes and counts that the manifest lacks.
-        By default nothing is done: the report says what would be.
+        By default nothing is done: the report says what would be. ``set_aside_damaged`` goes on without versions whose
+        manifests are damaged; see :func:`lancelet.repair`, which also works where the table cannot be opened.
         """
         from lancelet.maintenance.repair import repair
 
-        report, snapshot = repair(self._snapshot, dry_run=dry_run)
+        report, snapshot = repair(self._snapshot, dry_run=dry_run, set_aside_damaged=set_aside_damaged)
         if not dry_run and snapshot.version != self.version:
             self._move(snapshot)
         return report

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from lancelet.dataset import LanceDataset
+from lancelet.errors import InvalidInput
 from lancelet.located import is_named, located
 from lancelet.session import Session
 
@@ -30,6 +31,7 @@ def dataset(
     base_store_params: Mapping[str, Mapping[str, str]] | None = None,
     *,
     allowed_prefixes: Sequence[str] | None = None,
+    verify_checksums: bool | None = None,
 ) -> LanceDataset:
     """Open a table.
 
@@ -63,6 +65,9 @@ def dataset(
         an empty list allows its own folder alone. By default the environment variable ``LANCELET_ALLOWED_PREFIXES``
         holds, with commas between prefixes, and without it everything is allowed. A storage option of the same name is
         the same.
+    verify_checksums
+        Whether files are compared with their checksums, those that have some, when they are first opened: each is read
+        as a whole, once a session. By default the environment variable ``LANCELET_VERIFY_CHECKSUMS`` tells.
 
     Examples
     --------
@@ -71,6 +76,10 @@ def dataset(
     Traceback (most recent call last):
     lancelet.errors.TableNotFound: there is no table
     """
+    if session is not None and verify_checksums is not None and session.files.checked != verify_checksums:
+        raise InvalidInput(
+            f"verify_checksums is {verify_checksums}, but not that of the session; make it with Session(verify_checksums=...)"
+        )
     managed = False
     if is_named(uri, namespace_client, table_id):
         place = located(namespace_client, table_id or (), storage_options)
@@ -81,7 +90,8 @@ def dataset(
         asof=asof,
         storage_options=storage_options,
         default_scan_options=default_scan_options,
-        session=session or Session(index_cache_size_bytes, metadata_cache_size_bytes),
+        session=session
+        or Session(index_cache_size_bytes, metadata_cache_size_bytes, verify_checksums=verify_checksums),
         namespace_client=namespace_client,
         table_id=table_id,
         namespace_client_managed_versioning=managed,

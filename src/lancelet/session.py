@@ -18,6 +18,9 @@ class Session:
         Bound of what is kept of open indices.
     metadata_cache_size_bytes
         Bound of what is kept of open files: footers, column metadata, chunk tables, dictionaries.
+    verify_checksums
+        Whether files are compared with their checksums, those that have some, when they are first opened; by default
+        the environment variable ``LANCELET_VERIFY_CHECKSUMS`` tells.
 
     Examples
     --------
@@ -33,6 +36,8 @@ class Session:
         index_cache_backend: Any = None,
         metadata_cache_backend: Any = None,
         store_registry: Any = None,
+        *,
+        verify_checksums: bool | None = None,
     ) -> None:
         if index_cache_backend is not None or metadata_cache_backend is not None:
             raise NotSupported("cache backends are not supported; bound the built-in caches by their sizes")
@@ -40,10 +45,10 @@ class Session:
             raise NotSupported("a store registry is not supported; pass storage_options to each dataset")
         index_limit = DEFAULT_INDEX_BYTES if index_cache_size_bytes is None else index_cache_size_bytes
         limit = DEFAULT_BYTES if metadata_cache_size_bytes is None else metadata_cache_size_bytes
-        self.files = FileCache(limit, index_limit)
+        self.files = FileCache(limit, index_limit, verify_checksums)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Session, (self.files.indices.max_bytes, self.files.max_bytes)
+        return _session, (self.files.indices.max_bytes, self.files.max_bytes, self.files.checked)
 
     def __repr__(self) -> str:
         sizes = f"index_cache_size_bytes={self.files.indices.nbytes}, metadata_cache_size_bytes={self.files.nbytes}"
@@ -60,3 +65,7 @@ class Session:
     def is_same_as(self, other: Session) -> bool:
         """Whether both share their caches."""
         return self.files is other.files
+
+
+def _session(index_bytes: int, metadata_bytes: int, checked: bool) -> Session:
+    return Session(index_bytes, metadata_bytes, verify_checksums=checked)

@@ -93,6 +93,10 @@ def write_dataset(
         Caches for the dataset that is returned.
     use_legacy_format
         Deprecated: ``data_storage_version`` says it.
+    checksums
+        Whether data files end with a checksum of their bytes, which a deep :meth:`LanceDataset.verify` and readers with
+        ``verify_checksums`` compare, and other readers pass over. A new table keeps the answer in its config
+        (``lancelet.checksums``), by which all later writes go, those of indices too, unless they say otherwise.
     blob_pack_file_size_threshold
         How large files become that blobs share; by default the blob fields tell, see :func:`lancelet.blob_field`.
     namespace_client, table_id

@@ -13,7 +13,9 @@ import pytest
 from pyspark.sql import types as st
 
 import lancelet
+from lancelet.file.checksums import check_file
 from lancelet.spark.writer import commit_write, make_writer, plan_write, write_rows
+from lancelet.store import open_store
 from lancelet.testing import assert_identical
 from spark.conftest import data_files, sorted_rows
 
@@ -87,6 +89,16 @@ def test_how_files_are_made(spark, uri):
     small = f"{uri}2"
     save(frame.repartition(1), small, maxBytesPerFile=1)
     assert len(lance.dataset(small).get_fragments()) >= 1
+
+
+def test_checksums(spark, uri):
+    frame = spark.range(100)
+    save(frame, uri, checksums="true")
+    save(frame, uri)
+    store = open_store(uri)
+    files = [entry.path for entry in store.list_objects("data")]
+    assert len(files) > 1
+    assert all(check_file(store.open(path)) for path in files)
 
 
 def test_vectors(spark, uri):

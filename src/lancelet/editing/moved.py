@@ -94,7 +94,7 @@ class RowWriter:
     ) -> RowWriter:
         """Files of ``version``, or of the version that the table is written in."""
         manifest = snapshot.manifest
-        limits = WriteOptions().limits(len(manifest.schema.fields))
+        limits = WriteOptions().limits(len(manifest.schema.fields), manifest.config)
         return cls(snapshot, write_version(manifest, version), files, limits, folders)
 
     def write(self, batches: Iterable[pa.RecordBatch], schema: Schema | None = None) -> tuple[Fragment, ...]:

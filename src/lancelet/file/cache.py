@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from lancelet.file.checksums import asked_by_environment, check_file
 from lancelet.file.reader import FileReader, open_file
 from lancelet.store import ByteSource
 
@@ -85,15 +86,19 @@ class ObjectCache:
 class FileCache:
     """Least recently used files go first."""
 
-    def __init__(self, max_bytes: int = DEFAULT_BYTES, index_bytes: int = DEFAULT_INDEX_BYTES) -> None:
+    def __init__(
+        self, max_bytes: int = DEFAULT_BYTES, index_bytes: int = DEFAULT_INDEX_BYTES, checked: bool | None = None
+    ) -> None:
         self.max_bytes = max_bytes
+        self.checked = asked_by_environment() if checked is None else checked
+        """Whether files are compared with their checksums, those that have some, when they are opened."""
         self.indices = ObjectCache(index_bytes)
         self._files: OrderedDict[object, OpenFile] = OrderedDict()
         self._lock = threading.Lock()
         self._opened = 0
 
     def __reduce__(self) -> tuple[object, ...]:
-        return FileCache, (self.max_bytes, self.indices.max_bytes)
+        return FileCache, (self.max_bytes, self.indices.max_bytes, self.checked)
 
     def __len__(self) -> int:
         return len(self._files)
@@ -112,6 +117,8 @@ class FileCache:
                 self._files.move_to_end(key)
                 return found
         opened = source()
+        if self.checked:
+            check_file(opened)
         file = OpenFile(opened, open_file(opened, columns))
         with self._lock:
             self._files[key] = file

@@ -9,6 +9,7 @@ construction and no more, and the same input always makes the same file.
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import struct
 from collections import deque
@@ -29,6 +30,7 @@ from lancelet.encoding.v2_1.encode.options import EncodeOptions
 from lancelet.encoding.v2_1.encode.page import encode_column
 from lancelet.encoding.v2_1.encode.shred import leaves_of
 from lancelet.errors import LanceletError, NotSupported, UnfitData
+from lancelet.file.checksums import SIDE_FILES, TRAILER_BYTES, HashedSink
 from lancelet.file.container import MAGIC
 from lancelet.file.side_blobs import SideBlobs
 from lancelet.format.proto import column_pb2, file_pb2
@@ -135,6 +137,8 @@ class FileWriter:
         file.
     pack_bytes
         How large files become that blobs share; by default the fields tell.
+    checksums
+        Whether the file ends with its checksum, see :mod:`lancelet.file.checksums`.
 
     Examples
     --------
@@ -159,8 +163,13 @@ class FileWriter:
         threads: int | None = None,
         begin_side_file: Callable[[int], Sink] | None = None,
         pack_bytes: int | None = None,
+        checksums: bool = False,
     ) -> None:
-        self._sink = sink
+        self._hashed = HashedSink(sink) if checksums else None
+        self._sink: Sink = sink if self._hashed is None else self._hashed
+        self._side_files: dict[int, HashedSink] = {}
+        if checksums and begin_side_file is not None:
+            begin_side_file = partial(self._begin_side_file, begin_side_file)
         self._blobs = SideBlobs(begin_side_file, self._place, pack_bytes)
         self._schema = schema
         self._version = version
@@ -179,6 +188,10 @@ class FileWriter:
         self._globals: list[tuple[int, int]] = []
         self._metadata = dict(schema.metadata)
         self.num_rows = 0
+
+    def _begin_side_file(self, begin: Callable[[int], Sink], number: int) -> Sink:
+        self._side_files[number] = HashedSink(begin(number))
+        return self._side_files[number]
 
     def _queue(self, top: Field) -> _Queue:
         if self._version == "2.0":
@@ -278,6 +291,9 @@ class FileWriter:
         columns = [column for queue in self._queues for group in queue.groups for column in group.columns]
         if self._version == "2.0":
             self._add_headers(columns)
+        if self._side_files:
+            hashes = {str(number): f"{sink.digest():016x}" for number, sink in self._side_files.items()}
+            self._metadata[SIDE_FILES] = json.dumps(hashes)
         self._write_end([column.metadata for column in columns])
         size = self._sink.tell()
         self._sink.finish()
@@ -379,12 +395,20 @@ class FileWriter:
             out += message
         tables = at + len(out)
         buffers = [(at, len(descriptor)), *self._globals]
+        if self._hashed is not None:
+            end = tables + (len(places) + len(buffers) + 1) * _ENTRY.size
+            buffers.append((end + -end % ALIGNMENT, TRAILER_BYTES))
         for place in (*places, *buffers):
             out += _ENTRY.pack(*place)
         major, minor = _NUMBERS.get(self._version) or map(int, self._version.split("."))
         globals_at = tables + len(places) * _ENTRY.size
-        out += _FOOTER.pack(first, tables, globals_at, len(buffers), len(places), major, minor, MAGIC)
-        self._sink.write(out)
+        footer = _FOOTER.pack(first, tables, globals_at, len(buffers), len(places), major, minor, MAGIC)
+        if self._hashed is None:
+            self._sink.write(out + footer)
+            return
+        out += bytes(buffers[-1][0] - at - len(out))
+        self._hashed.write(out)
+        self._hashed.end(footer)
 
 
 def check_schema(schema: Schema, version: str) -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from lancelet.encoding.fetch import gather, run
 from lancelet.encoding.rows import RowIndices, RowRange, Rows
 from lancelet.errors import CorruptFile
+from lancelet.file.checksums import check_file
 from lancelet.file.container import Container
 from lancelet.file.reader import open_file
 from lancelet.file.writer import FileWriter
@@ -120,6 +121,12 @@ class IndexFolder:
     entry: IndexMetadata
     count: ReadCount = field(default_factory=ReadCount, compare=False)
 
+    def check_files(self) -> None:
+        """Compare all files with their checksums, those that have some."""
+        for file in self.entry.files:
+            place = self.snapshot.places.index_file(str(self.entry.uuid), file.path, self.entry.base_id)
+            check_file(place.open(file.size))
+
     def open(self, name: str) -> IndexFileReader:
         """Open one of the files."""
         sizes = {file.path: file.size for file in self.entry.files}
@@ -139,13 +146,17 @@ class SegmentWriter:
     """Removes what was written when the build fails."""
     stable_row_ids: bool = False
     """Whether rows of the table have ids apart from their addresses; some kinds then have another version."""
+    checksums: bool = False
+    """Whether files end with their checksums."""
     written: list[IndexFile] = field(default_factory=list)
 
     def create(self, name: str, schema: pa.Schema) -> IndexFileWriter:
         """Begin a file; its schema metadata goes along."""
         path = f"{INDICES_DIR}/{self.uuid}/{name}"
         self.files.add(path)
-        writer = FileWriter(self.store.open_sink(path), schema_from_arrow(schema), self.file_version)
+        writer = FileWriter(
+            self.store.open_sink(path), schema_from_arrow(schema), self.file_version, checksums=self.checksums
+        )
         return IndexFileWriter(name, schema, writer, self.written)
 
     def adopt(self, file: IndexFile) -> None:

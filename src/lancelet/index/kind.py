@@ -24,12 +24,16 @@ if TYPE_CHECKING:
     from lancelet.index.folder import IndexFolder, SegmentWriter
     from lancelet.index.metadata import IndexMetadata
     from lancelet.index.questions import Answer, Question
+    from lancelet.index.scalar.zones import Zones
 
 VALUE, ROW = "value", "row"
 """Columns of new rows: the indexed value, and the row's address or id."""
 
 Rename = Callable[[RowNumbers], tuple[RowNumbers, npt.NDArray[np.bool_]]]
 """Rows as they are called now, and which of them still belong into the index."""
+
+Entries = tuple[npt.NDArray[np.uint64], RowNumbers]
+"""Hashes of entries (see :mod:`lancelet.index.scalar.digests`), and the row of each."""
 
 _ROWS_AT_ONCE = 1 << 20
 
@@ -93,6 +97,28 @@ class Weighing(Protocol):
 
     def share(self, question: Question) -> float:
         """About which share of its entries an answer takes, from 0 to 1; without reading any."""
+
+
+@runtime_checkable
+class Listing(Protocol):
+    """A segment that can tell all that it knows, row by row, so that a check can compare it with the column."""
+
+    def entries(self, source: Source) -> Iterator[Entries]:
+        """Everything in it, in pieces; ``source`` is the segment itself, with the numbers of rows of fragments."""
+
+    def digests(self, values: pa.Array) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_] | None]:
+        """For values of the column the sums of the hashes of their entries, and which of these are sure; None: all."""
+
+
+@runtime_checkable
+class Summarizing(Protocol):
+    """A segment that knows stretches of rows, not single ones."""
+
+    @property
+    def zones(self) -> Zones: ...
+
+    def admits(self, zone: int, values: pa.Array) -> npt.NDArray[np.bool_]:
+        """Which of some values a zone says that it may have; nulls are not asked for."""
 
 
 class Kind(Protocol):

@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancelet.errors import CorruptFile, InvalidInput
+from lancelet.file.checksums import are_wanted
 from lancelet.file.writer import DEFAULT_VERSION, VERSIONS
 from lancelet.format.proto import table_pb2
 from lancelet.index.folder import IndexFolder, SegmentWriter
@@ -149,6 +150,14 @@ class Whereabouts:
 
         return renamed
 
+    def rename_to_addresses(self, entry: IndexMetadata) -> Rename:
+        """Where the rows of a segment are now, whatever it calls them."""
+        return partial(self.addresses, entry)
+
+    def most_rows(self, entry: IndexMetadata, high: int) -> int:
+        """How many rows there can be under an upper half of what a segment calls rows."""
+        return self._most_rows(self.names_ids(entry), high)
+
     def addresses(self, entry: IndexMetadata, rows: RowNumbers) -> tuple[RowNumbers, npt.NDArray[np.bool_]]:
         """Addresses of a segment's rows, and which of them are in its coverage."""
         if self.names_ids(entry):
@@ -253,7 +262,14 @@ def write_segment(
     """Write a segment for a version, and tell its entry. The files are the caller's to keep or to remove."""
     manifest = snapshot.manifest
     uuid = new.uuid or uuids.uuid4()
-    out = SegmentWriter(snapshot.store, uuid, index_file_version(snapshot), files, manifest.has_stable_row_ids)
+    out = SegmentWriter(
+        snapshot.store,
+        uuid,
+        index_file_version(snapshot),
+        files,
+        manifest.has_stable_row_ids,
+        are_wanted(manifest.config),
+    )
     built = new.kind.write(sources, rows, out, new.options)
     return entry_of(snapshot, new, uuid, built, out.written)
 

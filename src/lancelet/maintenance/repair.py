@@ -6,6 +6,7 @@
     orphan files         removed, by the rules of a cleanup: nobody named them for a week
     sizes and counts     looked up in the files and recorded, with a commit
     greatest ids         set right by the same commit
+    damaged manifests    set aside, only where that is asked for (damaged_versions.py)
 
 Everything else that a check finds needs somebody who knows what happened.
 """
@@ -16,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from lancelet.errors import CorruptFile, InvalidInput
 from lancelet.file import FileCache
+from lancelet.maintenance.damaged_versions import aside_path, damaged_versions, set_aside
 from lancelet.maintenance.validation.report import Finding, show_table
 from lancelet.maintenance.validation.table import NOTHING, check_hint, missing_statistics
 from lancelet.query.fragment_reader import FragmentReader
@@ -23,9 +25,10 @@ from lancelet.table.cleanup import CleanupPlan, plan_cleanup
 from lancelet.table.cleanup_run import run_cleanup
 from lancelet.table.commit import HINT, commit
 from lancelet.table.fragment import Fragment
-from lancelet.table.names import is_detached
+from lancelet.table.names import ManifestName, is_detached
 from lancelet.table.operations import Merge
 from lancelet.table.snapshot import Snapshot
+from lancelet.table.versions import newest_readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +54,18 @@ class RepairReport:
         return "\n".join([title, *show_table(("kind", "place", "action"), rows, (16, 60, 60))])
 
 
-def repair(snapshot: Snapshot, *, dry_run: bool = True) -> tuple[RepairReport, Snapshot]:
+def repair(
+    snapshot: Snapshot, *, dry_run: bool = True, set_aside_damaged: bool = False
+) -> tuple[RepairReport, Snapshot]:
     """Repair the newest version of a table; returns what was done, and the version that there is then.
 
     An interrupted repair is carried on by the next one.
     """
     if is_detached(snapshot.version):
         raise InvalidInput(f"version {snapshot.version} stands outside the history; repair the latest version instead")
+    damaged = damaged_versions(snapshot.store)
+    if damaged:
+        return _without(snapshot, damaged, dry_run=dry_run, set_aside_damaged=set_aside_damaged)
     newest = snapshot.latest()
     hint = list(check_hint(newest))
     files = plan_cleanup(newest, NOTHING)
@@ -70,6 +78,32 @@ def repair(snapshot: Snapshot, *, dry_run: bool = True) -> tuple[RepairReport, S
             newest.store.put(HINT, f'{{"version":{newest.version}}}'.encode())
         run_cleanup(newest, files)
     return RepairReport(newest.uri, dry_run, tuple(actions)), newest
+
+
+def _without(
+    snapshot: Snapshot, damaged: list[ManifestName], *, dry_run: bool, set_aside_damaged: bool
+) -> tuple[RepairReport, Snapshot]:
+    """Go on without damaged versions. Nothing else is repaired in the same go: what files they need is not known."""
+    readable, after = newest_readable(snapshot.store)
+    if readable is None:
+        raise after[0][1]
+    source = Snapshot.of(snapshot.store, readable)
+    actions = []
+    if after:
+        action = f"make its content the newest again, as version {after[0][0] + 1}"
+        actions.append(RepairAction("damaged version", f"version {readable.version}", action))
+    for name in damaged:
+        action = f"set aside as {aside_path(name)}; the rows that only this version had are lost with it"
+        actions.append(RepairAction("damaged version", name.path, action))
+    if not dry_run:
+        if not set_aside_damaged:
+            raise CorruptFile(
+                snapshot.store.join(damaged[-1].path),
+                f"the manifest of version {damaged[-1].version} is damaged, and only a backup has its content; to go on "
+                f"from version {readable.version} without it, say set_aside_damaged=True",
+            )
+        source = set_aside(source, damaged)
+    return RepairReport(snapshot.uri, dry_run, tuple(actions)), source
 
 
 def _completed(snapshot: Snapshot, fragment: Fragment) -> Fragment:

@@ -169,6 +169,8 @@ class TableIndices:
 
         def make() -> OpenSegment:
             folder = IndexFolder(self._table.snapshot, part.entry)
+            if self._table.cache.checked:
+                folder.check_files()
             made.append(OpenSegment.of(folder, part.kind.open(folder, part.dtype)))
             return made[0]
 

@@ -40,6 +40,7 @@ _WRITE = (
     "mergeSchema",
     "dataStorageVersion",
     "enableStableRowIds",
+    "checksums",
     "commitMessage",
     "namespace",
     "allowedPrefixes",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from lancelet.errors import InvalidInput, TableExists
+from lancelet.file.checksums import are_wanted
 from lancelet.spark.added_columns import add_missing, missing_columns, widened
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.attempts import new_stem, sweep, written_paths
@@ -113,6 +114,7 @@ def _plan_write(
         max_bytes_per_file=size(options, "maxBytesPerFile") or MAX_BYTES_PER_FILE,
         data_storage_version=options.get("datastorageversion"),
         enable_stable_row_ids=flag(options, "enableStableRowIds"),
+        checksums=flag(options, "checksums") if "checksums" in options else None,
         commit_message=options.get("commitmessage"),
     )
     snapshot = target.snapshot
@@ -120,6 +122,8 @@ def _plan_write(
     stored = stored_columns(snapshot.manifest.schema) if appends and snapshot is not None else None
     arrow = written_schema(spark, chosen_types(options), stored)
     version = None if snapshot is None else snapshot.version
+    if snapshot is not None and chosen.checksums is None:
+        chosen = replace(chosen, checksums=are_wanted(snapshot.manifest.config))
     stem = new_stem()
     new = None
     if appends and snapshot is not None and flag(options, "mergeSchema"):

@@ -19,8 +19,9 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancelet.errors import InvalidInput
+from lancelet.file.checksums import are_wanted
 from lancelet.store.objects import put_own
-from lancelet.table.deletion import ARROW_SCHEMA, read_deletions
+from lancelet.table.deletion import ARROW_SCHEMA, CHECKSUM, offsets_checksum, read_deletions
 from lancelet.table.fragment import DeletionFile, Fragment
 from lancelet.table.operations import Delete
 from lancelet.table.written import WrittenFiles
@@ -87,7 +88,8 @@ def delete_rows(
         if len(all_gone) == fragment.physical_rows:
             removed.append(number)
             continue
-        file = write_deletions(snapshot.store, number, snapshot.version, all_gone, files=files)
+        wanted = are_wanted(snapshot.manifest.config)
+        file = write_deletions(snapshot.store, number, snapshot.version, all_gone, checksums=wanted, files=files)
         updated.append(changed(fragment, deletion_file=file))
     return Deletion(Delete(tuple(updated), tuple(removed), predicate), affected)
 
@@ -104,13 +106,17 @@ def write_deletions(
     offsets: npt.NDArray[np.uint32],
     *,
     bitmap: bool | None = None,
+    checksums: bool = False,
     files: WrittenFiles | None = None,
 ) -> DeletionFile:
-    """Write all deleted rows of a fragment; the flavour goes by their number unless ``bitmap`` says it."""
-    is_bitmap = len(offsets) > BITMAP_ABOVE if bitmap is None else bitmap
+    """Write all deleted rows of a fragment; the flavour goes by their number unless ``bitmap`` says it.
+
+    With ``checksums`` it is an Arrow file in any case: a bitmap has no room for one.
+    """
+    is_bitmap = not checksums and (len(offsets) > BITMAP_ABOVE if bitmap is None else bitmap)
     file = DeletionFile(is_bitmap, read_version, _NAMES.getrandbits(64), len(offsets))
     path = file.path(fragment_id)
-    data = bitmap_bytes(offsets) if is_bitmap else arrow_bytes(offsets)
+    data = bitmap_bytes(offsets) if is_bitmap else arrow_bytes(offsets, checksum=checksums)
     if files is None:
         put_own(store, path, data)
     else:
@@ -124,11 +130,14 @@ def bitmap_bytes(offsets: npt.NDArray[np.uint32]) -> bytes:
     return data
 
 
-def arrow_bytes(offsets: npt.NDArray[np.uint32]) -> bytes:
+def arrow_bytes(offsets: npt.NDArray[np.uint32], *, checksum: bool = False) -> bytes:
     """The content of an ``.arrow`` file."""
+    notes = {CHECKSUM: offsets_checksum(offsets)} if checksum else None
     sink: Any = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, ARROW_SCHEMA, options=_ZSTD) as writer:
-        writer.write_batch(pa.record_batch([pa.array(offsets, pa.uint32())], schema=ARROW_SCHEMA))
+        writer.write_batch(
+            pa.record_batch([pa.array(offsets, pa.uint32())], schema=ARROW_SCHEMA), custom_metadata=notes
+        )
     data: bytes = sink.getvalue().to_pybytes()
     return data
 

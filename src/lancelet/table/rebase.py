@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lancelet.errors import RetryableCommitConflict
+from lancelet.file.checksums import are_wanted
 from lancelet.format.proto import table_pb2
 from lancelet.table import operations as ops
 from lancelet.table.deletion_write import joined_deletions, write_deletions
@@ -61,7 +62,15 @@ def _join_deletions(rebase: Rebase, latest: Snapshot, files: WrittenFiles) -> op
         if len(joined) == current.physical_rows:
             removed.append(fragment.id)
             continue
-        file = write_deletions(latest.store, fragment.id, latest.version, joined, bitmap=True, files=files)
+        file = write_deletions(
+            latest.store,
+            fragment.id,
+            latest.version,
+            joined,
+            bitmap=True,
+            checksums=are_wanted(latest.manifest.config),
+            files=files,
+        )
         kept.append(replace(current, deletion_file=file))
     if isinstance(operation, ops.Delete):
         return replace(

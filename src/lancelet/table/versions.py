@@ -122,7 +122,31 @@ def read_named(store: Store, name: ManifestName) -> Manifest:
 
 def read_latest(store: Store) -> Manifest:
     """The manifest of the newest version: one listing and one read."""
-    return read_manifest(store, latest_version(store).path)
+    newest = latest_version(store)
+    try:
+        return read_manifest(store, newest.path)
+    except CorruptFile as error:
+        readable, _ = newest_readable(store)
+        how = "no other version can be opened either"
+        if readable is not None:
+            how = f"version {readable.version} can be opened: version={readable.version}"
+        advice = "lancelet.verify() and lancelet.repair() take the table's path and tell how to go on"
+        reason = f"{error.reason}; this is the manifest of version {newest.version}, the newest; {how}; {advice}"
+        raise CorruptFile(error.path, reason, error.place) from None
+
+
+def newest_readable(store: Store) -> tuple[Manifest | None, list[tuple[int, CorruptFile]]]:
+    """The newest version whose manifest is not damaged, and the damaged ones after it, the newest first."""
+    damaged: list[tuple[int, CorruptFile]] = []
+    for name in reversed(list_versions(store)):
+        try:
+            return read_manifest(store, name.path), damaged
+        except CorruptFile as error:
+            damaged.append((name.version, error))
+        except MissingFile:
+            # Cleaned up since it was listed.
+            continue
+    return None, damaged
 
 
 def publish_version(store: Store, name: ManifestName, data: bytes) -> bool:

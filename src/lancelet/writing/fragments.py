@@ -42,6 +42,8 @@ class Limits:
     page_bytes: int = PAGE_BYTES
     pack_bytes: int | None = None
     """How large files become that blobs share; None goes by the fields."""
+    checksums: bool = False
+    """Whether files end with their checksums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,7 @@ class _Files:
                 page_bytes=self._limits.page_bytes,
                 begin_side_file=begin_side_file,
                 pack_bytes=self._limits.pack_bytes,
+                checksums=self._limits.checksums,
             )
         except BaseException:
             sink.abort()

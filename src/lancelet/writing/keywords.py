@@ -27,6 +27,7 @@ class FragmentKeywords(TypedDict, total=False):
     target_all_bases: bool | None
     external_blob_mode: str
     allow_external_blob_outside_bases: bool
+    checksums: bool | None
 
 
 class TableKeywords(FragmentKeywords, total=False):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import InvalidInput, InvalidOption, InvalidType, NotSupported
+from lancelet.file.checksums import CONFIG, are_wanted
 from lancelet.file.versions import writable_version
 from lancelet.file.writer import PAGE_BYTES
 from lancelet.keywords import refuse_unknown
@@ -66,9 +67,11 @@ class WriteOptions:
     """Whether blobs that are given by URI are read and stored as bytes."""
     pack_bytes: int | None = None
     """How large files become that blobs share; None goes by the fields."""
+    checksums: bool | None = None
+    """Whether files end with their checksums; None goes by the table's config."""
 
-    def limits(self, columns: int) -> Limits:
-        """For files with so many top-level columns."""
+    def limits(self, columns: int, config: Mapping[str, str] | None = None) -> Limits:
+        """For files with so many top-level columns, of a table with this config."""
         pages = PAGE_BYTES
         if self.data_cache_bytes is not None:
             pages = self.data_cache_bytes // max(1, columns)
@@ -80,6 +83,7 @@ class WriteOptions:
             self.max_rows_per_group,
             max(LEAST_PAGE, pages),
             self.pack_bytes,
+            are_wanted(config or {}) if self.checksums is None else self.checksums,
         )
 
 
@@ -123,7 +127,7 @@ def write_options(
         None if version is None else writable_version(version),
         NamingScheme.V2 if chosen["enable_v2_manifest_paths"] else NamingScheme.V1,
         chosen["enable_stable_row_ids"],
-        {} if cleanup is None else cleanup_config(cleanup),
+        {**({} if cleanup is None else cleanup_config(cleanup)), **_checksum_config(chosen.get("checksums"))},
         transaction_texts(chosen.get("commit_message"), chosen.get("transaction_properties")),
         tuple(numbered_bases(chosen.get("initial_bases") or ()).values()),
         _names(chosen.get("target_bases")),
@@ -131,7 +135,15 @@ def write_options(
         outside,
         blobs == "ingest",
         chosen.get("blob_pack_file_size_threshold"),
+        chosen.get("checksums"),
     )
+
+
+def _checksum_config(wanted: bool | None) -> dict[str, str]:
+    """The entry for the config of a new table."""
+    if wanted is not None and not isinstance(wanted, bool):
+        raise InvalidType(f"checksums is True, False or None, not {wanted!r}")
+    return {CONFIG: "true"} if wanted else {}
 
 
 def _names(bases: Sequence[str] | None) -> tuple[str, ...]:

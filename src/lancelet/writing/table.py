@@ -211,6 +211,11 @@ def prepare(arrow: pa.Schema, target: Target, options: WriteOptions) -> Draft:
     return Draft(fitted_schema(manifest.schema, arrow, version, stored, snapshot.uri), version, appends=True)
 
 
+def config_of(target: Target) -> Mapping[str, str]:
+    """The config that tells how files are written; none for a new table."""
+    return {} if target.snapshot is None else target.snapshot.manifest.config
+
+
 def _places(target: Target, options: WriteOptions) -> Places:
     """Where base paths are: those of the table, or those that a new one will have."""
     if target.snapshot is not None:
@@ -242,7 +247,7 @@ def _write(
         draft.schema,
         stored_blobs(source.batches, draft.schema, rules),
         version=draft.version,
-        limits=options.limits(len(draft.schema.fields)),
+        limits=options.limits(len(draft.schema.fields), config_of(target)),
         files=files,
         progress=progress,
         folders=_folders(places, options),

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lancelet.encoding.plain import arrow_array
 from lancelet.errors import InvalidChange
+from lancelet.file.checksums import are_wanted
 from lancelet.format.schema import Field, Schema
 from lancelet.table.fragment import MAX_ROWS, ROW_ID_FIELD, TOMBSTONE, DataFile, Fragment
 from lancelet.writing.fragments import Limits, write_fragments
@@ -45,7 +46,7 @@ def write_columns(
         columns,
         _counted(reader.fragment.id, reader.physical_rows, batches),
         version=version,
-        limits=_ONE_FILE,
+        limits=replace(_ONE_FILE, checksums=are_wanted(reader.snapshot.manifest.config)),
         files=files,
         stem=stem,
     )

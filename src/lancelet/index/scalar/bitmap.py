@@ -6,19 +6,21 @@ their stable row ids where a table has those, by their addresses elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.errors import InvalidType
-from lancelet.index.kind import ROW, VALUE, Built, Kind, NewRows, Source
+from lancelet.index.kind import ROW, VALUE, Built, Entries, Kind, NewRows, Source
 from lancelet.index.questions import Answer, Between, Holds, IsIn, Missing, Question, StartsWith
 from lancelet.index.row_set import RowSet
 from lancelet.index.scalar.bitmap_build import BitmapBuilder
 from lancelet.index.scalar.bitmap_file import BitmapFile, Places
+from lancelet.index.scalar.digests import bitmap_entries, value_digests
 from lancelet.index.scalar.options import refuse_options
 from lancelet.index.scalar.sort_keys import has_order, is_bytes
 
@@ -68,6 +70,12 @@ class BitmapSegment:
                 return keys.holding(pieces)
             case _:
                 raise TypeError(f"a BITMAP index is not asked {question}")
+
+    def entries(self, source: Source) -> Iterator[Entries]:
+        return bitmap_entries(self.file, source)
+
+    def digests(self, values: pa.Array) -> tuple[npt.NDArray[np.uint64], None]:
+        return value_digests(values), None
 
     def statistics(self) -> Mapping[str, Any]:
         return {"num_bitmaps": self.file.reader.num_rows}

@@ -172,3 +172,28 @@ def probe(const uint64_t[::1] hashes, const uint8_t[::1] data, const int64_t[::1
                     out[i] = 1
                     break
     return found
+
+
+def probe_each(const uint64_t[::1] hashes, const uint8_t[::1] data):
+    """For each of the hashes: may one filter hold it?"""
+    cdef Py_ssize_t k, count = hashes.shape[0]
+    cdef uint64_t blocks = data.shape[0] // BLOCK_BYTES
+    cdef const uint8_t * block
+    cdef uint32_t x
+    cdef bint hit
+    cdef int w
+    if data.shape[0] < BLOCK_BYTES or data.shape[0] % BLOCK_BYTES or blocks >> 32:
+        raise ValueError("a filter of whole blocks is needed")
+    found = np.zeros(count, np.uint8)
+    cdef uint8_t[::1] out = found
+    with nogil:
+        for k in range(count):
+            block = &data[0] + block_of(hashes[k], blocks) * BLOCK_BYTES
+            x = <uint32_t>hashes[k]
+            hit = True
+            for w in range(WORDS):
+                if not half_at(block + 4 * w) >> ((x * SALT[w]) >> 27) & 1:
+                    hit = False
+                    break
+            out[k] = hit
+    return found

@@ -29,7 +29,7 @@ from lancelet.errors import CorruptFile, InvalidInput, NotSupported
 from lancelet.index.kind import Built, NewRows, Source
 from lancelet.index.questions import Answer, IsIn, Missing, Question
 from lancelet.index.scalar.arrow_bytes import fixed, is_text_or_bytes, spans, validity
-from lancelet.index.scalar.bloom import hash_fixed, hash_spans, insert, probe
+from lancelet.index.scalar.bloom import hash_fixed, hash_spans, insert, probe, probe_each
 from lancelet.index.scalar.extremes import is_ordered
 from lancelet.index.scalar.options import positive, refuse_json, refuse_unknown
 from lancelet.index.scalar.zone_build import missing, read_nulls, write_zones
@@ -123,6 +123,17 @@ class BloomFilters:
             at = int((hits == _NO_FILTER).argmax())
             raise CorruptFile(self.file.path, f"the filter of zone {at} is not made of whole blocks")
         return Answer(self.zones.rows(hits.view(np.bool_)), exact=False, nulls=self.nulls)
+
+    def admits(self, zone: int, values: pa.Array) -> npt.NDArray[np.bool_]:
+        """Which values the filter of a zone takes for its own."""
+        part = self.file.slice([_FILTER], zone, zone + 1)[_FILTER]
+        if not is_text_or_bytes(part.type) or part.null_count:
+            raise CorruptFile(self.file.path, f"column {_FILTER!r} is not made of bytes without nulls")
+        data, offsets = spans(part)
+        filter_ = data[offsets[0] : offsets[1]]
+        if len(filter_) < _LEAST or len(filter_) % _LEAST:
+            raise CorruptFile(self.file.path, f"the filter of zone {zone} is not made of whole blocks")
+        return probe_each(_hashes(values), filter_).view(np.bool_)
 
     def filters(self) -> Iterable[pa.Array]:
         """The filters of all zones, in parts of :attr:`part_zones`."""

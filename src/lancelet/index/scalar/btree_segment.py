@@ -19,10 +19,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.errors import CorruptFile, InvalidInput
-from lancelet.index.kind import ROW, VALUE, Rename
+from lancelet.index.kind import ROW, VALUE, Entries, Rename, Source
 from lancelet.index.questions import Answer, Between, IsIn, Missing, Question, StartsWith
 from lancelet.index.row_set import RowSet
 from lancelet.index.scalar.btree_files import IDS, LOOKUP, MAX, MIN, OLD_IDS, VALUES
+from lancelet.index.scalar.digests import value_digests
 from lancelet.index.scalar.external_sort import batch_rows
 from lancelet.index.scalar.printed import printed
 from lancelet.index.scalar.sort_keys import (
@@ -224,6 +225,25 @@ class BTreeSegment:
                     keep = pa.array(kept)
                     values, ids = values.filter(keep), pa.array(numbers).filter(keep)
                 yield pa.RecordBatch.from_arrays([values, ids], names=[VALUE, ROW])
+
+    def entries(self, source: Source) -> Iterator[Entries]:
+        """All rows by page; every page must be as the lookup tells."""
+        for part in self.parts:
+            for number in range(part.pages):
+                start = number * self.page_rows
+                stop = min(start + self.page_rows, part.reader.num_rows)
+                values, ids = part.reader.slice([VALUES, part.ids], start, stop).columns
+                if ids.null_count:
+                    raise CorruptFile(part.reader.path, "has rows without an id")
+                place = part.first + number - self.null_pages
+                if place >= 0:
+                    self._checked(place, values, part)
+                elif values.null_count < len(values):
+                    raise CorruptFile(part.reader.path, f"page {number} has values where {LOOKUP} tells of nulls alone")
+                yield value_digests(values), ids.to_numpy()
+
+    def digests(self, values: pa.Array) -> tuple[npt.NDArray[np.uint64], None]:
+        return value_digests(values), None
 
     def _ranges(self, question: Question) -> list[tuple[_End | None, _End | None]]:
         """The ranges of the order that a question asks for; without an end they go on to the first or last value."""

@@ -7,22 +7,24 @@ version 1 on, a global buffer of the file holds the rows whose list is null; in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet.errors import CorruptFile, InvalidInput, InvalidType
-from lancelet.index.kind import ROW, VALUE, Built, Kind, NewRows, Source
+from lancelet.index.kind import ROW, VALUE, Built, Entries, Kind, NewRows, Source
 from lancelet.index.questions import Answer, HasItems, Question
 from lancelet.index.row_set import RowSet
 from lancelet.index.scalar.bitmap_build import BitmapBuilder
 from lancelet.index.scalar.bitmap_file import LIST_NULLS, BitmapFile, key_type
+from lancelet.index.scalar.digests import NULL_LIST, bitmap_entries, list_digests, set_entries
 from lancelet.index.scalar.options import refuse_options
 from lancelet.index.scalar.sort_keys import has_order
 
@@ -60,6 +62,15 @@ class LabelListSegment:
         """The rows that have any of these items."""
         found = self.file.rows_of(self.file.keys.equal_to(items.drop_null()))
         return found | self.file.null_rows if items.null_count else found
+
+    def entries(self, source: Source) -> Iterator[Entries]:
+        yield from bitmap_entries(self.file, source, exact=True)
+        if self.list_nulls is not None:
+            yield from set_entries(self.list_nulls, NULL_LIST, source)
+
+    def digests(self, values: pa.Array) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_] | None]:
+        known = None if self.list_nulls is not None else np.asarray(values.is_valid())
+        return list_digests(values), known
 
     def statistics(self) -> Mapping[str, Any]:
         return {"num_bitmaps": self.file.reader.num_rows}

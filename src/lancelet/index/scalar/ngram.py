@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lancelet.errors import CorruptFile, InvalidType
-from lancelet.index.kind import ROW, VALUE, Built, NewRows, Rename, Source
+from lancelet.index.kind import ROW, VALUE, Built, Entries, NewRows, Rename, Source
 from lancelet.index.questions import Answer, Holds, Question, StartsWith
 from lancelet.index.row_set import RowSet
 from lancelet.index.row_set_wire import read_entries, scan_sets
 from lancelet.index.scalar.arrow_bytes import is_text_or_bytes, spans, validity
+from lancelet.index.scalar.digests import number_digests
 from lancelet.index.scalar.folding import certain_runs, code_of, folding_table
 from lancelet.index.scalar.options import refuse_json, refuse_unknown
 from lancelet.index.scalar.posting_runs import PostingRuns
@@ -94,6 +96,17 @@ class NGrams:
                 break
         assert rows is not None
         return Answer(rows, exact=False)
+
+    def entries(self, source: Source) -> Iterator[Entries]:
+        for tokens, sizes, rows in self.postings():
+            yield np.repeat(number_digests(tokens.astype(np.uint64)), sizes), rows
+
+    def digests(self, values: pa.Array) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
+        """Of texts that every release folds in the same way it is sure what they hold."""
+        tokens, sizes, places = sorted_postings(*spans(values), validity(values), folding_table())
+        found = np.zeros(len(values), np.uint64)
+        np.add.at(found, places.astype(np.int64), np.repeat(number_digests(tokens.astype(np.uint64)), sizes))
+        return found, np.asarray(pc.string_is_ascii(values).fill_null(True))
 
     def lists(self, at: Longs) -> pa.Array:
         """Posting lists by their places, which ascend."""

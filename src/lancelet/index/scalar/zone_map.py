@@ -94,6 +94,20 @@ class ZoneMap:
         assert isinstance(question, Between)
         return bounds.within(question)
 
+    def admits(self, zone: int, values: pa.Array) -> Chosen:
+        """Which values lie between the ends of a zone; the order of types without one leaves all possible."""
+        if self.low.type != self.dtype or not is_ordered(self.dtype):
+            return np.ones(len(values), np.bool_)
+        bounds = self._bounds
+        values = _comparable(values)
+        inside = np.asarray(values.is_valid()) & bool(bounds.some[zone])
+        if bounds.some[zone]:
+            low, high = bounds.low[zone], bounds.high[zone]
+            inside &= _true(pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high)))
+        if pa.types.is_floating(values.type):
+            inside |= _true(pc.is_nan(values)) & bool(bounds.has_nan[zone])
+        return inside
+
     def summaries(self, which: Longs, zones: Zones, dtype: pa.DataType) -> _Summaries:
         """What is known of some of the zones, which are elsewhere now."""
         low = high = pa.nulls(len(which), dtype)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import RowIndices, RowRange
 from lancelet.errors import CorruptFile
+from lancelet.file.checksums import are_wanted
 from lancelet.maintenance.compaction.lineage import HIDDEN, lineage_of, spilled, traced
 from lancelet.maintenance.compaction.options import CompactionSettings, check_output
 from lancelet.maintenance.compaction.plan import even_parts
@@ -77,7 +78,7 @@ def rewrite_fragments(
     rows = sum(reader.num_rows for reader in readers)
     lineage = lineage_of(readers) if manifest.has_stable_row_ids else None
     stream = _Stream(_batches(readers, manifest.schema, settings))
-    limits = Limits(nbytes=settings.bytes_per_file)
+    limits = Limits(nbytes=settings.bytes_per_file, checksums=are_wanted(manifest.config))
     new: list[Fragment] = []
     done = 0
     for count in even_parts(rows, settings.target_rows_per_fragment):

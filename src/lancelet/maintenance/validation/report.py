@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lancelet.errors import CorruptFile, LanceletError, MissingFile, NotSupported, PathNotAllowed, StorageError
@@ -49,15 +49,19 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """Everything that a check of a table found, the worst first."""
+    """Everything that a check of a table found. Its ``findings`` can be iterated over; it prints as a table."""
 
     uri: str
     version: int
     findings: tuple[Finding, ...]
+    """The worst first."""
     versions_checked: int
     files_checked: int
     rows_checked: int
     """Rows that were decoded; 0 unless the check was deep."""
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
 
     @property
     def ok(self) -> bool:
@@ -83,6 +87,7 @@ class VerifyReport:
 
 MISSING = "missing file"
 UNREADABLE = "unreadable file"
+CHECKSUM = "wrong checksum"
 _RESTORE_FILE = "restore the file from a backup, or go back to a version that does not need it"
 
 
@@ -99,6 +104,13 @@ def trouble(error: LanceletError, place: str, level: Level = Level.ERROR) -> Fin
     if isinstance(error, CorruptFile):
         return Finding(level, UNREADABLE, place, str(error), _RESTORE_FILE)
     return Finding(level, "invalid", place, str(error), "see the message")
+
+
+def checksum_finding(error: LanceletError, place: str) -> Finding:
+    """What went wrong while a file was compared with its checksum."""
+    if isinstance(error, CorruptFile):
+        return Finding(Level.ERROR, CHECKSUM, error.path, f"{place}: {error.reason}", _RESTORE_FILE)
+    return trouble(error, place)
 
 
 def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -2,8 +2,8 @@
 
 ::
 
-    this version     schema, fragments, files, deleted rows, row ids, row versions; deep: every page (validate_version.py)
-    its indices      fields, covered fragments, files and their sizes
+    this version     schema, fragments, files, deleted rows, row ids, row versions; deep: every page (version.py)
+    its indices      fields, covered fragments, files; deep: what they say of every row (indices.py)
     its base paths   whether they can be listed; what is outside of the table's folder (outside.py)
     all versions     manifests, their numbers, the files of each that are in the table's own folder, transactions
     the table        the hint, tags, branches, files that nobody names
@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from lancelet.errors import LanceletError, MissingFile
-from lancelet.index.metadata import IndexMetadata, read_indices
+from lancelet.errors import CorruptFile, LanceletError, MissingFile
+from lancelet.maintenance.validation.indices import check_indices
 from lancelet.maintenance.validation.outside import outside_bases, outside_blobs, outside_links
 from lancelet.maintenance.validation.report import MISSING, Finding, Level, VerifyReport, ordered, trouble
 from lancelet.maintenance.validation.version import Tally, check_version
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 NOTHING = CleanupPolicy(versions=frozenset())
 """Removes no version, only files that nobody named for a week."""
+_SET_ASIDE = "lancelet.repair(uri, set_aside_damaged=True) shows how to go on without it"
 _AGAIN = "write or restore it, or clean up the versions that need it"
 
 
@@ -46,12 +47,12 @@ def verify(snapshot: Snapshot, *, deep: bool = False) -> VerifyReport:
     snapshot
         The version whose fragments and indices are checked in full.
     deep
-        Also decode every page of the version.
+        Also decode every page of the version, and compare what indices say with the columns.
     """
     tally = Tally()
     checks: tuple[Callable[[], Iterable[Finding]], ...] = (
         lambda: check_version(snapshot, tally, deep=deep),
-        lambda: _indices(snapshot, tally),
+        lambda: check_indices(snapshot, tally, deep=deep),
         lambda: _base_paths(snapshot),
         lambda: outside_links(snapshot),
         lambda: outside_blobs(snapshot) if deep else (),
@@ -71,48 +72,21 @@ def verify(snapshot: Snapshot, *, deep: bool = False) -> VerifyReport:
     return VerifyReport(snapshot.uri, snapshot.version, ordered(unique), tally.versions, len(tally.files), tally.rows)
 
 
+def no_version(uri: str, damaged: list[tuple[int, CorruptFile]]) -> VerifyReport:
+    """What there is to say of a table of which no manifest can be read."""
+    advice = "restore the file from a backup: no version of the table can be opened"
+    findings = tuple(
+        Finding(Level.ERROR, "unreadable version", f"version {version}", str(error), advice)
+        for version, error in damaged
+    )
+    return VerifyReport(uri, damaged[0][0], findings, 0, 0, 0)
+
+
 def validate(snapshot: Snapshot) -> None:
     """Raise the first thing that is wrong with this version's fragments."""
     for finding in check_version(snapshot, Tally()):
         if finding.level is Level.ERROR:
             raise finding.error(snapshot.uri)
-
-
-def _indices(snapshot: Snapshot, tally: Tally) -> Iterator[Finding]:
-    manifest = snapshot.manifest
-    fields = {node.id for node in manifest.schema.walk()}
-    seen: set[str] = set()
-    for index in read_indices(manifest):
-        place = f"index {index.name!r}, segment {index.uuid}"
-        if str(index.uuid) in seen:
-            yield Finding(Level.WARNING, "index", place, "is listed twice", "drop the index and build it again")
-        seen.add(str(index.uuid))
-        lost = sorted(set(index.fields) - fields)
-        if lost:
-            problem = f"covers field(s) {lost}, which the schema does not have"
-            yield Finding(Level.WARNING, "index", place, problem, "drop the index")
-        # Fragments that are gone may stay in the bitmap; those that never were may not.
-        greatest = manifest.max_fragment_id
-        covered = max(index.fragment_ids or (), default=-1)
-        if greatest is not None and covered > greatest:
-            problem = f"covers fragment {covered}, but the greatest fragment id ever given is {greatest}"
-            yield Finding(Level.WARNING, "index", place, problem, "drop the index and build it again")
-        yield from _index_files(snapshot, index, place, tally)
-
-
-def _index_files(snapshot: Snapshot, index: IndexMetadata, place: str, tally: Tally) -> Iterator[Finding]:
-    advice = "drop the index and build it again"
-    for file in index.files:
-        try:
-            where = snapshot.places.index_file(str(index.uuid), file.path, index.base_id)
-            size = where.store.size_of(where.path)
-        except MissingFile as error:
-            yield Finding(Level.ERROR, MISSING, error.path, f"{place} needs it", advice)
-            continue
-        tally.files.add(where.full_path)
-        if size != file.size:
-            problem = f"has {size} bytes, but {file.size} are recorded for {place}"
-            yield Finding(Level.ERROR, "wrong size", where.full_path, problem, advice)
 
 
 def _base_paths(snapshot: Snapshot) -> Iterator[Finding]:
@@ -144,7 +118,7 @@ def _history(snapshot: Snapshot, tally: Tally) -> Iterator[Finding]:
             head = read_head(store, name.path)
             names = names_in(head, Origin.OWN)
         except LanceletError as error:
-            advice = "restore the file from a backup; no version can be cleaned up while it is there"
+            advice = f"restore the file from a backup; version {snapshot.version} can be opened, and {_SET_ASIDE}"
             yield Finding(Level.ERROR, "unreadable version", place, str(error), advice)
             continue
         tally.versions += 1
@@ -207,7 +181,8 @@ def check_hint(snapshot: Snapshot) -> Iterator[Finding]:
         version = None
     if version != newest:
         problem = f"says {data[:40].decode(errors='replace')!r}, but the newest version is {newest}"
-        yield Finding(Level.WARNING, "hint", HINT, problem, "repair() writes it anew", repairable=True)
+        advice = "no reader relies on it; repair() writes it anew"
+        yield Finding(Level.NOTE, "hint", HINT, problem, advice, repairable=True)
 
 
 def _refs(snapshot: Snapshot) -> Iterator[Finding]:

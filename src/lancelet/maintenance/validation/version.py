@@ -12,8 +12,10 @@ import pyarrow as pa
 from lancelet.encoding.rows import RowRange
 from lancelet.errors import CorruptFile, LanceletError
 from lancelet.file import FileCache
+from lancelet.file.checksums import check_file, check_side_file, side_checksums
+from lancelet.format.blob_types import side_file
 from lancelet.format.schema import Field
-from lancelet.maintenance.validation.report import UNREADABLE, Finding, Level, trouble
+from lancelet.maintenance.validation.report import UNREADABLE, Finding, Level, checksum_finding, trouble
 from lancelet.query.blobs import find_blobs, has_blobs
 from lancelet.query.fragment_reader import CREATED_AT, LAST_UPDATED_AT, FragmentReader
 from lancelet.query.table_reader import TableReader
@@ -116,6 +118,8 @@ def _fragment(
             for name in (CREATED_AT, LAST_UPDATED_AT):
                 reader.system_column(name, RowRange(0, min(reader.physical_rows, 1)))
         if deep and not findings:
+            findings.extend(_checksums(snapshot, fragment))
+        if deep and not findings:
             rows = _decode(reader, fields, findings)
     except LanceletError as error:
         if not findings:
@@ -158,6 +162,19 @@ def _files(snapshot: Snapshot, fragment: Fragment, tally: Tally) -> Iterator[Fin
             tally.files.add(where.full_path)
         except LanceletError as error:
             yield trouble(error, place)
+
+
+def _checksums(snapshot: Snapshot, fragment: Fragment) -> Iterator[Finding]:
+    """Compare files with their checksums, those that have some, and files of blobs with those of their data files."""
+    for file in (*fragment.files, *(overlay.file for overlay in fragment.overlays)):
+        place = snapshot.places.data_file(file)
+        try:
+            source = place.open(file.size)
+            if check_file(source):
+                for number, digest in side_checksums(source).items():
+                    check_side_file(place.store.open(side_file(place.path, number)), digest)
+        except LanceletError as error:
+            yield checksum_finding(error, f"fragment {fragment.id}")
 
 
 def _decode(reader: FragmentReader, fields: Sequence[Field], findings: list[Finding]) -> int:
