@@ -107,6 +107,8 @@ def _fragment(
                 raise CorruptFile(
                     file.source.path, f"has {file.reader.num_rows} rows, others of its fragment {reader.physical_rows}"
                 )
+        for top in fields:
+            reader.check(top)
         reader.row_bytes(fields)
         if fragment.deletion_file is not None:
             tally.files.add(snapshot.places.deletion_file(fragment.id, fragment.deletion_file).full_path)
@@ -143,6 +145,10 @@ def _files(snapshot: Snapshot, fragment: Fragment, tally: Tally) -> Iterator[Fin
         if not wanted:
             problem = f"{place} has it, but none of its fields {list(file.fields)} is in the schema"
             yield Finding(Level.ERROR, "field ids", where.full_path, problem, "drop it from the fragment: compact")
+        shared = [column for column, count in Counter(file.column_indices).items() if count > 1 and column >= 0]
+        if any(number >= 0 for number, at in zip(file.fields, file.column_indices, strict=False) if at in shared):
+            problem = f"two fields of {place} are said to be its column {shared[0]}"
+            yield Finding(Level.ERROR, "field ids", where.full_path, problem, _COMPACT)
         for number in wanted:
             # Files of a nested column may all list the struct that their leaves are in.
             if number in known and known[number].children:
