@@ -37,6 +37,7 @@ from lancelet.table.deletion_write import delete_rows
 from lancelet.table.fragment import CREATED_AT_FIELD, ROW_ID_FIELD, DataFile, Fragment, Spilled
 from lancelet.table.lineage import inline_bytes
 from lancelet.table.manifest import Manifest
+from lancelet.table.mending import refuse_mixed
 from lancelet.table.rowid_write import encode_row_ids, encode_versions
 from lancelet.table.rowids import Ids
 from lancelet.table.snapshot import Snapshot
@@ -140,6 +141,7 @@ class RowWriter:
 
 def write_version(manifest: Manifest, version: str | None = None) -> str:
     """The file version for new rows of a table."""
+    refuse_mixed(manifest)
     stored = manifest.data_storage_version
     if version is not None and (version in ("legacy", "0.1")) != (stored == "0.1"):
         raise InvalidInput(

@@ -23,6 +23,7 @@ from lancelet.table import operations as ops
 from lancelet.table.commit import commit, create
 from lancelet.table.flags import check_writable
 from lancelet.table.managed import managed_like, managed_store
+from lancelet.table.mending import refuse_mixed
 from lancelet.table.names import FOLDERS
 from lancelet.table.paths import Places
 from lancelet.table.snapshot import Snapshot, open_snapshot
@@ -199,6 +200,8 @@ def prepare(arrow: pa.Schema, target: Target, options: WriteOptions) -> Draft:
     _folders(snapshot.places, options)
     manifest = snapshot.manifest
     check_writable(manifest.path, manifest.message.writer_feature_flags)
+    if options.mode == "append":
+        refuse_mixed(manifest)
     stored = manifest.data_storage_version
     if stored == LEGACY and options.mode == "append":
         raise NotSupported(

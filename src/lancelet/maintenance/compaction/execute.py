@@ -27,6 +27,7 @@ from lancelet.query.threads import core_count, ordered_map
 from lancelet.table.flags import check_writable
 from lancelet.table.fragment import Fragment
 from lancelet.table.lineage import inline_bytes
+from lancelet.table.mending import refuse_mixed
 from lancelet.writing.fragments import Limits, write_fragments
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def rewrite_fragments(
     snapshot = table.snapshot
     manifest = snapshot.manifest
     check_writable(manifest.path, manifest.message.writer_feature_flags)
+    refuse_mixed(manifest)
     version = check_output(settings, snapshot.uri)
     readers = [FragmentReader(snapshot, fragment, table.cache) for fragment in fragments]
     rows = sum(reader.num_rows for reader in readers)

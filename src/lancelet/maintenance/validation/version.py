@@ -19,6 +19,7 @@ from lancelet.query.fragment_reader import CREATED_AT, LAST_UPDATED_AT, Fragment
 from lancelet.query.table_reader import TableReader
 from lancelet.query.threads import ordered_map
 from lancelet.table.fragment import ROW_ID_FIELD, Fragment
+from lancelet.table.mending import file_versions
 from lancelet.table.snapshot import Snapshot
 
 _BATCH = 65_536
@@ -44,7 +45,7 @@ def check_version(snapshot: Snapshot, tally: Tally, *, deep: bool = False) -> It
     except LanceletError as error:
         yield trouble(error, f"version {snapshot.version}")
         return
-    found = [*_field_ids(snapshot), *_fragment_ids(snapshot, ids)]
+    found = [*_mended(snapshot), *_field_ids(snapshot), *_fragment_ids(snapshot, ids)]
     yield from found
     sound = not found
 
@@ -58,6 +59,19 @@ def check_version(snapshot: Snapshot, tally: Tally, *, deep: bool = False) -> It
         yield from findings
     if snapshot.manifest.has_stable_row_ids and sound:
         yield from _row_ids(snapshot)
+
+
+def _mended(snapshot: Snapshot) -> Iterator[Finding]:
+    """What reads right here, and may not elsewhere."""
+    place = f"version {snapshot.version}"
+    for fault in snapshot.manifest.mended:
+        advice = "repair() or any other commit records it as it is read"
+        level = Level.ERROR if "id" in fault.split() else Level.WARNING
+        yield Finding(level, "old release", place, fault, advice, repairable=True)
+    versions = file_versions(snapshot.manifest.message)
+    if "0.1" in versions and len(versions) > 1:
+        problem = f"files of the versions {', '.join(sorted(versions))} are side by side"
+        yield Finding(Level.ERROR, "file versions", place, problem, "write the table anew with mode='overwrite'")
 
 
 def _field_ids(snapshot: Snapshot) -> Iterator[Finding]:
