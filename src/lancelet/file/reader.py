@@ -217,6 +217,11 @@ class LegacyFile:
     def nbytes(self) -> int:
         return _LEGACY_BYTES
 
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """Rows of each batch."""
+        return self._reader.batch_rows
+
     def schema(self) -> Schema:
         if self._reader.schema is None:
             raise CorruptFile(self._source.path, "it has no schema of its own; open it through its table")

@@ -20,6 +20,7 @@ from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
 from lancelet.errors import CorruptFile
 from lancelet.file import FileCache, OpenFile
+from lancelet.file.reader import LegacyFile
 from lancelet.format.schema import Field
 from lancelet.query.overlays import apply_overlays
 from lancelet.query.present import stored_type
@@ -89,6 +90,14 @@ class FragmentReader:
         if not self.fragment.files:
             raise CorruptFile(self.snapshot.manifest.path, "has no files", f"fragment {self.fragment.id}")
         return self._open(0).reader.num_rows
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """Rows of each batch of a fragment of legacy files, which new files of it are to have as well."""
+        if not self.fragment.files or not self.fragment.files[0].is_legacy:
+            return ()
+        reader = self.files[0].reader
+        return reader.groups if isinstance(reader, LegacyFile) else ()
 
     @cached_property
     def deletions(self) -> DeletionVector:

@@ -45,7 +45,7 @@ def write_columns(
         columns,
         _counted(reader.fragment.id, reader.physical_rows, batches),
         version=version,
-        limits=_ONE_FILE,
+        limits=replace(_ONE_FILE, groups=reader.groups),
         files=files,
         stem=stem,
     )

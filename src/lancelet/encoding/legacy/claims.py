@@ -1,6 +1,6 @@
 """What a manifest says that a legacy file has, against what the file says itself.
 
-Both list the fields in the same order. A manifest may name them by other ids than
+Both list the fields in the order of their ids. A manifest may name them by other ids than
 the file does: where an old release had used an id twice, a later one gave the
 column another id and left the file as it was::
 
@@ -32,7 +32,7 @@ class Claims:
     def __init__(self, path: str, field_ids: Sequence[int], schema: Schema | None) -> None:
         self._path = path
         self._places = {field_id: place for place, field_id in enumerate(field_ids) if field_id >= 0}
-        self._own = None if schema is None else tuple(schema.walk())
+        self._own = None if schema is None else tuple(sorted(schema.walk(), key=lambda field: field.id))
         own = {field.id for field in self._own or ()}
         self._by_id = self._own is None or own.issuperset(self._places)
         self._shifted = not self._by_id and len(field_ids) == len(self._own or ()) and self._has_one_shift()

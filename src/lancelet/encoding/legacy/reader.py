@@ -76,6 +76,10 @@ class LegacyReader:
     def num_batches(self) -> int:
         return self._table.batches
 
+    @property
+    def batch_rows(self) -> tuple[int, ...]:
+        return tuple(np.diff(self._table.batch_offsets).tolist())
+
     def read(self, field: Field, rows: Rows) -> Decode:
         """These rows of a field; children that the file does not have, by the manifest too, are null."""
         return self._table.read(field if self._claims is None else self._claims.own(field), rows)

@@ -28,6 +28,7 @@ from lancelet.table.flags import check_writable
 from lancelet.table.fragment import Fragment
 from lancelet.table.lineage import inline_bytes
 from lancelet.table.mending import refuse_mixed
+from lancelet.writing.defaults import ROWS_PER_GROUP
 from lancelet.writing.fragments import Limits, write_fragments
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def rewrite_fragments(
     rows = sum(reader.num_rows for reader in readers)
     lineage = lineage_of(readers) if manifest.has_stable_row_ids else None
     stream = _Stream(_batches(readers, manifest.schema, settings))
-    limits = Limits(nbytes=settings.bytes_per_file)
+    limits = Limits(nbytes=settings.bytes_per_file, step=settings.max_rows_per_group or ROWS_PER_GROUP)
     new: list[Fragment] = []
     done = 0
     for count in even_parts(rows, settings.target_rows_per_fragment):
