@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,7 +17,15 @@ from hypothesis import strategies as st
 import lancelet
 from lancelet.errors import CorruptFile
 from lancelet.format.proto import table_pb2
+from lancelet.format.schema import Schema
+from lancelet.table import flags
+from lancelet.table.commit import commit
+from lancelet.table.deletion_write import bitmap_bytes
+from lancelet.table.fragment import OverlayFile
+from lancelet.table.operations import DataOverlay
+from lancelet.table.written import WrittenFiles
 from lancelet.testing import assert_identical
+from lancelet.writing.fragments import Limits, write_fragments
 
 VERSIONS = ("legacy", "2.0", "2.1", "2.2")
 
@@ -169,3 +179,21 @@ def test_renumbered_or_refused_but_never_null(tmp_path_factory: pytest.TempPathF
         return
     assert_identical(found.rename_columns(table.column_names), table)
     assert found.column_names == names
+
+
+def test_an_overlay_of_a_child_leaves_its_siblings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells belong to single fields: new values of ``s.x`` say nothing about ``s.y``."""
+    monkeypatch.setattr(flags, "READABLE", flags.READABLE | flags.Feature.OVERLAY_FILES)
+    table = pa.table({"s": [{"x": i, "y": f"y{i}"} for i in range(5)]})
+    dataset = lancelet.write_dataset(table, tmp_path)
+    snapshot = dataset.table.snapshot
+    (top,) = snapshot.manifest.schema.fields
+    part = Schema((replace(top, children=top.children[:1]),))
+    values = pa.record_batch({"s": [{"x": 70}, {"x": 90}]})
+    with WrittenFiles(snapshot.store) as files:
+        fragments = write_fragments(snapshot.store, part, [values], version="2.2", limits=Limits(), files=files)
+        overlay = OverlayFile(fragments[0].files[0], (bitmap_bytes(np.array([1, 3], np.uint32)),), 0)
+        commit(snapshot, DataOverlay(((0, (overlay,)),)), files=files)
+    wanted = [{"x": {1: 70, 3: 90}.get(i, i), "y": f"y{i}"} for i in range(5)]
+    assert lancelet.dataset(tmp_path).to_table()["s"].to_pylist() == wanted
+    assert lancelet.dataset(tmp_path).take([3, 0])["s"].to_pylist() == [wanted[3], wanted[0]]

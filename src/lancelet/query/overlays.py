@@ -7,6 +7,8 @@ belongs to one field: an overlay of a struct's child leaves its siblings as they
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -35,7 +37,7 @@ def apply_overlays(
         overlay = fragment.overlays[index]
         if any(node.id in overlay.file.fields for node in field.walk()):
             whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-            column = _overlaid(snapshot, cache, overlay, field, whole, wanted)
+            column = _overlaid(snapshot, cache, overlay, (field,), whole, wanted)
     return column
 
 
@@ -43,16 +45,18 @@ def _overlaid(
     snapshot: Snapshot,
     cache: FileCache,
     overlay: OverlayFile,
-    field: Field,
+    chain: tuple[Field, ...],
     column: pa.Array,
     wanted: npt.NDArray[np.int64],
 ) -> pa.Array:
+    """The values of a field below its structs, which come first in ``chain``."""
+    field = chain[-1]
     given = [node.id for node in field.walk() if node.id in overlay.file.fields]
     if not given:
         return column
     if pa.types.is_struct(column.type) and not field.owns_column and field.id not in given:
         children = [
-            _overlaid(snapshot, cache, overlay, child, column.field(at), wanted)
+            _overlaid(snapshot, cache, overlay, (*chain, child), column.field(at), wanted)
             for at, child in enumerate(field.children)
         ]
         mask = column.is_null() if column.null_count else None
@@ -73,8 +77,13 @@ def _overlaid(
     if file.reader.num_rows < len(offsets):
         raise CorruptFile(place.full_path, f"it has {file.reader.num_rows} values for {len(offsets)} cells", "overlay")
     ranks, back = np.unique(at[hit], return_inverse=True)
-    values = run(file.reader.read(field, RowIndices(ranks)), file.source)
+    branch = field
+    for parent in reversed(chain[:-1]):
+        branch = replace(parent, children=(branch,))
+    values = run(file.reader.read(branch, RowIndices(ranks)), file.source)
     values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    for _ in chain[1:]:
+        values = values.field(0)
     # Take from both laid end to end: works for every type.
     source = np.arange(len(wanted), dtype=np.int64)
     source[hit] = len(wanted) + back
