@@ -202,18 +202,18 @@ def test_outcome_is_that_of_pylance(tmp_path: Path, name: str, version: str, sta
 
 
 @pytest.mark.parametrize("name", sorted(STATES.keys() - FROM_2_0))
-def test_legacy_files_are_refused(tmp_path: Path, name: str) -> None:
+def test_legacy_files_stay_legacy(tmp_path: Path, name: str) -> None:
     where = tmp_path / "t"
     STATES[name](where, {"data_storage_version": "0.1"})
-    before, version = files(where), lance.dataset(where).version
-    ours = lancelet.dataset(where)
-    if Compaction.plan(ours, {}).tasks:
-        with pytest.raises(NotSupported, match=r"0\.1"):
-            ours.optimize.compact_files()
-    else:
-        assert ours.optimize.compact_files().fragments_removed == 0
-    assert files(where) == before
-    assert lance.dataset(where).version == version
+    before = lance.dataset(where).to_table()
+    with pytest.raises(InvalidOption, match=r"mode='overwrite', data_storage_version='2\.2'"):
+        lancelet.dataset(where).optimize.compact_files(data_storage_version="2.2")
+    lancelet.dataset(where).optimize.compact_files()
+    theirs = lance.dataset(where)
+    assert theirs.data_storage_version == "0.1"
+    assert repr(theirs.to_table().to_pylist()) == repr(before.to_pylist())
+    assert repr(lancelet.dataset(where).to_table().to_pylist()) == repr(before.to_pylist())
+    assert not lancelet.dataset(where).verify(deep=True).errors
 
 
 TYPE_CELLS = [

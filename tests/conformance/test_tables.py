@@ -533,7 +533,7 @@ historical = pytest.mark.skipif(not FIXTURES.is_dir(), reason="the historical ta
         ("v0.13.0/string_encoding.lance", 1, "2.0", [3]),
         ("v0.15.0/v1_with_files.lance", 1, "0.1", [3]),
         ("v0.15.0/v2_with_files.lance", 1, "2.0", [3]),
-        ("v0.16.0/wrong_data_version_can_fix.lance", 2, "0.1", [1, 1, 1]),
+        ("v0.16.0/wrong_data_version_can_fix.lance", 2, "2.0", [1, 1, 1]),
         ("v0.16.0/wrong_data_version_no_fix.lance", 2, "0.1", [1, 1, 1, 1]),
         ("v0.20.0/old_btree_bitmap_indices.lance", 3, "2.0", [4]),
     ],
@@ -543,7 +543,9 @@ def test_historical_tables(table: str, version: int, files: str, live: list[int]
     theirs = lance.dataset(str(FIXTURES / table))
     manifest = snapshot.manifest
     assert snapshot.version == version == theirs.version
-    assert manifest.data_storage_version == files == theirs.data_storage_version
+    assert manifest.data_storage_version == files
+    # pylance notices with the next commit only that the files are of another version than the table.
+    assert theirs.data_storage_version == files or manifest.mended
     assert manifest.fragments.row_counts.tolist() == live
     assert manifest.fragments.ids.tolist() == [f.fragment_id for f in theirs.get_fragments()]
     for mine, other in zip(manifest.fragments, theirs.get_fragments(), strict=True):
@@ -554,10 +556,12 @@ def test_historical_tables(table: str, version: int, files: str, live: list[int]
 
 
 @historical
-def test_the_first_file_with_a_field_wins() -> None:
+def test_the_last_file_has_a_field_whose_id_was_given_twice() -> None:
+    """Fields 2 and 3 were columns that are gone, then those of today: these get the ids that pylance gives them."""
     manifest = open_snapshot(FIXTURES / "v0.10.5" / "corrupt_schema").manifest
-    assert [manifest.fragments[0].locate(number).file for number in range(4)] == [0, 1, 1, 2]
-    assert [manifest.fragments[1].locate(number).file for number in range(4)] == [0, 0, 0, 0]
+    assert [field.id for field in manifest.schema.fields] == [0, 1, 4, 5]
+    assert [manifest.fragments[0].locate(number).file for number in (0, 1, 4, 5)] == [0, 1, 2, 2]
+    assert [manifest.fragments[1].locate(number).file for number in (0, 1, 4, 5)] == [0, 0, 1, 1]
 
 
 def test_addresses_split_and_join() -> None:

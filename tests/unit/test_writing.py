@@ -108,8 +108,6 @@ def test_blobs_and_json_in_the_schema() -> None:
         ({"mode": "upsert"}, InvalidInput, "mode is 'upsert'"),
         ({"max_rows_per_file": 0}, InvalidInput, "max_rows_per_file"),
         ({"max_bytes_per_file": -1}, InvalidInput, "max_bytes_per_file"),
-        ({"data_storage_version": "legacy"}, NotSupported, "version 0.1 can be read, but not written"),
-        ({"data_storage_version": "0.1"}, NotSupported, "not written"),
         ({"data_storage_version": "next"}, NotSupported, "version 2.3"),
         ({"data_storage_version": "9.9"}, InvalidInput, "no file version 9.9"),
         ({"commit_lock": 5}, InvalidType, "commit_lock is called"),
@@ -131,10 +129,10 @@ def test_options_that_make_no_sense(tmp_path: Path, options: dict[str, object], 
 
 
 def test_use_legacy_format_is_deprecated(tmp_path: Path) -> None:
-    with pytest.warns(DeprecationWarning, match="data_storage_version"), pytest.raises(NotSupported):
-        lancelet.write_dataset({"x": [1]}, tmp_path / "t", use_legacy_format=True)
-    with pytest.warns(DeprecationWarning, match="data_storage_version"):
-        assert lancelet.write_dataset({"x": [1]}, tmp_path / "t", use_legacy_format=False).count_rows() == 1
+    for legacy, version in ((True, "0.1"), (False, "2.2")):
+        with pytest.warns(DeprecationWarning, match="data_storage_version"):
+            dataset = lancelet.write_dataset({"x": [1]}, tmp_path / version, use_legacy_format=legacy)
+        assert dataset.data_storage_version == version
 
 
 def test_versions_by_name() -> None:

@@ -61,10 +61,9 @@ def delete_from_fragment(table: TableReader, fragment: Fragment, predicate: Pred
 def delete_offsets(table: TableReader, fragment: Fragment, offsets: Iterable[int]) -> Fragment | None:
     """The fragment without some physical rows; None when none is left. Nothing is committed."""
     rows = row_numbers(offsets if isinstance(offsets, np.ndarray) else list(offsets))
-    if len(rows) and int(rows.max()) >= (fragment.physical_rows or 0):
-        raise RowNotFound(
-            f"row {int(rows.max())} is out of range: fragment {fragment.id} has {fragment.physical_rows} rows"
-        )
+    count = table.physical_rows(fragment.id)
+    if len(rows) and int(rows.max()) >= count:
+        raise RowNotFound(f"row {int(rows.max())} is out of range: fragment {fragment.id} has {count} rows")
     with WrittenFiles(table.snapshot.store) as files:
         deletion = delete_rows(table.snapshot, {fragment.id: rows}, files=files)
     if deletion.operation.deleted_fragment_ids:

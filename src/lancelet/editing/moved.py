@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.encoding.rows import RowIndices
-from lancelet.errors import InvalidInput, NotSupported
+from lancelet.errors import InvalidInput
 from lancelet.file.versions import writable_version
 from lancelet.format.schema import Field, Schema
 from lancelet.query.fragment_reader import CREATED_AT, ROW_ID, FragmentReader
@@ -37,6 +37,7 @@ from lancelet.table.deletion_write import delete_rows
 from lancelet.table.fragment import CREATED_AT_FIELD, ROW_ID_FIELD, DataFile, Fragment, Spilled
 from lancelet.table.lineage import inline_bytes
 from lancelet.table.manifest import Manifest
+from lancelet.table.mending import refuse_mixed
 from lancelet.table.rowid_write import encode_row_ids, encode_versions
 from lancelet.table.rowids import Ids
 from lancelet.table.snapshot import Snapshot
@@ -101,9 +102,11 @@ class RowWriter:
         """Write rows into new fragments."""
         return self._write(batches, schema or self.snapshot.manifest.schema, self.limits, self.folders)
 
-    def write_file(self, batches: Iterable[pa.RecordBatch], schema: Schema) -> DataFile:
+    def write_file(self, batches: Iterable[pa.RecordBatch], schema: Schema, groups: tuple[int, ...] = ()) -> DataFile:
         """Write columns of a fragment into one file, in the table's own folder."""
-        (fragment,) = self._write(batches, schema, replace(self.limits, rows=1 << 62, nbytes=1 << 62), ())
+        (fragment,) = self._write(
+            batches, schema, replace(self.limits, rows=1 << 62, nbytes=1 << 62, groups=groups), ()
+        )
         return fragment.files[0]
 
     def _write(
@@ -140,15 +143,11 @@ class RowWriter:
 
 def write_version(manifest: Manifest, version: str | None = None) -> str:
     """The file version for new rows of a table."""
+    refuse_mixed(manifest)
     stored = manifest.data_storage_version
     if version is not None and (version in ("legacy", "0.1")) != (stored == "0.1"):
         raise InvalidInput(
             f"files of version {version} cannot be in a table of version {stored}: legacy files and newer ones do not mix"
-        )
-    if stored == "0.1":
-        raise NotSupported(
-            f"{manifest.path} has files of version 0.1, which cannot be written or mixed with later ones; write the table "
-            "anew with mode='overwrite' and a newer data_storage_version"
         )
     return writable_version(version or stored)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lancelet.errors import InvalidInput, InvalidType, UnfitData
+from lancelet.errors import InvalidInput, InvalidType, NotSupported, UnfitData
 from lancelet.file.place import split_place
 from lancelet.file.versions import writable_version
 from lancelet.file.writer import DEFAULT_VERSION, PAGE_BYTES, FileWriter
@@ -95,6 +95,8 @@ class LanceFileWriter:
         self._store = store
         self._name = name
         self._version = DEFAULT_VERSION if version is None else writable_version(version)
+        if self._version == "0.1":
+            raise NotSupported("files of version 0.1 are written only within a table; choose a later version")
         self._data_cache_bytes = data_cache_bytes
         self._max_page_bytes = max_page_bytes
         self._schema: pa.Schema | None = None

@@ -38,7 +38,10 @@ class FileReader(Protocol):
         """The file's own schema."""
 
     def read(self, field: Field, rows: Rows) -> Decode:
-        """One top-level field, its subtree possibly pruned; what the file does not have is null."""
+        """One top-level field, its subtree possibly pruned; what the manifest does not give to the file is null."""
+
+    def check(self, field: Field) -> None:
+        """Refuse a field of which the manifest says that the file has it, and the file has not."""
 
     def row_bytes(self, field: Field) -> tuple[float, float]:
         """Roughly the bytes that a row of a field takes in the file, and in memory once decoded."""
@@ -48,6 +51,7 @@ def open_file(source: ByteSource, columns: Mapping[int, int] | None = None) -> F
     """Read the end of a file and choose the reader of its version.
 
     ``columns`` maps field ids to column numbers, as the table's manifest says; without it the file's own schema counts.
+    For a legacy file the numbers are places in the manifest's list of its fields.
     """
     if source.size < 16:
         raise CorruptFile(source.path, f"{source.size} bytes are too few for a Lance file", "footer")
@@ -92,6 +96,9 @@ class StructuralFile:
     def read(self, field: Field, rows: Rows) -> Decode:
         return read_field(field, self._leaves(field), rows, self._place)
 
+    def check(self, field: Field) -> None:
+        self._leaves(field)
+
     def row_bytes(self, field: Field) -> tuple[float, float]:
         stored = sum(leaf.stored_bytes for leaf in self._leaves(field).values()) / max(self.num_rows, 1)
         # Wide plain values of a mapped file are handed out as they lie there.
@@ -113,6 +120,8 @@ class StructuralFile:
             index = self._column_of.get(leaf_id)
             if index is None:
                 continue
+            if not 0 <= index < len(self._container.columns):
+                raise _no_column(self._source.path, field, leaf_id, index, len(self._container.columns))
             column = self._columns.get((index, leaf))
             if column is None:
                 column = LeafColumn(self._container.column(self._source, index), index, leaf, self._bytes)
@@ -122,7 +131,25 @@ class StructuralFile:
                     )
                 self._columns[index, leaf] = column
             found[leaf_id] = column
+        for node in field.walk():
+            self._check_parent(node, found)
         return found
+
+    def _check_parent(self, node: Field, found: Mapping[int, LeafColumn]) -> None:
+        """Refuse a field that the manifest gives to the file without any of its leaves, and a map without keys."""
+        if node.owns_column:
+            return
+        index = self._column_of.get(node.id)
+        if index is not None and not any(below.id in found for below in node.walk()):
+            raise _no_column(self._source.path, node, node.id, index, len(self._container.columns))
+        if node.logical_type == "map":
+            key, value = node.children[0].children
+            halves = [any(below.id in found for below in half.walk()) for half in (key, value)]
+            if halves[0] != halves[1]:
+                lost = value if halves[0] else key
+                raise CorruptFile(
+                    self._source.path, f"the manifest says that it has a map without its {lost.name}", f"'{node.name}'"
+                )
 
 
 class FlatFile:
@@ -161,6 +188,10 @@ class FlatFile:
     def read(self, field: Field, rows: Rows) -> Decode:
         return self._reader.read(field, rows)
 
+    def check(self, field: Field) -> None:
+        for node in field.walk():
+            self._reader.check(node)
+
     def row_bytes(self, field: Field) -> tuple[float, float]:
         each = self._source.size / max(self.num_rows, 1) / max(len(self._container.columns), 1)
         return each, each
@@ -175,7 +206,7 @@ class LegacyFile:
         from lancelet.encoding.legacy.reader import LegacyReader
 
         self._source = source
-        self._reader = LegacyReader(source, field_ids=list(columns or ()))
+        self._reader = LegacyReader(source, field_ids=_listed(columns or {}))
         self.version = "0.1"
 
     @property
@@ -186,6 +217,11 @@ class LegacyFile:
     def nbytes(self) -> int:
         return _LEGACY_BYTES
 
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """Rows of each batch."""
+        return self._reader.batch_rows
+
     def schema(self) -> Schema:
         if self._reader.schema is None:
             raise CorruptFile(self._source.path, "it has no schema of its own; open it through its table")
@@ -193,6 +229,9 @@ class LegacyFile:
 
     def read(self, field: Field, rows: Rows) -> Decode:
         return self._reader.read(field, rows)
+
+    def check(self, field: Field) -> None:
+        self._reader.check(field)
 
     def row_bytes(self, field: Field) -> tuple[float, float]:
         each = self._source.size / max(self.num_rows, 1)
@@ -230,3 +269,21 @@ def _flat_owners(fields: Sequence[Field]) -> list[int]:
         if not field.is_packed:
             owners.extend(_flat_owners(field.children))
     return owners
+
+
+def _listed(places: Mapping[int, int]) -> list[int]:
+    """The fields of a legacy file in the manifest's order; -2 where it has none."""
+    listed = [-2] * (max(places.values(), default=-1) + 1)
+    for field_id, place in places.items():
+        listed[place] = field_id
+    return listed
+
+
+def _no_column(path: str, field: Field, field_id: int, index: int, columns: int) -> CorruptFile:
+    name = next(node.name for node in field.walk() if node.id == field_id)
+    where = f"as column {index}" if index >= 0 else "without a column"
+    return CorruptFile(
+        path,
+        f"the manifest says that it has field {field_id} {where}, but its columns are {columns}",
+        f"field '{name}'",
+    )

@@ -19,7 +19,7 @@ def writable_version(name: str) -> str:
     version = _NAMES.get(name, name)
     if version not in _KNOWN:
         raise InvalidInput(f"there is no file version {name}; choose one of {', '.join(VERSIONS)}")
-    if version not in VERSIONS:
+    if version not in (*VERSIONS, "0.1"):
         raise NotSupported(
             f"files of version {version} can be read, but not written; choose data_storage_version from "
             f"{', '.join(VERSIONS)}"

@@ -22,6 +22,7 @@ from types import TracebackType
 import numpy as np
 import pyarrow as pa
 
+from lancelet.encoding.legacy.encode import check_legacy_field
 from lancelet.encoding.rows import Bytes
 from lancelet.encoding.v2_0.encode import check_field, column_fields, encode_field, header_page
 from lancelet.encoding.v2_1.encode.blobs import described_field, holds_blobs, place_blobs
@@ -413,7 +414,7 @@ class FileWriter:
 
 def check_schema(schema: Schema, version: str) -> None:
     """Refuse what a file of this version cannot hold."""
-    if version not in VERSIONS:
+    if version not in (*VERSIONS, "0.1"):
         raise NotSupported(f"files of version {version} cannot be written; choose one of {', '.join(VERSIONS)}")
     names = schema.names
     unique = len(set(names)) == len(names)
@@ -422,9 +423,9 @@ def check_schema(schema: Schema, version: str) -> None:
             raise UnfitData(f"Top level field {name} cannot contain `.`. Maybe you meant to create a struct field?")
         if not unique and names.count(name) > 1:
             raise UnfitData(f'Duplicate field name "{name}" in schema; give every column its own name')
-    if version == "2.0":
+    if version in ("0.1", "2.0"):
         for top in schema.fields:
-            check_field(top)
+            (check_field if version == "2.0" else check_legacy_field)(top)
     for node in schema.walk():
         if len({child.name for child in node.children}) != len(node.children):
             raise UnfitData(f"field '{node.name}' has two children of one name; give each its own")

@@ -13,17 +13,16 @@ Everything else that a check finds needs somebody who knows what happened.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lancelet.errors import CorruptFile, InvalidInput
-from lancelet.file import FileCache
 from lancelet.maintenance.damaged_versions import aside_path, damaged_versions, set_aside
 from lancelet.maintenance.validation.report import Finding, show_table
 from lancelet.maintenance.validation.table import NOTHING, check_hint, missing_statistics
-from lancelet.query.fragment_reader import FragmentReader
 from lancelet.table.cleanup import CleanupPlan, plan_cleanup
 from lancelet.table.cleanup_run import run_cleanup
 from lancelet.table.commit import HINT, commit
+from lancelet.table.counts import counted
 from lancelet.table.fragment import Fragment
 from lancelet.table.names import ManifestName, is_detached
 from lancelet.table.operations import Merge
@@ -110,24 +109,14 @@ def _completed(snapshot: Snapshot, fragment: Fragment) -> Fragment:
     """The fragment with all sizes and counts that its files know."""
     if not missing_statistics(fragment):
         return fragment
-    reader = FragmentReader(snapshot, fragment, FileCache())
-    sizes = []
-    for file in fragment.files:
-        place = snapshot.places.data_file(file)
-        sizes.append(place.store.size_of(place.path) if file.size is None else file.size)
-    if any(file.reader.num_rows != reader.physical_rows for file in reader.files):
-        raise CorruptFile(snapshot.manifest.path, "its files have different numbers of rows", f"fragment {fragment.id}")
-    deletion = fragment.deletion_file
-    return replace(
-        fragment,
-        files=tuple(replace(file, size=size) for file, size in zip(fragment.files, sizes, strict=True)),
-        physical_rows=reader.physical_rows,
-        deletion_file=None if deletion is None else replace(deletion, num_deleted_rows=len(reader.deletions)),
-    )
+    return counted(snapshot, fragment)
 
 
 def _statistics(snapshot: Snapshot, fragments: tuple[Fragment, ...]) -> list[RepairAction]:
-    found = []
+    found = [
+        RepairAction("statistics", f"version {snapshot.version}", f"record otherwise: {fault}")
+        for fault in snapshot.manifest.mended
+    ]
     for before, after in zip(snapshot.manifest.fragments, fragments, strict=True):
         gaps = missing_statistics(before)
         if gaps:

@@ -20,6 +20,7 @@ from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
 from lancelet.errors import CorruptFile
 from lancelet.file import FileCache, OpenFile
+from lancelet.file.reader import LegacyFile
 from lancelet.format.schema import Field
 from lancelet.query.overlays import apply_overlays
 from lancelet.query.present import stored_type
@@ -65,15 +66,20 @@ class FragmentReader:
         taken: set[int] = set()
         maps = []
         for file in self.fragment.files:
-            columns = file.column_indices or file.fields
+            # Files of some releases list structs and lists too, without a column.
             own = {
                 field: column
-                for field, column in zip(file.fields, columns, strict=True)
-                if field not in taken and (field >= 0 or field <= ROW_ID_FIELD) and column != -1
+                for field, column in file.columns().items()
+                if field not in taken and (column >= 0 or field in self._owners)
             }
             taken.update(own)
             maps.append(own)
         return tuple(maps)
+
+    @cached_property
+    def _owners(self) -> frozenset[int]:
+        """Ids of fields without which a file has no value for them."""
+        return frozenset(node.id for node in self.snapshot.manifest.schema.walk() if node.owns_column)
 
     @cached_property
     def physical_rows(self) -> int:
@@ -84,6 +90,14 @@ class FragmentReader:
         if not self.fragment.files:
             raise CorruptFile(self.snapshot.manifest.path, "has no files", f"fragment {self.fragment.id}")
         return self._open(0).reader.num_rows
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """Rows of each batch of a fragment of legacy files, which new files of it are to have as well."""
+        if not self.fragment.files or not self.fragment.files[0].is_legacy:
+            return ()
+        reader = self.files[0].reader
+        return reader.groups if isinstance(reader, LegacyFile) else ()
 
     @cached_property
     def deletions(self) -> DeletionVector:
@@ -156,6 +170,12 @@ class FragmentReader:
         if name in self._versions:
             return arrow_array(_pick(self._versions[name], rows))
         hidden = Field(_SPILLED_IDS[name], name, "uint64", nullable=False)
+        if not self._holders(hidden):
+            raise CorruptFile(
+                self.snapshot.manifest.path,
+                f"says that {name} is a hidden column of the fragment's files, but none of them has field {hidden.id}",
+                f"fragment {self.fragment.id}",
+            )
         (column,) = self.read([hidden], rows)
         return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
@@ -179,7 +199,15 @@ class FragmentReader:
     def _open(self, index: int) -> OpenFile:
         file = self.fragment.files[index]
         place = self.snapshot.places.data_file(file)
-        opened = self.cache.open(place.full_path, self._columns[index], lambda: place.open(file.size))
+        # A legacy file is read by the places of its fields, those that another file has as well included.
+        columns = file.columns() if file.is_legacy else self._columns[index]
+        opened = self.cache.open(place.full_path, columns, lambda: place.open(file.size))
+        if opened.reader.version != file.version:
+            raise CorruptFile(
+                place.full_path,
+                f"it is a file of version {opened.reader.version}, the manifest says {file.version}",
+                f"fragment {self.fragment.id}",
+            )
         expected = self.fragment.physical_rows
         if expected is not None and opened.reader.num_rows != expected:
             raise CorruptFile(
@@ -188,6 +216,13 @@ class FragmentReader:
                 f"fragment {self.fragment.id}",
             )
         return opened
+
+    def check(self, field: Field) -> None:
+        """Refuse a field that some file is said to have, and has not. Nothing is decoded."""
+        for index in self._holders(field):
+            own = pruned(field, self._columns[index]) if len(self._holders(field)) > 1 else field
+            if own is not None:
+                self.files[index].reader.check(own)
 
     def holder(self, field: Field) -> int | None:
         """The first file that has columns of a field."""

@@ -40,6 +40,7 @@ from lancelet.errors import (
 )
 from lancelet.table import operations as ops
 from lancelet.table.conflicts import Committed, Rebase, Rows, check_conflict, unknown_transaction
+from lancelet.table.counts import record_counts
 from lancelet.table.fragment_reuse import read_rewrites
 from lancelet.table.manifest import TAIL, Manifest, ManifestFile
 from lancelet.table.manifest_bytes import manifest_bytes
@@ -432,6 +433,7 @@ class _Writer:
             config=self.config,
         )
         draft.indices.extend(self.indices)
+        record_counts(Snapshot.of(self._store, base), draft.message, (restored or base).message)
         return draft
 
     def _publish(self, draft: Draft, name: ManifestName) -> Manifest | None:

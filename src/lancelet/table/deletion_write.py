@@ -21,6 +21,7 @@ from pyroaring import BitMap
 from lancelet.errors import InvalidInput
 from lancelet.file.checksums import are_wanted
 from lancelet.store.objects import put_own
+from lancelet.table.counts import counted
 from lancelet.table.deletion import ARROW_SCHEMA, CHECKSUM, offsets_checksum, read_deletions
 from lancelet.table.fragment import DeletionFile, Fragment
 from lancelet.table.operations import Delete
@@ -71,9 +72,11 @@ def delete_rows(
     updated, removed, affected = [], [], {}
     for number in sorted(rows):
         fragment = snapshot.manifest.fragments.by_id(number)
-        if fragment is None or fragment.physical_rows is None:
-            what = "no fragment" if fragment is None else "no row count for fragment"
-            raise InvalidInput(f"version {snapshot.version} of {snapshot.uri} has {what} {number}")
+        if fragment is None:
+            raise InvalidInput(f"version {snapshot.version} of {snapshot.uri} has no fragment {number}")
+        if fragment.physical_rows is None:
+            fragment = counted(snapshot, fragment)
+        assert fragment.physical_rows is not None
         chosen = _ascending(np.asarray(rows[number], np.int64))
         if len(chosen) and not 0 <= int(chosen[0]) <= int(chosen[-1]) < fragment.physical_rows:
             raise InvalidInput(

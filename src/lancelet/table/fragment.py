@@ -66,6 +66,17 @@ class DataFile:
     def is_legacy(self) -> bool:
         return self.version == "0.1"
 
+    def columns(self) -> dict[int, int]:
+        """Column of each field, hidden ones included; of a legacy file the field's place in the list.
+
+        -1 stands for a field that has no column.
+        """
+        columns: Sequence[int] = range(len(self.fields)) if self.is_legacy else self.column_indices
+        if len(columns) != len(self.fields):
+            raise CorruptFile(self.path, f"the manifest gives no columns to the fields {list(self.fields)} of the file")
+        pairs = zip(self.fields, columns, strict=True)
+        return {field: column for field, column in pairs if field >= 0 or field <= ROW_ID_FIELD}
+
 
 @dataclass(frozen=True, slots=True)
 class DeletionFile:

@@ -27,6 +27,7 @@ from lancelet.format.proto import table_pb2, transaction_pb2
 from lancelet.format.schema import Schema
 from lancelet.table.flags import Feature, check_readable
 from lancelet.table.fragment import Fragments
+from lancelet.table.mending import mend_field_ids, mend_storage_version
 from lancelet.table.names import TRANSACTIONS_DIR
 
 if TYPE_CHECKING:
@@ -102,17 +103,19 @@ class ManifestFile:
 class Manifest:
     """One version of a table, as its manifest tells it. Parts are decoded when first asked for."""
 
-    __slots__ = ("__dict__", "_file", "_message")
+    __slots__ = ("__dict__", "_file", "_message", "mended")
 
-    def __init__(self, file: ManifestFile, message: table_pb2.Manifest) -> None:
+    def __init__(self, file: ManifestFile, message: table_pb2.Manifest, mended: Sequence[str] = ()) -> None:
         self._file = file
         self._message = message
+        self.mended = tuple(mended)
+        """Faults of old releases that the message has in the file, and has no more here."""
 
-    def __getstate__(self) -> tuple[ManifestFile, bytes]:
-        return self._file, self._message.SerializeToString()
+    def __getstate__(self) -> tuple[ManifestFile, bytes, tuple[str, ...]]:
+        return self._file, self._message.SerializeToString(), self.mended
 
-    def __setstate__(self, state: tuple[ManifestFile, bytes]) -> None:
-        self._file, data = state
+    def __setstate__(self, state: tuple[ManifestFile, bytes, tuple[str, ...]]) -> None:
+        self._file, data, self.mended = state
         self._message = table_pb2.Manifest.FromString(data)
 
     def __repr__(self) -> str:
@@ -292,7 +295,18 @@ def parse_manifest(file: ManifestFile) -> Manifest:
     """Check and parse a manifest file."""
     message = file.parse(manifest_body(file), table_pb2.Manifest, "manifest")
     check_manifest(file.full_path, message)
-    return Manifest(file, message)
+    return Manifest(file, message, _mend(message))
+
+
+def _mend(message: table_pb2.Manifest) -> list[str]:
+    """Mend what can be told from the manifest alone; returns what it was."""
+    found = []
+    if message.data_format.version == "0.1":
+        version = mend_storage_version(message)
+        if version is not None:
+            found.append(f"it is said to be a table of file version 0.1, but its files are of version {version}")
+    doubled = (f"an old release gave the id {number} to two columns" for number in mend_field_ids(message))
+    return [*found, *doubled]
 
 
 def manifest_body(file: ManifestFile) -> bytes:

@@ -50,6 +50,7 @@ from lancelet.table.index_upkeep import (
 from lancelet.table.lineage import Origins, changed_rows
 from lancelet.table.manifest import BasePath, Manifest
 from lancelet.table.mem_wal_state import record_compacted
+from lancelet.table.mending import forget_counts, refuse_mixed
 from lancelet.table.merge_check import check_fragments, check_ids
 from lancelet.table.messages import base_path_message, data_file_message, fragment_message, overlay_message
 from lancelet.table.roaring import decode_roaring
@@ -118,9 +119,14 @@ def next_manifest(
                 "it cannot be restored"
             )
         source = restored
+    if not isinstance(operation, ops.Overwrite):
+        refuse_mixed(source)
     message = table_pb2.Manifest()
     message.CopyFrom(source.message)
     message.DiscardUnknownFields()
+    forget_counts(message)
+    if message.fragments and not message.HasField("max_fragment_id"):
+        message.max_fragment_id = max(record.id for record in message.fragments)
     draft = Draft(message, list(source.indices), dictionary_pages(source), source.path, source.has_stable_row_ids)
     if source is previous:
         draft.indices = advance_coverage(draft.indices, rewrites)

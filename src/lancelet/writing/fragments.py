@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lancelet.file.legacy_writer import LEGACY, LegacyFileWriter
 from lancelet.file.writer import PAGE_BYTES, FileWriter
 from lancelet.format.blob_types import side_file
 from lancelet.format.schema import Schema
@@ -39,11 +40,14 @@ class Limits:
     nbytes: int = 90 << 30
     """A soft limit: looked at after every ``step`` rows or more."""
     step: int = 1024
+    """Also the rows of a batch in legacy files."""
     page_bytes: int = PAGE_BYTES
     pack_bytes: int | None = None
     """How large files become that blobs share; None goes by the fields."""
     checksums: bool = False
     """Whether files end with their checksums."""
+    groups: tuple[int, ...] = ()
+    """The rows of the first batches in legacy files, where they are not ``step``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,7 @@ class _Files:
         self._files = files
         self._progress = progress
         self._name = ""
-        self._writer: FileWriter | None = None
+        self._writer: FileWriter | LegacyFileWriter | None = None
         self._done: list[Fragment] = []
 
     def __enter__(self) -> _Files:
@@ -132,7 +136,7 @@ class _Files:
             self._end(self._writer)
         return tuple(self._done)
 
-    def _begin(self) -> FileWriter:
+    def _begin(self) -> FileWriter | LegacyFileWriter:
         self._name = data_file_name(self._stem)
         folder = self._folder()
         path = folder.file(self._name)
@@ -147,15 +151,18 @@ class _Files:
 
         sink = folder.store.open_sink(path)
         try:
-            self._writer = FileWriter(
-                sink,
-                self._schema,
-                self._version,
-                page_bytes=self._limits.page_bytes,
-                begin_side_file=begin_side_file,
-                pack_bytes=self._limits.pack_bytes,
-                checksums=self._limits.checksums,
-            )
+            if self._version == LEGACY:
+                self._writer = LegacyFileWriter(sink, self._schema, self._limits.step, self._limits.groups)
+            else:
+                self._writer = FileWriter(
+                    sink,
+                    self._schema,
+                    self._version,
+                    page_bytes=self._limits.page_bytes,
+                    begin_side_file=begin_side_file,
+                    pack_bytes=self._limits.pack_bytes,
+                    checksums=self._limits.checksums,
+                )
         except BaseException:
             sink.abort()
             raise
@@ -165,7 +172,7 @@ class _Files:
         """Where the file under construction goes."""
         return self._folders[len(self._done) % len(self._folders)]
 
-    def _end(self, writer: FileWriter) -> None:
+    def _end(self, writer: FileWriter | LegacyFileWriter) -> None:
         written = writer.finish()
         self._writer = None
         file = DataFile(

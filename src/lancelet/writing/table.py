@@ -23,6 +23,7 @@ from lancelet.table import operations as ops
 from lancelet.table.commit import commit, create
 from lancelet.table.flags import check_writable
 from lancelet.table.managed import managed_like, managed_store
+from lancelet.table.mending import refuse_mixed
 from lancelet.table.names import FOLDERS
 from lancelet.table.paths import Places
 from lancelet.table.snapshot import Snapshot, open_snapshot
@@ -199,13 +200,16 @@ def prepare(arrow: pa.Schema, target: Target, options: WriteOptions) -> Draft:
     _folders(snapshot.places, options)
     manifest = snapshot.manifest
     check_writable(manifest.path, manifest.message.writer_feature_flags)
+    if options.mode == "append":
+        refuse_mixed(manifest)
     stored = manifest.data_storage_version
-    if stored == LEGACY and options.mode == "append":
-        raise NotSupported(
-            f"{snapshot.uri} has files of version {LEGACY}, which cannot be written or mixed with later ones; write the "
-            f"table anew with mode='overwrite' and data_storage_version='{DEFAULT_VERSION}'"
-        )
     version = options.version or writable_version(stored)
+    if options.mode == "append" and (version == LEGACY) != (stored == LEGACY):
+        raise NotSupported(
+            f"{snapshot.uri} is written in version {stored}, so that files of version {version} cannot be appended: those "
+            f"of version {LEGACY} and later ones do not mix. Leave data_storage_version out, or write the table anew with "
+            f"mode='overwrite' and data_storage_version='{version}'"
+        )
     if options.mode == "overwrite":
         return Draft(new_schema(arrow, version), version, appends=False)
     return Draft(fitted_schema(manifest.schema, arrow, version, stored, snapshot.uri), version, appends=True)

@@ -28,6 +28,7 @@ from lancelet.query.table_reader import TableReader
 from lancelet.table.commit import commit
 from lancelet.table.flags import check_writable
 from lancelet.table.fragment import DataFile, Fragment
+from lancelet.table.mending import refuse_mixed
 from lancelet.table.names import DATA_DIR
 from lancelet.table.operations import Merge
 from lancelet.table.written import WrittenFiles
@@ -94,6 +95,7 @@ def commit_columns(table: TableReader, work: Work, checkpoint: BatchUDFCheckpoin
         for attempt in range(RETRIES + 1):
             snapshot = table.snapshot
             check_writable(snapshot.manifest.path, snapshot.manifest.message.writer_feature_flags)
+            refuse_mixed(snapshot.manifest)
             growth = work.growth(table)
             fragments = tuple(_filled(table, work, growth, filled, files, checkpoint))
             if attempt == 0:

@@ -46,7 +46,7 @@ def write_columns(
         columns,
         _counted(reader.fragment.id, reader.physical_rows, batches),
         version=version,
-        limits=replace(_ONE_FILE, checksums=are_wanted(reader.snapshot.manifest.config)),
+        limits=replace(_ONE_FILE, groups=reader.groups, checksums=are_wanted(reader.snapshot.manifest.config)),
         files=files,
         stem=stem,
     )

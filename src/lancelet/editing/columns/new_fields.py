@@ -43,7 +43,7 @@ class Growth:
 def grown(manifest: Manifest, arrow: pa.Schema) -> Growth:
     """The table's schema with new columns, or refused."""
     stored = manifest.data_storage_version
-    given = new_schema(arrow, stored if stored in VERSIONS else DEFAULT_VERSION)
+    given = new_schema(arrow, stored if stored in (*VERSIONS, LEGACY) else DEFAULT_VERSION)
     ids = iter(range(next_field_id(manifest), 2**31))
     table = manifest.schema
     fields, added = _joined(table.fields, given.fields, ids, "", stored)

@@ -85,7 +85,7 @@ def rewrite_columns(merge: Decided, writer: RowWriter) -> Change:
         reader = reader_of(table, number)
         _check_patchable(reader.fragment, plan)
         batches = _patched(reader, plan.changed, source, rows, actions.updated.sources[here])
-        changed.append(_with_file(reader.fragment, writer.write_file(batches, Schema(plan.changed))))
+        changed.append(_with_file(reader.fragment, writer.write_file(batches, Schema(plan.changed), reader.groups)))
         if stable:
             offsets[number] = bitmap_bytes(rows.astype(np.uint32))
     fragments = writer.write(merge.with_blobs(source.chosen(actions.inserted)), Schema(plan.given))

@@ -17,6 +17,7 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError, Message
 
 from lancelet.encoding.fetch import run
+from lancelet.encoding.legacy.claims import Claims
 from lancelet.encoding.legacy.pages import decode_block
 from lancelet.encoding.legacy.statistics import PageStatistics, read_statistics
 from lancelet.encoding.legacy.table import PageTable
@@ -41,12 +42,12 @@ class LegacyReader:
     source
         The bytes of the file; its last part is read at once.
     field_ids
-        The ids that the table's manifest lists for the file; used if the file does not describe itself.
+        The ids that the table's manifest lists for the file, in its order; -2 for those that are dead.
     dictionaries
         Values of dictionary fields by id, likewise.
     """
 
-    __slots__ = ("_dictionaries", "_metadata", "_source", "_table", "num_rows", "schema")
+    __slots__ = ("_claims", "_dictionaries", "_metadata", "_source", "_table", "num_rows", "schema")
 
     def __init__(
         self, source: ByteSource, *, field_ids: Sequence[int] = (), dictionaries: Mapping[int, pa.Array] | None = None
@@ -62,6 +63,7 @@ class LegacyReader:
             manifest = tail.message(self._metadata.manifest_position, file_pb2.Schema, "embedded manifest")
             self.schema = Schema.from_proto(manifest.fields, manifest.metadata, path=source.path)
             ids = frozenset(field.id for field in self.schema.walk())
+        self._claims = Claims(source.path, field_ids, self.schema) if field_ids else None
         offsets = _batch_offsets(self._metadata.batch_offsets, Place(source.path, "metadata"))
         if self.schema is None:
             self._dictionaries.update(dictionaries or {})
@@ -74,9 +76,18 @@ class LegacyReader:
     def num_batches(self) -> int:
         return self._table.batches
 
+    @property
+    def batch_rows(self) -> tuple[int, ...]:
+        return tuple(np.diff(self._table.batch_offsets).tolist())
+
     def read(self, field: Field, rows: Rows) -> Decode:
-        """These rows of a field; children that the file does not have are null."""
-        return self._table.read(field, rows)
+        """These rows of a field; children that the file does not have, by the manifest too, are null."""
+        return self._table.read(field if self._claims is None else self._claims.own(field), rows)
+
+    def check(self, field: Field) -> None:
+        """Refuse a field of which the manifest says that the file has it, and the file has not."""
+        if self._claims is not None:
+            self._claims.own(field)
 
     def statistics(self) -> dict[int, PageStatistics]:
         """Null counts and bounds of each batch by field id; empty if the file has none."""

@@ -113,6 +113,8 @@ class PageTable:
             raise place.too_large(f"{total} list items")
         filled = totals > 0
         below = Spans(spans.batches[filled], begins[filled], (begins + totals)[filled])
+        has_items = any(node.id in self._field_ids for node in field.children[0].walk())
+        require(has_items, place, "the file has the lists, but not their items")
         items = yield from self._read(field.children[0], below)
         return list_array(dtype, lengths, None, items, place)
 

@@ -83,6 +83,7 @@ class ColumnReader20:
         if not any(node.id in self._column_of for node in field.walk()):
             return nulls(len(rows), field.arrow_type, place)
         if field.logical_type == "struct" and not field.is_packed:
+            self.check(field)
             children = yield from gather([self.read(child, rows) for child in field.children])
             return struct_array(_struct_type(field, children), len(rows), children)
         column = self._column(field)
@@ -94,6 +95,11 @@ class ColumnReader20:
         if field.is_packed or column.is_blob:
             return (yield from self._packed_rows(field, column, rows))
         return (yield from self._leaf(field, column, rows))
+
+    def check(self, field: Field) -> None:
+        """Refuse a field of which the manifest says that the file has it, and the file has not."""
+        if field.id in self._column_of:
+            self._column(field)
 
     def _leaf(self, field: Field, column: Column, rows: Rows) -> Decode:
         dtype = field.arrow_type
@@ -112,7 +118,9 @@ class ColumnReader20:
     def _column_at(self, number: int, field: Field) -> Column:
         if not 0 <= number < len(self._columns):
             place = Place(self._path, f"field '{field.name}'")
-            raise place.corrupt(f"its column is {number}, the file has {len(self._columns)} columns")
+            raise place.corrupt(
+                f"the manifest says that it has field {field.id} as column {number}, but its columns are {len(self._columns)}"
+            )
         column = self._cache.get(number)
         if column is None:
             column = self._cache[number] = Column(
@@ -125,6 +133,8 @@ class ColumnReader20:
         total = int(spans.lengths.sum())
         if total > MAX_INT32 and pa.types.is_list(field.arrow_type):
             raise column.place.too_large(f"{total} list items")
+        if not any(node.id in self._column_of for node in field.children[0].walk()):
+            raise column.place.corrupt("the file has the lists, but not their items")
         items = yield from self.read(field.children[0], _item_rows(spans))
         return list_array(field.arrow_type, spans.lengths, pack_validity(spans.valid), items, column.place)
 

@@ -28,6 +28,8 @@ from lancelet.query.threads import core_count, ordered_map
 from lancelet.table.flags import check_writable
 from lancelet.table.fragment import Fragment
 from lancelet.table.lineage import inline_bytes
+from lancelet.table.mending import refuse_mixed
+from lancelet.writing.defaults import ROWS_PER_GROUP
 from lancelet.writing.fragments import Limits, write_fragments
 
 if TYPE_CHECKING:
@@ -73,12 +75,17 @@ def rewrite_fragments(
     snapshot = table.snapshot
     manifest = snapshot.manifest
     check_writable(manifest.path, manifest.message.writer_feature_flags)
+    refuse_mixed(manifest)
     version = check_output(settings, snapshot.uri)
     readers = [FragmentReader(snapshot, fragment, table.cache) for fragment in fragments]
     rows = sum(reader.num_rows for reader in readers)
     lineage = lineage_of(readers) if manifest.has_stable_row_ids else None
     stream = _Stream(_batches(readers, manifest.schema, settings))
-    limits = Limits(nbytes=settings.bytes_per_file, checksums=are_wanted(manifest.config))
+    limits = Limits(
+        nbytes=settings.bytes_per_file,
+        step=settings.max_rows_per_group or ROWS_PER_GROUP,
+        checksums=are_wanted(manifest.config),
+    )
     new: list[Fragment] = []
     done = 0
     for count in even_parts(rows, settings.target_rows_per_fragment):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import InvalidInput, InvalidOption, InvalidType, NotSupported
 from lancelet.file.versions import writable_version
-from lancelet.file.writer import VERSIONS
 from lancelet.writing.defaults import MAX_BYTES_PER_FILE
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ class CompactionSettings:
 
     target_rows_per_fragment: int = 1 << 20
     max_rows_per_group: int = 1024
-    """For files of version 0.1, which are not written."""
+    """Rows of a batch in files of version 0.1."""
     max_bytes_per_file: int | None = None
     materialize_deletions: bool = True
     materialize_deletions_threshold: float = 0.1
@@ -114,7 +113,8 @@ def _output_version(asked: str | None, manifest: Manifest) -> str:
     if (asked == LEGACY) != (stored == LEGACY):
         raise InvalidOption(
             f"data_storage_version is {asked}, but the table is written in {stored}; files of version {LEGACY} and later "
-            "ones cannot be in one table"
+            "ones cannot be in one table, so that compaction keeps to the one side: leave data_storage_version out, or write "
+            f"the table anew with write_dataset(dataset.to_table(), uri, mode='overwrite', data_storage_version='{asked}')"
         )
     return asked
 
@@ -123,11 +123,6 @@ def check_output(settings: CompactionSettings, uri: str) -> str:
     """The file version to write, if files of it can be written as the options ask."""
     version = settings.data_storage_version
     assert version is not None
-    if version == LEGACY:
-        raise NotSupported(
-            f"{uri} has files of version {LEGACY}, which can be read but not written; write the table anew with "
-            f"mode='overwrite' and data_storage_version='{VERSIONS[-1]}'"
-        )
     if settings.compaction_mode == FORCE_COPY:
         raise NotSupported(
             "compaction_mode='force_binary_copy' is not supported: lancelet encodes pages anew, so that many small ones "

@@ -21,6 +21,7 @@ from lancelet.query.fragment_reader import CREATED_AT, LAST_UPDATED_AT, Fragment
 from lancelet.query.table_reader import TableReader
 from lancelet.query.threads import ordered_map
 from lancelet.table.fragment import ROW_ID_FIELD, Fragment
+from lancelet.table.mending import file_versions
 from lancelet.table.snapshot import Snapshot
 
 _BATCH = 65_536
@@ -46,7 +47,7 @@ def check_version(snapshot: Snapshot, tally: Tally, *, deep: bool = False) -> It
     except LanceletError as error:
         yield trouble(error, f"version {snapshot.version}")
         return
-    found = [*_field_ids(snapshot), *_fragment_ids(snapshot, ids)]
+    found = [*_mended(snapshot), *_field_ids(snapshot), *_fragment_ids(snapshot, ids)]
     yield from found
     sound = not found
 
@@ -60,6 +61,19 @@ def check_version(snapshot: Snapshot, tally: Tally, *, deep: bool = False) -> It
         yield from findings
     if snapshot.manifest.has_stable_row_ids and sound:
         yield from _row_ids(snapshot)
+
+
+def _mended(snapshot: Snapshot) -> Iterator[Finding]:
+    """What reads right here, and may not elsewhere."""
+    place = f"version {snapshot.version}"
+    for fault in snapshot.manifest.mended:
+        advice = "repair() or any other commit records it as it is read"
+        level = Level.ERROR if "id" in fault.split() else Level.WARNING
+        yield Finding(level, "old release", place, fault, advice, repairable=True)
+    versions = file_versions(snapshot.manifest.message)
+    if "0.1" in versions and len(versions) > 1:
+        problem = f"files of the versions {', '.join(sorted(versions))} are side by side"
+        yield Finding(Level.ERROR, "file versions", place, problem, "write the table anew with mode='overwrite'")
 
 
 def _field_ids(snapshot: Snapshot) -> Iterator[Finding]:
@@ -109,6 +123,8 @@ def _fragment(
                 raise CorruptFile(
                     file.source.path, f"has {file.reader.num_rows} rows, others of its fragment {reader.physical_rows}"
                 )
+        for top in fields:
+            reader.check(top)
         reader.row_bytes(fields)
         if fragment.deletion_file is not None:
             tally.files.add(snapshot.places.deletion_file(fragment.id, fragment.deletion_file).full_path)
@@ -147,6 +163,10 @@ def _files(snapshot: Snapshot, fragment: Fragment, tally: Tally) -> Iterator[Fin
         if not wanted:
             problem = f"{place} has it, but none of its fields {list(file.fields)} is in the schema"
             yield Finding(Level.ERROR, "field ids", where.full_path, problem, "drop it from the fragment: compact")
+        shared = [column for column, count in Counter(file.column_indices).items() if count > 1 and column >= 0]
+        if any(number >= 0 for number, at in zip(file.fields, file.column_indices, strict=False) if at in shared):
+            problem = f"two fields of {place} are said to be its column {shared[0]}"
+            yield Finding(Level.ERROR, "field ids", where.full_path, problem, _COMPACT)
         for number in wanted:
             # Files of a nested column may all list the struct that their leaves are in.
             if number in known and known[number].children:
