@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lancelet.conversion import stored_operation
 from lancelet.errors import InvalidInput, NotSupported
 from lancelet.fragment_metadata import FragmentMetadata
-from lancelet.table.commit import RETRIES, TIMEOUT, commit
+from lancelet.table.commit import TIMEOUT, commit
 from lancelet.table.names import NamingScheme
 from lancelet.transaction import LanceOperation, Transaction
 from lancelet.writing.options import transaction_texts
@@ -18,6 +18,9 @@ from lancelet.writing.table import Target
 if TYPE_CHECKING:
     from lancelet.located import Manager
     from lancelet.table.snapshot import Snapshot
+
+DEFAULT_RETRIES = 20
+"""What pylance's calls have by default. Nobody chose it, so that only the time counts then."""
 
 
 def commit_change(
@@ -28,7 +31,7 @@ def commit_change(
     storage_options: Mapping[str, str] | None = None,
     base_params: Mapping[str, Mapping[str, str]] | None = None,
     commit_message: str | None = None,
-    retries: int = RETRIES,
+    retries: int = DEFAULT_RETRIES,
     timeout: timedelta | None = None,
     detached: bool = False,
     stable_row_ids: bool | None = None,
@@ -54,7 +57,7 @@ def commit_change(
         operation,
         read_version=read_version,
         properties=properties,
-        retries=retries,
+        retries=None if retries == DEFAULT_RETRIES else retries,
         timeout=TIMEOUT if timeout is None else timeout.total_seconds(),
         detached=detached,
         stable_row_ids=stable_row_ids,

@@ -610,7 +610,8 @@ class LanceDataset(IndexedTable):
         detached
             Make a version outside the history, known by its number only.
         max_retries, commit_timeout
-            How often and how long to try when others are faster.
+            How often and how long to try when others are faster. 20 times, the default of pylance, are not counted: the
+            commit goes on until its time is over.
         commit_message
             Kept with the transaction; not together with a transaction, which has properties of its own.
         base_store_params

@@ -51,7 +51,8 @@ class EditableTable(TableView):
         predicate
             SQL text or a pyarrow expression.
         conflict_retries, retry_timeout
-            How often and how long to find the rows again when somebody else changed them in between.
+            How often and how long to find the rows again when somebody else changed them in between. Ten times, the
+            default of pylance, are not counted: the time decides.
         """
         from lancelet.editing.delete import delete_where
 
@@ -79,7 +80,8 @@ class EditableTable(TableView):
         where
             SQL text or a pyarrow expression; all rows by default.
         conflict_retries, retry_timeout
-            How often and how long to find the rows again when somebody else changed them in between.
+            How often and how long to find the rows again when somebody else changed them in between. Ten times, the
+            default of pylance, are not counted: the time decides.
         data_storage_version
             File version of the new rows; that of the table by default.
 

@@ -16,6 +16,7 @@ from lancelet.editing.merge.clauses import Clauses, Matched, WriteMode, key_fiel
 from lancelet.editing.merge.run import Merged, MergeResult, merge_rows, write_merge
 from lancelet.editing.merge.source import HeldSource
 from lancelet.editing.moved import write_version
+from lancelet.editing.retry import DEFAULT_RETRIES
 from lancelet.errors import InvalidInput, InvalidType
 from lancelet.file.versions import writable_version
 from lancelet.query.plan import table_schema
@@ -35,7 +36,6 @@ __all__ = ["ExecuteResult", "MergeInsertBuilder", "MergeResult"]
 
 ExecuteResult = MergeResult
 
-RETRIES = 10
 TIMEOUT = timedelta(seconds=30)
 
 
@@ -63,7 +63,7 @@ class MergeInsertBuilder:
         self._dataset = dataset
         keys = key_fields(dataset.table.snapshot.manifest.schema, names)
         self._clauses = Clauses(tuple(key.name for key in keys))
-        self._retries = RETRIES
+        self._retries = DEFAULT_RETRIES
         self._timeout = TIMEOUT
 
     def __repr__(self) -> str:
@@ -113,7 +113,7 @@ class MergeInsertBuilder:
     # Options
 
     def conflict_retries(self, max_retries: int) -> Self:
-        """How often to match the rows again when others changed them in between; 10 by default."""
+        """How often to match the rows again when others changed them in between; by default as often as time allows."""
         if isinstance(max_retries, bool) or not isinstance(max_retries, int):
             raise InvalidType(f"max_retries is a number, not {type(max_retries)}")
         if max_retries < 0:

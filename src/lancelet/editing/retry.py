@@ -11,20 +11,24 @@ from lancelet.query.table_reader import TableReader
 
 R = TypeVar("R")
 
+DEFAULT_RETRIES = 10
+"""What pylance's calls have by default. Nobody chose it, so that only the time counts then."""
 
-def retried(table: TableReader, attempt: Callable[[TableReader], R], retries: int, timeout: float) -> R:
+
+def retried(table: TableReader, attempt: Callable[[TableReader], R], retries: int | None, timeout: float) -> R:
     """The result of ``attempt`` on a version of a table, or on newer ones while others get in between.
 
-    It is made again at most ``retries`` times, and not when ``timeout`` seconds have passed.
+    It is made again until ``timeout`` seconds have passed, and at most ``retries`` times where that is not the default.
     """
-    if retries < 0:
+    if retries is not None and retries < 0:
         raise InvalidInput(f"conflict_retries is a number of attempts, not {retries}")
+    left = None if retries == DEFAULT_RETRIES else retries
     began = time.monotonic()
     while True:
         try:
             return attempt(table)
         except RetryableCommitConflict:
-            if retries == 0 or time.monotonic() - began > timeout:
+            if left == 0 or time.monotonic() - began > timeout:
                 raise
-        retries -= 1
+        left = None if left is None else left - 1
         table = TableReader(table.snapshot.latest(), table.cache)

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from lancelet.query.table_reader import TableReader
     from lancelet.table.snapshot import Snapshot
 
-_RETRIES = 10
 _TIMEOUT = 30.0
 
 
@@ -23,4 +22,4 @@ def truncate(table: TableReader) -> Snapshot:
         ids = table.snapshot.manifest.fragments.ids.tolist()
         return commit(table.snapshot, Delete((), tuple(ids), "true"))
 
-    return retried(table, attempt, _RETRIES, _TIMEOUT)
+    return retried(table, attempt, None, _TIMEOUT)

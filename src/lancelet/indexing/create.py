@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from lancelet.index.kind import Kind
     from lancelet.table.snapshot import Snapshot
 
-_RETRIES = 10
 _TIMEOUT = 1800.0
 _SUFFIX = "_idx"
 _FIRST_NUMBER = 2
@@ -62,7 +61,7 @@ def create_index(
             operation = ops.CreateIndex((ops.IndexSegment.of(entry),), replaced)
             return commit(table.snapshot, operation, files=files)
 
-    return retried(table, attempt, _RETRIES, _TIMEOUT)
+    return retried(table, attempt, None, _TIMEOUT)
 
 
 def build_segment(
@@ -115,7 +114,7 @@ def drop_index(table: TableReader, name: str) -> Snapshot:
         left = any(message.name == name for message in done.manifest.indices)
         return attempt(TableReader(done, table.cache)) if left else done
 
-    return retried(table, attempt, _RETRIES, _TIMEOUT)
+    return retried(table, attempt, None, _TIMEOUT)
 
 
 def name_index(

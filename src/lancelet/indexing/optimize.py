@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from lancelet.query.table_reader import TableReader
     from lancelet.table.snapshot import Snapshot
 
-_RETRIES = 10
 _TIMEOUT = 1800.0
 DEFAULT_MERGED = 1
 
@@ -88,7 +87,7 @@ def optimize_indices(
             )
             return commit(table.snapshot, operation, files=files)
 
-    return retried(table, attempt, _RETRIES, _TIMEOUT)
+    return retried(table, attempt, None, _TIMEOUT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@
     3  change ours as those demand (``rebase.py``)
     4  write the transaction's file, build the manifest of L + 1
     5  create the manifest under its final name, only if there is none
-       somebody else was faster     wait a little, go to 1
+       somebody else was faster     wait a little, look up what came after L, go to 2
        the store did not answer     read L + 1 back: it is ours if it has our transaction
+    6  remove what lost attempts wrote and the new version does not refer to
 
 A version that turns out to hold our own transaction ends the loop with success,
 however it got there: stores repeat requests on their own, and report the first
@@ -42,11 +43,12 @@ from lancelet.table import operations as ops
 from lancelet.table.conflicts import Committed, Rebase, Rows, check_conflict, unknown_transaction
 from lancelet.table.counts import record_counts
 from lancelet.table.fragment_reuse import read_rewrites
+from lancelet.table.gaps import may_follow
 from lancelet.table.manifest import TAIL, Manifest, ManifestFile
 from lancelet.table.manifest_bytes import manifest_bytes
 from lancelet.table.names import DETACHED_BIT, TRANSACTIONS_DIR, VERSIONS_DIR, ManifestName, NamingScheme, is_detached
 from lancelet.table.next_manifest import cloned_manifest, first_manifest, next_manifest
-from lancelet.table.rebase import carry_out
+from lancelet.table.rebase import carry_out, is_current
 from lancelet.table.snapshot import Snapshot
 from lancelet.table.transactions import transaction_from_proto, transaction_message
 from lancelet.table.versions import latest_version, publish_version, read_named
@@ -63,13 +65,17 @@ if TYPE_CHECKING:
 AUTO_CLEANUP = "lance.auto_cleanup.interval"
 """Config of a table that is cleaned up after some of its commits."""
 HINT = f"{VERSIONS_DIR}/latest_version_hint.json"
-RETRIES = 20
 TIMEOUT = 1800.0
 PUTS = 5
 """How often a version that nobody else can take is put before we give up."""
 READS = 5
 """How often a version is read back after a put without an answer."""
 READ_PAUSE = 0.1
+LONG_AGO = 5.0
+"""After so many seconds the newest version is listed again: those after one that we know may have been cleaned up."""
+_PROBES = 4
+"""How many names after the newest known version are looked up before a listing is quicker."""
+_MOST_SLOTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,14 @@ class Pace:
         """Wait a random number of slots, each as long as an attempt takes; more slots the more attempts failed."""
         slots = 2 ** min(attempt + 1, 6)
         self.sleep(self.chance.randrange(slots) * unit)
+
+    def let_others(self, losses: int, unit: float) -> None:
+        """Wait before the next attempt of a commit that lost a race; ``unit`` is what an attempt takes.
+
+        Longer at first, so that many writers spread out; then shorter the more often it lost, so that none starves.
+        """
+        slots = min(2 ** (losses - 1), _MOST_SLOTS) if losses <= _MOST_SLOTS else _MOST_SLOTS / (losses - _MOST_SLOTS)
+        self.sleep(self.chance.random() * slots * unit)
 
 
 def create(
@@ -146,7 +160,7 @@ def commit(
     read_version: int | None = None,
     affected_rows: Rows | None = None,
     properties: Mapping[str, str] | None = None,
-    retries: int = RETRIES,
+    retries: int | None = None,
     timeout: float = TIMEOUT,
     detached: bool = False,
     stable_row_ids: bool | None = None,
@@ -177,7 +191,7 @@ def commit(
     properties
         Texts kept with the transaction.
     retries, timeout
-        How often and for how many seconds to try again when others are faster.
+        How often and for how many seconds to try again when others are faster; as often as time allows by default.
     detached
         Make a version outside the history, known by its number only.
     stable_row_ids, naming
@@ -248,6 +262,9 @@ def commit(
             newest = replace(newest, version=read_version or 0)
         writer.based_on = read_version or newest.version
         writer.transaction = replace(transaction, read_version=writer.based_on)
+        writer.repeated = uuid is not None
+        if isinstance(target, Snapshot) and target.version == writer.based_on:
+            writer.seen = target.manifest
         if isinstance(target, Snapshot) and target.version == newest.version:
             base = target.manifest
         else:
@@ -266,12 +283,16 @@ class _Writer:
 
     __slots__ = (
         "_files",
+        "_looked",
         "_pace",
         "_pending",
+        "_read",
         "_store",
         "based_on",
         "config",
         "indices",
+        "repeated",
+        "seen",
         "strict",
         "transaction",
         "with_file",
@@ -284,7 +305,14 @@ class _Writer:
         self._pace = pace
         # A version that a put without an answer may still create.
         self._pending: int | None = None
+        # Versions that were read on the way to the newest one, and when that was.
+        self._read: dict[int, Manifest] = {}
+        self._looked = pace.clock()
         self.transaction = transaction
+        # The version that the work was based on, when the caller has it at hand.
+        self.seen: Manifest | None = None
+        # Whether an earlier call may have committed the same transaction.
+        self.repeated = False
         self.based_on = transaction.read_version
         self.config: dict[str, str] = {}
         self.strict = False
@@ -331,16 +359,15 @@ class _Writer:
         scheme: NamingScheme,
         rebase: Rebase,
         storage_version: str | None,
-        retries: int,
+        retries: int | None,
         timeout: float,
     ) -> Snapshot:
         """Rebase, build and publish until a version is ours."""
-        began = self._pace.clock()
+        began = self._looked = self._pace.clock()
         checked = self.transaction.read_version
-        unit = 0.0
+        unit = timeout
         attempts = 0
         while True:
-            start = self._pace.clock()
             own = self._pass(rebase, checked, base, scheme)
             if own is not None:
                 return self._finish(own)
@@ -351,20 +378,22 @@ class _Writer:
                 if newer.version > checked:
                     base = newer
                     continue
+            start = self._pace.clock()
             if carry_out(rebase, Snapshot.of(self._store, base), self._files[0]):
                 self._move_to(base.version)
             self.transaction = replace(self.transaction, operation=rebase.operation)
             name = ManifestName(base.version + 1, scheme)
             done = self._publish(self._draft(base, name.version, storage_version), name)
             attempts += 1
-            if done is None and (attempts > retries or self._pace.clock() - began > timeout):
+            tired = retries is not None and attempts > retries
+            if done is None and (tired or self._pace.clock() - began > timeout):
                 done = self._find_own(name)
                 if done is None:
                     raise self._too_slow(name, attempts)
             if done is not None:
                 return self._finish(done)
-            unit = unit or (self._pace.clock() - start) * 1.1
-            self._pace.back_off(attempts, unit)
+            unit = min(unit, self._pace.clock() - start)
+            self._pace.let_others(attempts, unit)
             base = self._newest(base, scheme)
 
     def _move_to(self, version: int) -> None:
@@ -376,19 +405,35 @@ class _Writer:
         self.transaction = replace(self.transaction, read_version=version)
 
     def _newest(self, known: Manifest, scheme: NamingScheme) -> Manifest:
-        """The newest version; a listing may lag behind what we know."""
+        """The newest version. In a race that is the next one or the one after it, which are found by their names."""
+        now = self._pace.clock()
+        newest, fresh = known, now - self._looked < LONG_AGO
+        self._looked = now
+        for _ in range(_PROBES if fresh else 0):
+            try:
+                following = read_named(self._store, ManifestName(newest.version + 1, scheme))
+            except MissingFile:
+                if newest is not known:
+                    return newest
+                break
+            self._read[following.version] = newest = following
         name = latest_version(self._store)
-        if name.version <= known.version:
-            name = ManifestName(known.version + 1, scheme)
+        if name.version <= newest.version:
+            # A listing may lag behind what we know.
+            name = ManifestName(newest.version + 1, scheme)
         try:
             return read_named(self._store, name)
         except MissingFile:
-            return known
+            return newest
 
     def _pass(self, rebase: Rebase, checked: int, base: Manifest, scheme: NamingScheme) -> Manifest | None:
         """Check the transactions since ``checked``. Returns a version when it turns out to be ours."""
+        gap: int | None = None
         for version in range(checked + 1, base.version + 1):
             manifest = base if version == base.version else self._version(version, scheme)
+            if manifest is None:
+                gap = version
+                continue
             message = manifest.transaction
             if message is not None and message.uuid == self.transaction.uuid:
                 return manifest
@@ -405,19 +450,33 @@ class _Writer:
                 raise unknown_transaction(self._store.uri, manifest, missing=message is None)
             places = Snapshot.of(self._store, manifest).places
             check_conflict(self._store.uri, rebase, Committed(version, theirs.operation, places))
+        self._read.clear()
+        if gap is not None:
+            self._pass_gap(rebase, gap, base, scheme)
         return None
 
-    def _version(self, version: int, scheme: NamingScheme) -> Manifest:
+    def _version(self, version: int, scheme: NamingScheme) -> Manifest | None:
+        """A version that was committed; None when it has been cleaned up since."""
         try:
-            return read_named(self._store, ManifestName(version, scheme))
+            return self._read.get(version) or read_named(self._store, ManifestName(version, scheme))
         except MissingFile:
-            self._occupied(version)
-            raise RetryableCommitConflict(
-                self._store.uri,
-                version,
-                f"version {version} was committed and removed since version {self.transaction.read_version}, on which "
-                "the change is based; make the change again on the newest version",
-            ) from None
+            return None
+
+    def _pass_gap(self, rebase: Rebase, gap: int, base: Manifest, scheme: NamingScheme) -> None:
+        """Go on past versions that are gone, if what they did cannot matter. One of them may have been ours."""
+        if not (self.strict or self.repeated or self._pending is not None):
+            before = self.seen
+            if before is None:
+                before = self._version(self.based_on, scheme)
+            if before is not None and may_follow(rebase.operation, before, base):
+                return
+        raise RetryableCommitConflict(
+            self._store.uri,
+            gap,
+            f"version {gap} was committed and removed since version {self.based_on}, on which the change is based, so "
+            f"that nobody can tell whether it stands in the way; make the change again on version {base.version}, "
+            "the newest one",
+        )
 
     def _draft(self, base: Manifest, version: int, storage_version: str | None) -> Draft:
         operation = self.transaction.operation
@@ -488,10 +547,15 @@ class _Writer:
 
     def _finish(self, manifest: Manifest) -> Snapshot:
         self._pending = None
+        # Every attempt may have written its own form of the change; the version refers to one of them.
+        left = [path for files in self._files for path in files.paths if not is_current(manifest, path)]
         for files in self._files:
             files.forget()
         if not is_detached(manifest.version):
             write_hint(self._store, manifest.version)
+        if left:
+            with suppress(StorageError):
+                self._store.delete_many(left)
         return Snapshot.of(self._store, manifest)
 
     def _occupied(self, version: int) -> None:

@@ -8,6 +8,7 @@ others made meanwhile.
 
 from __future__ import annotations
 
+import uuid as uuids
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,11 +19,13 @@ from lancelet.file.checksums import are_wanted
 from lancelet.format.proto import table_pb2
 from lancelet.table import operations as ops
 from lancelet.table.deletion_write import joined_deletions, write_deletions
-from lancelet.table.fragment_reuse import remember_rewrite
+from lancelet.table.fragment_reuse import DETAILS_FILE, remember_rewrite, reuse_entry
 from lancelet.table.index_upkeep import uncover
+from lancelet.table.names import DELETIONS_DIR, INDICES_DIR, TRANSACTIONS_DIR
 
 if TYPE_CHECKING:
     from lancelet.table.conflicts import Rebase
+    from lancelet.table.manifest import Manifest
     from lancelet.table.snapshot import Snapshot
     from lancelet.table.written import WrittenFiles
 
@@ -38,6 +41,25 @@ def carry_out(rebase: Rebase, latest: Snapshot, files: WrittenFiles) -> bool:
     if isinstance(rebase.operation, ops.Rewrite) and rebase.operation.moves is not None:
         rebase.operation = remember_rewrite(rebase.operation, latest, files)
     return isinstance(rebase.operation, (ops.Delete, ops.Update, ops.DataOverlay))
+
+
+def is_current(manifest: Manifest, path: str) -> bool:
+    """Whether a version has a file in the form that it was committed in; data files have no other.
+
+    What a commit writes anew when others come first are its deletion files, its transaction and the record of a rewrite.
+    """
+    folder, _, name = path.partition("/")
+    if folder == TRANSACTIONS_DIR:
+        return name == manifest.transaction_file
+    if folder == DELETIONS_DIR:
+        number = int(name.partition("-")[0])
+        fragment = manifest.fragments.by_id(number)
+        file = None if fragment is None else fragment.deletion_file
+        return file is not None and file.base_id is None and file.path(number) == path
+    if folder == INDICES_DIR and name.endswith(f"/{DETAILS_FILE}"):
+        entry = reuse_entry(manifest.indices)
+        return entry is not None and name == f"{uuids.UUID(bytes=entry.uuid.uuid)}/{DETAILS_FILE}"
+    return True
 
 
 def _join_deletions(rebase: Rebase, latest: Snapshot, files: WrittenFiles) -> ops.Delete | ops.Update:

@@ -62,6 +62,11 @@ class WrittenFiles:
             self.remove()
             raise
 
+    @property
+    def paths(self) -> list[str]:
+        """The files in the table's own folder."""
+        return [path for store, path in self._paths if store is self._store]
+
     def add(self, path: str, store: Store | None = None) -> None:
         """Remember a file, before it is written: half a file is to be removed too.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,12 +18,13 @@ from lancelet.errors import (
     CorruptFile,
     InvalidInput,
     NotSupported,
+    RetryableCommitConflict,
     TableExists,
     TableNotFound,
     VersionNotFound,
 )
 from lancelet.format.proto import table_pb2
-from lancelet.format.schema import schema_from_arrow
+from lancelet.format.schema import Schema, schema_from_arrow
 from lancelet.store import LocalStore, Store, open_store
 from lancelet.table import operations as ops
 from lancelet.table.commit import commit, create
@@ -364,13 +366,71 @@ def test_a_version_without_a_transaction_is_a_conflict() -> None:
         assert open_snapshot(first.store).version == 2
 
 
-def test_a_version_that_was_cleaned_up_is_a_conflict() -> None:
+def cleaned(after: Callable[[Snapshot], Snapshot], *, base_too: bool = False) -> Snapshot:
+    """The first version of a table; since then ``after`` came, then another one, and a cleanup removed the former."""
     first = table()
-    for _ in range(2):
-        commit(open_snapshot(first.store), ops.Append(()))
+    second = after(first)
+    commit(second, ops.ReserveFragments(1))
+    for version in (1, 2) if base_too else (2,):
+        first.store.delete(ManifestName(version, NamingScheme.V2).path)
+    return first
+
+
+APPENDED: Callable[[Snapshot], Snapshot] = lambda s: commit(s, ops.Append((new(),)))  # noqa: E731
+RENAMED = Schema(tuple(replace(field, name=f"{field.name}2") for field in SCHEMA.fields))
+INDEPENDENT = {
+    "append": ops.Append((new(),)),
+    "overwrite": ops.Overwrite(SCHEMA, (new(),)),
+    "config": ops.UpdateConfig(ops.MapEdits({"a": "1"})),
+    "metadata": ops.UpdateConfig(table_metadata=ops.MapEdits({"a": "1"}, replace=True)),
+    "schema metadata": ops.UpdateConfig(schema_metadata=ops.MapEdits({"a": "1"})),
+    "field metadata": ops.UpdateConfig(field_metadata={0: ops.MapEdits({"a": "1"})}),
+    "rename": ops.Project(RENAMED, preserves_nullability=True),
+    "bases": ops.UpdateBases((BasePath("/elsewhere", "b", False),)),
+    "reserve": ops.ReserveFragments(3),
+}
+
+
+@pytest.mark.parametrize("base_too", [False, True])
+@pytest.mark.parametrize("name", INDEPENDENT)
+def test_versions_that_were_cleaned_up_do_not_matter(name: str, base_too: bool) -> None:
+    first = cleaned(APPENDED, base_too=base_too)
+    assert commit(first, INDEPENDENT[name]).version == 4
+    fragments = open_snapshot(first.store).manifest.fragments.ids.tolist()
+    assert fragments == {"append": [0, 1, 2, 4], "overwrite": [4]}.get(name, [0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("operation", "between"),
+    [
+        (ops.Append((new(),)), ops.Project(RENAMED, preserves_nullability=True)),
+        (ops.Overwrite(SCHEMA, ()), ops.Overwrite(SCHEMA, (new(),))),
+        (ops.Overwrite(SCHEMA, (), {"a": "1"}), ops.UpdateConfig(ops.MapEdits({"a": "2"}))),
+        (INDEPENDENT["config"], ops.UpdateConfig(ops.MapEdits({"a": "2"}))),
+        (INDEPENDENT["metadata"], ops.UpdateConfig(table_metadata=ops.MapEdits({"b": "2"}))),
+        (INDEPENDENT["schema metadata"], ops.UpdateConfig(schema_metadata=ops.MapEdits({"a": "2"}))),
+        (INDEPENDENT["field metadata"], ops.UpdateConfig(field_metadata={0: ops.MapEdits({"b": "2"})})),
+        (INDEPENDENT["rename"], ops.Project(Schema(SCHEMA.fields[:1]), preserves_nullability=True)),
+        (ops.Project(RENAMED), ops.Append((new(),))),
+        (INDEPENDENT["bases"], ops.UpdateBases((BasePath("/other", "c", False),))),
+        (ops.Delete((), (0,)), ops.Append(())),
+        (ops.Merge((), SCHEMA), ops.Append(())),
+        (ops.Rewrite(()), ops.Append(())),
+    ],
+)
+def test_what_may_matter_is_made_again(operation: ops.Operation, between: ops.Operation) -> None:
+    first = cleaned(lambda snapshot: commit(snapshot, between))
+    with pytest.raises(RetryableCommitConflict, match="version 2 was committed and removed"):
+        commit(first, operation)
+    assert open_snapshot(first.store).version == 3
+
+
+def test_a_version_that_was_cleaned_up_may_have_been_ours() -> None:
+    first = table()
+    commit(commit(first, ops.Append((new(),)), uuid="ours"), ops.Append(()))
     first.store.delete(ManifestName(2, NamingScheme.V2).path)
-    with pytest.raises(CommitConflict, match="version 2 was committed and removed"):
-        commit(first, ops.Append((new(),)))
+    with pytest.raises(RetryableCommitConflict):
+        commit(first, ops.Append((new(),)), uuid="ours")
 
 
 def test_a_commit_gives_up(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lancelet.editing.columns.commit import RETRIES, commit_columns, fill_fragment
+from lancelet.editing.columns.commit import RETRY_SECONDS, commit_columns, fill_fragment
 from lancelet.editing.columns.fill import with_file
 from lancelet.editing.columns.new_fields import Growth, grown, with_null_columns
 from lancelet.editing.columns.sources import ColumnSource, Computed, Expressions, Streamed, column_source
@@ -92,14 +93,14 @@ def _fields(transforms: Any) -> pa.Schema | None:
 
 def _add_null_columns(snapshot: Snapshot, columns: Callable[[Snapshot], pa.Schema]) -> Snapshot:
     """Commit columns that no file has, so that they read as null."""
-    for attempt in range(RETRIES + 1):
+    began = time.monotonic()
+    while True:
         manifest = snapshot.manifest
         schema = with_null_columns(manifest, columns(snapshot))
         operation = Merge(tuple(manifest.fragments), schema, preserves_nullability=True)
         try:
             return commit(snapshot, operation)
         except RetryableCommitConflict:
-            if attempt == RETRIES:
+            if time.monotonic() - began > RETRY_SECONDS:
                 raise
             snapshot = snapshot.latest()
-    raise AssertionError("the loop above ends by itself")

@@ -10,7 +10,9 @@ are filled again; the others keep the file that they got::
 
 from __future__ import annotations
 
+import itertools
 import json
+import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from lancelet.table.snapshot import Snapshot
     from lancelet.udf import BatchUDFCheckpoint
 
-RETRIES = 20
+RETRY_SECONDS = 1800.0
 
 
 class Work(Protocol):
@@ -90,9 +92,10 @@ def fill_fragment(
 
 def commit_columns(table: TableReader, work: Work, checkpoint: BatchUDFCheckpoint | None = None) -> Snapshot:
     """Fill all fragments and commit them."""
+    began = time.monotonic()
     filled: dict[int, Filled] = {}
     with WrittenFiles(table.snapshot.store) as files:
-        for attempt in range(RETRIES + 1):
+        for attempt in itertools.count():
             snapshot = table.snapshot
             check_writable(snapshot.manifest.path, snapshot.manifest.message.writer_feature_flags)
             refuse_mixed(snapshot.manifest)
@@ -105,7 +108,8 @@ def commit_columns(table: TableReader, work: Work, checkpoint: BatchUDFCheckpoin
                 return commit(snapshot, merge, files=files)
             except RetryableCommitConflict:
                 table = TableReader(snapshot.latest(), table.cache)
-                if attempt == RETRIES or not (work.repeatable or _all_fit(table, work, filled)):
+                late = time.monotonic() - began > RETRY_SECONDS
+                if late or not (work.repeatable or _all_fit(table, work, filled)):
                     raise
     raise AssertionError("the loop above ends by itself")
 

@@ -39,7 +39,6 @@ Rewriter: TypeAlias = (
     "Callable[[TableReader, Sequence[tuple[Fragment, ...]], CompactionSettings, WrittenFiles], Sequence[Rewritten]]"
 )
 """Rewrites groups of fragments, and adds what it makes to the files."""
-RETRIES = 10
 RETRY_SECONDS = 1800.0
 
 
@@ -82,7 +81,7 @@ def compact(
     known: dict[tuple[Fragment, ...], Rewritten] = {}
     schema: Schema | None = None
     with WrittenFiles(table.snapshot.store) as files:
-        for attempt in range(RETRIES + 1):
+        while True:
             manifest = table.snapshot.manifest
             plans = plan_tasks(table, settings)
             groups = [plan.fragments(manifest) for plan in plans]
@@ -100,10 +99,9 @@ def compact(
                 done = commit_rewrites(table.snapshot, rewrites, defer=settings.defer_index_remap, files=files)
                 return done, metrics_of(rewrites)
             except RetryableCommitConflict:
-                if attempt == RETRIES or time.monotonic() - began > RETRY_SECONDS:
+                if time.monotonic() - began > RETRY_SECONDS:
                     raise
             table = TableReader(table.snapshot.latest(), table.cache)
-    raise AssertionError("the last attempt returns or raises")
 
 
 def commit_rewrites(

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from lancelet.editing.columns.add import Addition
-from lancelet.editing.columns.commit import RETRIES, Filled, fill_fragment
+from lancelet.editing.columns.commit import RETRY_SECONDS, Filled, fill_fragment
 from lancelet.editing.columns.fill import with_file
 from lancelet.editing.columns.new_fields import Growth, grown
 from lancelet.encoding.plain import numpy_array
@@ -154,9 +155,10 @@ class FillJob:
 
 def backfill(table: TableReader, place: Place, filler: Filler, notes: Notes | None) -> Snapshot:
     """Fill all fragments and commit them together."""
+    began = time.monotonic()
     filled: dict[int, Filled] = {}
     with WrittenFiles(table.snapshot.store) as files:
-        for attempt in range(RETRIES + 1):
+        while True:
             snapshot = table.snapshot
             check_writable(snapshot.manifest.path, snapshot.manifest.message.writer_feature_flags)
             growth = filler.growth(table)
@@ -188,7 +190,7 @@ def backfill(table: TableReader, place: Place, filler: Filler, notes: Notes | No
                 done = commit(snapshot, Merge(new, growth.schema, preserves_nullability=not growth.strict), files=files)
                 break
             except RetryableCommitConflict:
-                if attempt == RETRIES:
+                if time.monotonic() - began > RETRY_SECONDS:
                     raise
             table = TableReader(snapshot.latest(), table.cache)
     if notes is not None:

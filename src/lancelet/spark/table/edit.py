@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from lancelet.table.snapshot import Snapshot
 
-RETRIES = 10
 RETRY_SECONDS = 3600.0
 
 
@@ -62,7 +61,7 @@ def delete_where(spark: SparkSession, place: Place, condition: Any, alias: str |
             commit(snapshot, deletion.operation, affected_rows=deletion.affected_rows, files=files)
         return {"num_deleted_rows": deletion.num_rows}
 
-    return retried(table, attempt, RETRIES, RETRY_SECONDS)
+    return retried(table, attempt, None, RETRY_SECONDS)
 
 
 def update_where(
@@ -86,7 +85,7 @@ def update_where(
         done = commit_moved(snapshot, rows, job, changed)
         return {"num_rows_updated": done.updated}
 
-    return retried(TableReader(place.open()), attempt, RETRIES, RETRY_SECONDS)
+    return retried(TableReader(place.open()), attempt, None, RETRY_SECONDS)
 
 
 def _matching(frame: DataFrame, condition: Any, alias: str | None) -> DataFrame:

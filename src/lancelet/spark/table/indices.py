@@ -39,7 +39,7 @@ from lancelet.indexing.optimize import optimize_indices
 from lancelet.indexing.rows import find_column
 from lancelet.query.fragment_reader import ROW_ADDRESS
 from lancelet.query.table_reader import TableReader
-from lancelet.spark.table.edit import RETRIES, RETRY_SECONDS, place_of
+from lancelet.spark.table.edit import RETRY_SECONDS, place_of
 from lancelet.spark.table.jobs import run_over, run_tasks
 from lancelet.spark.table.values import table_frame
 from lancelet.table import operations as ops
@@ -93,7 +93,7 @@ def create_index(
                 entry = _joined(spark, table, place, column, found, new, files)
             return commit(table.snapshot, ops.CreateIndex((ops.IndexSegment.of(entry),), replaced), files=files)
 
-    retried(TableReader(place.open()), attempt, RETRIES, RETRY_SECONDS)
+    retried(TableReader(place.open()), attempt, None, RETRY_SECONDS)
 
 
 def extend_indices(

@@ -31,7 +31,7 @@ from lancelet.editing.retry import retried
 from lancelet.errors import InvalidInput, InvalidType, UnfitData, UnknownColumn
 from lancelet.query.fragment_reader import ROW_ADDRESS, ROW_ID
 from lancelet.query.table_reader import TableReader
-from lancelet.spark.table.edit import RETRIES, RETRY_SECONDS, place_of
+from lancelet.spark.table.edit import RETRY_SECONDS, place_of
 from lancelet.spark.table.rows import Kind, RowJob, Step, commit_moved
 from lancelet.spark.table.values import STEP, analysed, assigned, condition_of, fitted, in_words, table_frame
 from lancelet.spark.types import stored_columns
@@ -122,7 +122,7 @@ def merge_rows(spark: SparkSession, place: Place, merge: Merge) -> MergeResult:
             "num_deleted_rows": done.deleted,
         }
 
-    return retried(TableReader(place.open()), attempt, RETRIES, RETRY_SECONDS)
+    return retried(TableReader(place.open()), attempt, None, RETRY_SECONDS)
 
 
 def plan_merge(spark: SparkSession, snapshot: Snapshot, place: Place, merge: Merge) -> tuple[DataFrame, RowJob]:
