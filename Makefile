@@ -44,7 +44,7 @@ format: $(STAMPS)/kernels  ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup  ## lancelet, pylance and Parquet side by side; OF=writes, changes, columns, compaction, cleanup, indices or spark
+bench: setup  ## lancelet, pylance and Parquet side by side; OF=writes, changes, columns, compaction, cleanup, indices, races or spark
 	$(WITH_JAVA) $(BIN)/python -m benchmarks$(if $(OF),.$(OF)) $(ARGS)
 
 soak: setup $(STAMPS)/sanitized  ## the wide grids, thousands of drawn tables and byte flips over an AddressSanitizer build

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import logging
 import multiprocessing
 import os
 import random
@@ -193,7 +194,7 @@ def _local() -> Iterator[tuple[Place, Any]]:
 @contextmanager
 def _s3() -> Iterator[tuple[Place, Any]]:
     """A bucket on the loopback; each library has a key of its own, by which the server knows who wrote what."""
-    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication
     from moto.server import ThreadedMotoServer
 
     writers: dict[str, str] = {}
@@ -205,7 +206,7 @@ def _s3() -> Iterator[tuple[Place, Any]]:
             writers.setdefault(environ["PATH_INFO"].removeprefix("/races/t/"), key)
         return plain(app, environ, start_response)
 
-    assert create_backend_app is not None
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     DomainDispatcherApplication.__call__ = noted  # type: ignore[method-assign]
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from lancelet.errors import InvalidInput, RetryableCommitConflict
+from lancelet.errors import InvalidInput, MissingFile, RetryableCommitConflict, VersionNotFound
 from lancelet.query.table_reader import TableReader
+from lancelet.table.snapshot import Snapshot
 
 R = TypeVar("R")
 
@@ -27,8 +28,24 @@ def retried(table: TableReader, attempt: Callable[[TableReader], R], retries: in
     while True:
         try:
             return attempt(table)
+        except MissingFile:
+            # Its files may have gone with a version that was cleaned up; the newest one has all that it needs.
+            newest = table.snapshot.latest()
+            if newest.version == table.snapshot.version or _is_there(table.snapshot):
+                raise
+            table = TableReader(newest, table.cache)
+            continue
         except RetryableCommitConflict:
             if left == 0 or time.monotonic() - began > timeout:
                 raise
         left = None if left is None else left - 1
         table = TableReader(table.snapshot.latest(), table.cache)
+
+
+def _is_there(snapshot: Snapshot) -> bool:
+    """Whether a version can still be opened."""
+    try:
+        snapshot.at(snapshot.version)
+    except VersionNotFound:
+        return False
+    return True

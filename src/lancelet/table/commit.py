@@ -284,6 +284,7 @@ class _Writer:
     __slots__ = (
         "_files",
         "_looked",
+        "_noted",
         "_pace",
         "_pending",
         "_read",
@@ -308,6 +309,8 @@ class _Writer:
         # Versions that were read on the way to the newest one, and when that was.
         self._read: dict[int, Manifest] = {}
         self._looked = pace.clock()
+        # Name and content of the transaction's file.
+        self._noted: tuple[str, bytes] | None = None
         self.transaction = transaction
         # The version that the work was based on, when the caller has it at hand.
         self.seen: Manifest | None = None
@@ -398,11 +401,8 @@ class _Writer:
 
     def _move_to(self, version: int) -> None:
         """Base the transaction on a later version; its file has another name from then on."""
-        if version == self.transaction.read_version:
-            return
-        if self._pending is None:
-            self._files[0].discard(f"{TRANSACTIONS_DIR}/{self.transaction.file_name}")
-        self.transaction = replace(self.transaction, read_version=version)
+        if version != self.transaction.read_version:
+            self.transaction = replace(self.transaction, read_version=version)
 
     def _newest(self, known: Manifest, scheme: NamingScheme) -> Manifest:
         """The newest version. In a race that is the next one or the one after it, which are found by their names."""
@@ -522,6 +522,10 @@ class _Writer:
         return None
 
     def _write_transaction(self, body: bytes) -> None:
+        written = self.transaction.file_name, body
+        if written == self._noted:
+            return
+        self._noted = written
         # The manifest has the whole transaction too, which readers prefer: nothing depends on the file after a crash.
         self._files[0].put(f"{TRANSACTIONS_DIR}/{self.transaction.file_name}", body, lasting=False)
 

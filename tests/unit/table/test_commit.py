@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +28,7 @@ from lancelet.format.proto import table_pb2
 from lancelet.format.schema import Schema, schema_from_arrow
 from lancelet.store import LocalStore, Store, open_store
 from lancelet.table import operations as ops
-from lancelet.table.commit import commit, create
+from lancelet.table.commit import Pace, commit, create
 from lancelet.table.deletion_write import delete_rows
 from lancelet.table.flags import Feature
 from lancelet.table.fragment import DataFile, Fragment
@@ -433,23 +434,49 @@ def test_a_version_that_was_cleaned_up_may_have_been_ours() -> None:
         commit(first, ops.Append((new(),)), uuid="ours")
 
 
-def test_a_commit_gives_up(tmp_path: Path) -> None:
-    class Crowded(LocalStore):
-        """Somebody else is always faster."""
+class Busy(LocalStore):
+    """Somebody else is faster, so many times."""
 
-        def put_if_absent(self, path: str, data: bytes) -> bool:
-            if path.endswith(".manifest"):
-                other = LocalStore(self.uri)
-                commit(other, ops.Append(()), read_version=open_snapshot(other).version)
-            return super().put_if_absent(path, data)
+    __slots__ = ("losses",)
 
-    folder = str(tmp_path)
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        if path.endswith(".manifest") and next(self.losses, None) is not None:
+            other = LocalStore(self.uri)
+            commit(other, ops.Append(()), read_version=open_snapshot(other).version)
+        return super().put_if_absent(path, data)
+
+
+def busy(folder: Path, losses: int) -> Busy:
     table(store=LocalStore(folder))
+    store = Busy(folder)
+    store.losses = iter(range(losses))
+    return store
+
+
+def test_a_commit_gives_up(tmp_path: Path) -> None:
     with pytest.raises(CommitConflict, match="other writers were faster 4 times"):
-        commit(Crowded(folder), ops.Append((new(),)), read_version=1, retries=3)
-    assert open_snapshot(folder).version == 5
-    names = list(LocalStore(folder).list_names("_transactions"))
+        commit(busy(tmp_path, 1000), ops.Append((new(),)), read_version=1, retries=3)
+    assert open_snapshot(tmp_path).version == 5
+    names = list(LocalStore(tmp_path).list_names("_transactions"))
     assert len(names) == 5, "the transaction file of the one that gave up is gone"
+
+
+def test_a_commit_does_not_give_up_before_its_time(tmp_path: Path) -> None:
+    """However often others are faster; and the more often they are, the less it waits."""
+    clock, waits = itertools.count(), []
+    pace = Pace(lambda: next(clock) / 1000, waits.append, random.Random(0))
+    assert commit(busy(tmp_path, 60), ops.Append((new(),)), read_version=1, pace=pace).version == 62
+    assert len(waits) == 60
+    assert max(waits[:10]) > max(waits[10:20]) > max(waits[40:])
+    assert len(list(LocalStore(tmp_path).list_names("_transactions"))) == 62
+
+
+def test_a_commit_gives_up_when_its_time_is_over(tmp_path: Path) -> None:
+    clock = itertools.count()
+    pace = Pace(lambda: float(next(clock)), lambda seconds: None)
+    with pytest.raises(CommitConflict, match="other writers were faster"):
+        commit(busy(tmp_path, 1000), ops.Append((new(),)), read_version=1, timeout=100, pace=pace)
+    assert 10 < open_snapshot(tmp_path).version < 100
 
 
 def test_dictionaries_of_legacy_tables(tmp_path: Path) -> None:
