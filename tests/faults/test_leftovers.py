@@ -6,7 +6,7 @@ in the second half answers of the store get lost on top of that.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pytest
 
 import lancelet
 from faults.stores import Fault, FaultyStore, files_below
-from lancelet.errors import CommitOutcomeUnknown, UncertainPut
+from lancelet.errors import CommitOutcomeUnknown, RetryableCommitConflict, UncertainPut
 from lancelet.store import Store, open_store
 from lancelet.table.names import VERSIONS_DIR
 from lancelet.table.snapshot import open_snapshot
@@ -55,9 +55,15 @@ OTHERS: list[Callable[[Any], object]] = [
 class Overtaken(FaultyStore):
     """Others commit before each of the first versions that are published here."""
 
-    def __init__(self, inner: Store, lost_answers: frozenset[int] = frozenset(), late: bool = False) -> None:
+    def __init__(
+        self,
+        inner: Store,
+        lost_answers: frozenset[int] = frozenset(),
+        late: bool = False,
+        others: Sequence[Callable[[Any], object]] = OTHERS,
+    ) -> None:
         super().__init__(inner)
-        self.turns = iter(OTHERS)
+        self.turns = iter(others)
         self.puts = 0
         self.lost_answers = lost_answers
         self.late = late
@@ -139,3 +145,19 @@ def test_an_unknown_outcome_keeps_every_file_that_a_version_may_have(tmp_path: P
     report = lancelet.dataset(tmp_path / "t").verify(deep=True)
     assert report.errors == ()
     assert lancelet.dataset(tmp_path / "t").count_rows("t = 'theirs'") >= 1
+
+
+def test_a_change_of_contested_rows_is_made_until_its_time_is_over(tmp_path: Path) -> None:
+    """Others change the same row more often than pylance would try; what every attempt wrote goes away."""
+    made(tmp_path / "t")
+    others = [lambda d: d.update({"t": "concat(t, '!')"}, where="k = 3")] * 12
+    store = Overtaken(open_store(tmp_path / "t"), others=others)
+    dataset = lancelet.LanceDataset._of(store.uri, open_snapshot(store), None, None)
+    assert dataset.update({"t": "concat(t, '?')"}, where="k = 3") == {"num_rows_updated": 1}
+    assert dataset.to_table(filter="k = 3")["t"].to_pylist() == [f"row 3{'!' * 12}?"]
+    check(tmp_path / "t")
+    store = Overtaken(open_store(tmp_path / "t"), others=others)
+    dataset = lancelet.LanceDataset._of(store.uri, open_snapshot(store), None, None)
+    with pytest.raises(RetryableCommitConflict):
+        dataset.update({"t": "concat(t, '?')"}, where="k = 3", conflict_retries=3)
+    check(tmp_path / "t")

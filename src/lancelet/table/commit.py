@@ -241,6 +241,9 @@ def commit(
     with _Writer(store, transaction, files, pace or Pace()) as writer:
         writer.config = dict(config or {})
         writer.strict, writer.indices, writer.with_file = strict, tuple(indices), with_file
+        if files is not None:
+            # Large files take long to reach the disk; others would commit meanwhile.
+            files.settle()
         try:
             newest = latest_version(store)
         except TableNotFound:
