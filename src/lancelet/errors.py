@@ -32,21 +32,25 @@ that a caller of pylance would expect, so ``except ValueError`` keeps working::
     │   └── UncertainPut                     the store did not say whether it wrote
     ├── TableExists (ValueError, FileExistsError)     a table is there already
     ├── RefConflict (ValueError, OSError)    a tag or branch is there already, or others depend on it
-    ├── CommitConflict (OSError)             a commit of somebody else rules this one out
-    │   └── RetryableCommitConflict          the same change can be made again, on the newest version
+    ├── CommitConflictError (OSError)        what programs written for pylance catch, and raise
+    │   └── CommitConflict                   a commit of somebody else rules this one out
+    │       └── RetryableCommitConflict      the same change can be made again, on the newest version
     └── CommitOutcomeUnknown (OSError)       nobody can say whether the commit took place
 
 The text of an error says what was wrong, where, and what to do next; the same
-facts are attributes (``path``, ``uri``, ``version``, ...).
+facts are attributes (``path``, ``uri``, ``version``, ...). Names and values in it may
+come from anywhere: what a terminal or a log would not show as it is stands there escaped.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 __all__ = [
     "CommitConflict",
+    "CommitConflictError",
     "CommitOutcomeUnknown",
     "CorruptFile",
     "FilterSyntaxError",
@@ -60,6 +64,7 @@ __all__ = [
     "InvalidRef",
     "InvalidType",
     "LanceletError",
+    "Lines",
     "MergeRefused",
     "MissingFile",
     "MissingPackage",
@@ -78,11 +83,45 @@ __all__ = [
     "UnknownColumn",
     "UnsafePath",
     "VersionNotFound",
+    "printable",
 ]
+
+_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, line ends, marks that turn the direction of writing, halves of surrogate pairs."""
+
+
+class Lines(str):
+    """A text for an error whose ends of lines are meant; those inside of names and values are escaped by :meth:`of`."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, *lines: str) -> Lines:
+        return cls("\n".join(map(printable, lines)))
+
+
+def printable(text: str) -> str:
+    """A text on one line, with every character that would not be seen as it is escaped as Python does.
+
+    Examples
+    --------
+    >>> print(printable("two\\nlines"))
+    two\\nlines
+    """
+    if isinstance(text, Lines):
+        return Lines.of(*text.split("\n"))
+    return _HIDDEN.sub(lambda found: repr(found.group())[1:-1], text)
 
 
 class LanceletError(Exception):
     """Base of every error raised by lancelet."""
+
+    def __str__(self) -> str:
+        return printable(self._text())
+
+    def _text(self) -> str:
+        """What happened, with names and values as they are."""
+        return self.args[0] if len(self.args) == 1 and isinstance(self.args[0], str) else Exception.__str__(self)
 
 
 class InvalidInput(LanceletError, ValueError):
@@ -141,7 +180,7 @@ class UnknownColumn(InvalidInput, KeyError):
         self.message = f"column '{name}' is not in {where}; {hint}"
         super().__init__(self.message)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return self.message
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -155,8 +194,12 @@ class FilterSyntaxError(InvalidInput):
         self.text = text
         self.position = position
         self.reason = reason
-        at = "" if position is None else f" at character {position + 1}\n  {text}\n  {' ' * position}^"
-        super().__init__(f"cannot parse {text!r}: {reason}{at}")
+        at: list[str] = []
+        if position is not None:
+            before = " " * len(printable(text[:position]))
+            at = [f"  {text}", f"  {before}^"]
+            reason = f"{reason} at character {position + 1}"
+        super().__init__(Lines.of(f"cannot parse {text!r}: {reason}", *at))
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.text, self.position, self.reason)
@@ -177,7 +220,7 @@ class TableNotFound(NotFound, FileNotFoundError):
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.uri, self.reason)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return f"Dataset at path {self.uri} was not found: {self.reason}"
 
 
@@ -201,10 +244,6 @@ class RefNotFound(NotFound):
 class IndexNotFound(NotFound, KeyError, RuntimeError):
     """The table has no index with this name."""
 
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
-
-
 class MissingFile(LanceletError, FileNotFoundError):
     """A file that the table refers to is gone."""
 
@@ -213,7 +252,7 @@ class MissingFile(LanceletError, FileNotFoundError):
         self.reason = reason
         LanceletError.__init__(self, path, reason)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return f"file {self.path} is missing" + (f": {self.reason}" if self.reason else "")
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -229,7 +268,7 @@ class CorruptFile(LanceletError, OSError):
         self.place = place
         LanceletError.__init__(self, path, reason, place)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return f"corrupt file {self.path}{', ' + self.place if self.place else ''}: {self.reason}"
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -243,10 +282,6 @@ class UnsafePath(CorruptFile):
 class NotSupported(LanceletError, NotImplementedError, OSError):
     """A feature, flag or encoding that this version of lancelet does not know."""
 
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
-
-
 class MissingPackage(LanceletError, ImportError):
     """Something that was asked for needs a package that is not installed."""
 
@@ -259,7 +294,7 @@ class StorageError(LanceletError, OSError):
         self.reason = reason
         LanceletError.__init__(self, path, reason)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return f"cannot access {self.path}: {self.reason}"
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -292,7 +327,7 @@ class TableExists(LanceletError, ValueError, FileExistsError):
         self.uri = uri
         LanceletError.__init__(self, uri)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return f"Dataset already exists: {self.uri}; append to it, overwrite it, or choose another place"
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -302,15 +337,22 @@ class TableExists(LanceletError, ValueError, FileExistsError):
 class RefConflict(LanceletError, ValueError, OSError):
     """A tag or branch of this name is there already, or cannot go away since others depend on it."""
 
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
+class CommitConflictError(LanceletError, OSError):
+    """A commit that lost against another one, under pylance's name. Those of lancelet are a :class:`CommitConflict`."""
+
+    def __init__(self, message: str = "", retryable: bool = True) -> None:
+        LanceletError.__init__(self, message)
+        self.retryable = retryable
+        """Whether the same change can be made again, on the newest version."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.args[0], self.retryable)
 
 
-class CommitConflict(LanceletError, OSError):
+class CommitConflict(CommitConflictError):
     """Another commit, made since the version that this one was based on, rules this one out."""
 
     retryable = False
-    """Whether the same change can be made again, on the newest version."""
 
     def __init__(self, uri: str, version: int, reason: str) -> None:
         self.uri = uri
@@ -319,7 +361,7 @@ class CommitConflict(LanceletError, OSError):
         self.reason = reason
         LanceletError.__init__(self, uri, version, reason)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return f"cannot commit to {self.uri}: {self.reason}"
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -347,7 +389,7 @@ class CommitOutcomeUnknown(LanceletError, OSError):
         self.reason = reason
         LanceletError.__init__(self, uri, version, uuid, reason)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return (
             f"it is not known whether version {self.version} of {self.uri} was committed: {self.reason}; when the store "
             f"answers again, the commit took place if the transaction of that version is {self.uuid}"

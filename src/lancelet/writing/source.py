@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as pads
 
-from lancelet.errors import InvalidInput, InvalidType, UnfitData
+from lancelet.errors import InvalidInput, InvalidType, Lines, UnfitData
 from lancelet.writing.fit import side_by_side
 
 
@@ -115,7 +115,9 @@ def _conform(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[p
             cast = batch.select(schema.names).cast(schema)
         except (pa.ArrowException, KeyError, ValueError) as error:
             raise UnfitData(
-                f"a batch does not fit the schema that was given: {error}\n"
-                + side_by_side("schema", schema, "batch", batch.schema)
+                Lines.of(
+                    f"a batch does not fit the schema that was given: {error}",
+                    *side_by_side("schema", schema, "batch", batch.schema),
+                )
             ) from error
         yield cast

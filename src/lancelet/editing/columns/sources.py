@@ -16,7 +16,7 @@ import pyarrow as pa
 from lancelet.editing.columns.fill import batch_rows
 from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import RowRange
-from lancelet.errors import InvalidChange, InvalidInput, InvalidType, NotSupported, UnfitData
+from lancelet.errors import InvalidChange, InvalidInput, InvalidType, Lines, NotSupported, UnfitData
 from lancelet.format.schema import Schema
 from lancelet.query.evaluate import may_fail
 from lancelet.query.expr import (
@@ -216,8 +216,10 @@ class Computed:
             raise InvalidChange(f"the function failed: {type(error).__name__}: {error}") from error
         if expected is not None and result.schema != expected:
             raise InvalidChange(
-                "Output schema of function does not match the expected schema.\n"
-                + side_by_side("expected", expected, "returned", result.schema)
+                Lines.of(
+                    "Output schema of function does not match the expected schema.",
+                    *side_by_side("expected", expected, "returned", result.schema),
+                )
             )
         if result.num_rows != batch.num_rows:
             raise InvalidChange(f"the function returned {result.num_rows} rows for a batch of {batch.num_rows}")
@@ -270,8 +272,10 @@ class Streamed:
                 )
             if batch.schema != self._schema:
                 raise UnfitData(
-                    "a batch has other columns than its stream\n"
-                    + side_by_side("stream", self._schema, "batch", batch.schema)
+                    Lines.of(
+                        "a batch has other columns than its stream",
+                        *side_by_side("stream", self._schema, "batch", batch.schema),
+                    )
                 )
             piece = batch.slice(0, left)
             if piece.num_rows < batch.num_rows:
