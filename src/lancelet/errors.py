@@ -45,7 +45,6 @@ come from anywhere: what a terminal or a log would not show as it is stands ther
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable
 
 __all__ = [
@@ -86,9 +85,6 @@ __all__ = [
     "printable",
 ]
 
-_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters, line ends, marks that turn the direction of writing, halves of surrogate pairs."""
-
 
 class Lines(str):
     """A text for an error whose ends of lines are meant; those inside of names and values are escaped by :meth:`of`."""
@@ -110,7 +106,9 @@ def printable(text: str) -> str:
     """
     if isinstance(text, Lines):
         return Lines.of(*text.split("\n"))
-    return _HIDDEN.sub(lambda found: repr(found.group())[1:-1], text)
+    if text.isprintable():
+        return text
+    return "".join(mark if mark.isprintable() else repr(mark)[1:-1] for mark in text)
 
 
 class LanceletError(Exception):
@@ -244,6 +242,7 @@ class RefNotFound(NotFound):
 class IndexNotFound(NotFound, KeyError, RuntimeError):
     """The table has no index with this name."""
 
+
 class MissingFile(LanceletError, FileNotFoundError):
     """A file that the table refers to is gone."""
 
@@ -281,6 +280,7 @@ class UnsafePath(CorruptFile):
 
 class NotSupported(LanceletError, NotImplementedError, OSError):
     """A feature, flag or encoding that this version of lancelet does not know."""
+
 
 class MissingPackage(LanceletError, ImportError):
     """Something that was asked for needs a package that is not installed."""
@@ -336,6 +336,7 @@ class TableExists(LanceletError, ValueError, FileExistsError):
 
 class RefConflict(LanceletError, ValueError, OSError):
     """A tag or branch of this name is there already, or cannot go away since others depend on it."""
+
 
 class CommitConflictError(LanceletError, OSError):
     """A commit that lost against another one, under pylance's name. Those of lancelet are a :class:`CommitConflict`."""

@@ -11,11 +11,12 @@ import pyarrow as pa
 from lancelet.errors import InvalidInput, InvalidType, UnfitData
 from lancelet.file.place import split_place
 from lancelet.file.versions import writable_version
-from lancelet.file.writer import DEFAULT_VERSION, PAGE_BYTES, FileWriter
+from lancelet.file.writer import DEFAULT_VERSION, PAGE_BYTES, FileWriter, check_schema
 from lancelet.format.extensions import storage_field
 from lancelet.format.json_fields import with_json
 from lancelet.format.schema import schema_from_arrow
 from lancelet.located import vended
+from lancelet.texts import check_text
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -151,8 +152,8 @@ class LanceFileWriter:
 
     def add_schema_metadata(self, key: str, value: str) -> None:
         """Add to the metadata of the file's schema."""
-        if not all(isinstance(text, str) for text in (key, value)):
-            raise InvalidType(f"metadata is texts, not {key!r} and {value!r}")
+        check_text(key, "a key of metadata")
+        check_text(value, f"the metadata of {key!r}")
         self._check_open()
         self._metadata[key] = value
 
@@ -173,6 +174,7 @@ class LanceFileWriter:
             pages = self._data_cache_bytes // max(1, len(fields.fields))
         if self._max_page_bytes is not None:
             pages = min(pages, self._max_page_bytes)
+        check_schema(fields, self._version)
         self._store.delete(self._name)
         sink = self._store.open_sink(self._name)
         writer = FileWriter(sink, fields, self._version, page_bytes=max(_LEAST_PAGE, pages))

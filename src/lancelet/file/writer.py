@@ -402,6 +402,10 @@ def check_schema(schema: Schema, version: str) -> None:
         for top in schema.fields:
             check_field(top)
     for node in schema.walk():
+        if "\0" in node.name:
+            raise UnfitData(
+                f"{node.name!r} cannot be the name of a field: Arrow's interfaces end a name at a NUL character"
+            )
         if len({child.name for child in node.children}) != len(node.children):
             raise UnfitData(f"field '{node.name}' has two children of one name; give each its own")
         if version == "2.1" and node.logical_type == "map":

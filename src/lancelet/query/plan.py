@@ -16,6 +16,7 @@ from lancelet.query.expr import Column, Expr, columns_of, type_of
 from lancelet.query.fragment_reader import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID, ROW_OFFSET
 from lancelet.query.present import BlobForm, scan_field
 from lancelet.query.sort import SortKey
+from lancelet.texts import check_text
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -155,7 +156,7 @@ def plan_outputs(
         outputs = [(f.name, Column((f.name,), scan_field(f).type)) for f in schema.fields]
     elif isinstance(columns, Mapping):
         visible = visible_schema(schema)
-        outputs = [(name, parse(text, visible)) for name, text in columns.items()]
+        outputs = [(check_text(name, "the name of a column"), parse(text, visible)) for name, text in columns.items()]
     elif isinstance(columns, str):
         raise InvalidType(f"columns is a list of names or a dict of expressions, not the text {columns!r}")
     else:

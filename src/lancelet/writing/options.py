@@ -14,6 +14,7 @@ from lancelet.keywords import refuse_unknown
 from lancelet.table.manifest import BasePath
 from lancelet.table.names import NamingScheme
 from lancelet.table.operations import COMMIT_MESSAGE
+from lancelet.texts import check_text
 from lancelet.writing.bases import numbered_bases
 from lancelet.writing.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, ROWS_PER_GROUP
 from lancelet.writing.fragments import Limits
@@ -157,6 +158,9 @@ def transaction_texts(message: str | None, properties: Mapping[str, str] | None)
     texts = dict(properties or {})
     if message is not None:
         texts[COMMIT_MESSAGE] = message
+    for key, value in texts.items():
+        check_text(key, "a key of the transaction's properties")
+        check_text(value, "the commit's message" if key == COMMIT_MESSAGE else f"the property {key!r}")
     return texts
 
 

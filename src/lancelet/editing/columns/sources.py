@@ -39,6 +39,7 @@ from lancelet.query.fragment_reader import FragmentReader
 from lancelet.query.plan import SYSTEM_FIELDS, ScanPlan, needed_fields, plan_outputs, plan_take
 from lancelet.query.scan import Scan
 from lancelet.query.table_reader import TableReader
+from lancelet.texts import check_text
 from lancelet.udf import BatchUDF, BatchUDFCheckpoint
 from lancelet.writing.fit import side_by_side
 from lancelet.writing.source import Source, open_source
@@ -79,6 +80,7 @@ def column_source(
         for name, text in transforms.items():
             if not isinstance(name, str) or not isinstance(text, str):
                 raise InvalidType(f"new columns are names and SQL expressions, both texts, not {name!r}: {text!r}")
+            check_text(name, "the name of a column")
         return Expressions(dict(transforms), batch_size)
     if isinstance(transforms, BatchUDF) or callable(transforms):
         columns = None if read_columns is None else tuple(read_columns)
