@@ -7,7 +7,7 @@ that a caller of pylance would expect, so ``except ValueError`` keeps working::
     ├── InvalidInput (ValueError)            an argument makes no sense
     │   ├── InvalidType (TypeError)          an argument of a type that is not accepted
     │   ├── InvalidOption (OverflowError, OSError)   an option out of its range, or of no use for this table
-    │   ├── RowNotFound (IndexError, OverflowError, OSError)   a row that this version does not have
+    │   ├── RowNotFound (IndexError, OverflowError, NotImplementedError, OSError)   a row that this version does not have
     │   ├── UnfitData (OSError)              rows that this table, or any table, cannot take
     │   ├── MergeRefused (OSError)           a merge that is ambiguous, or meets a row that it must not meet
     │   ├── InvalidChange (OSError)          a change of columns or metadata that this table cannot take
@@ -134,7 +134,7 @@ class InvalidOption(InvalidInput, OverflowError, OSError):
     """An option out of its range, or of no use for this table."""
 
 
-class RowNotFound(InvalidInput, IndexError, OverflowError, OSError):
+class RowNotFound(InvalidInput, IndexError, OverflowError, NotImplementedError, OSError):
     """A row that this version of the table does not have; pylance raises different built-ins for it in different calls."""
 
 

@@ -16,7 +16,7 @@ from lancelet.blob import lazy_frame
 from lancelet.errors import FilterSyntaxError, InvalidInput, InvalidType, NotSupported
 from lancelet.query.blobs import has_blobs
 from lancelet.query.expr import Column
-from lancelet.query.plan import DEFAULT_BATCH_SIZE, ScanPlan, column_of, plan_filter, plan_outputs
+from lancelet.query.plan import ScanPlan, column_of, default_batch_size, plan_filter, plan_outputs
 from lancelet.query.rebatch import by_bytes, by_rows
 from lancelet.query.scan import Scan
 from lancelet.query.sort import SortKey
@@ -333,7 +333,7 @@ class ScannerBuilder:
             self._limit,
             self._offset,
             self._order_by,
-            self._batch_size or DEFAULT_BATCH_SIZE,
+            self._batch_size or default_batch_size(),
             self._fragment_ids,
             self._include_deleted_rows,
             self._scan_in_order,

@@ -39,6 +39,7 @@ from lancelet.store import Sink
 VERSIONS = ("2.0", "2.1", "2.2")
 DEFAULT_VERSION = "2.2"
 PAGE_BYTES = 8 << 20
+_LEAST_SHARE = 4096
 ALIGNMENT = 64
 _PAD = b"\x48" * ALIGNMENT
 _NUMBERS = {"2.0": (0, 3)}
@@ -385,6 +386,12 @@ class FileWriter:
         globals_at = tables + len(places) * _ENTRY.size
         out += _FOOTER.pack(first, tables, globals_at, len(buffers), len(places), major, minor, MAGIC)
         self._sink.write(out)
+
+
+def page_size(columns: int, data_cache_bytes: int | None, max_page_bytes: int | None) -> int:
+    """Bytes of a page: what all columns may collect together is shared by them, a page's own bound is kept to the byte."""
+    pages = PAGE_BYTES if data_cache_bytes is None else max(_LEAST_SHARE, data_cache_bytes // max(1, columns))
+    return pages if max_page_bytes is None else min(pages, max_page_bytes)
 
 
 def check_schema(schema: Schema, version: str) -> None:

@@ -176,6 +176,7 @@ class RemoteStore:
         with self.failures(path) as client:
             obstore.put(client, self.key(path), data)
         self.count(1, 0)
+        self.count_write(len(data))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         with self.failures(path) as client:
@@ -190,6 +191,7 @@ class RemoteStore:
                 raise UncertainPut(self.join(path), _first_lines(error)) from None
             finally:
                 self.count(1, 0)
+        self.count_write(len(data))
         return True
 
     def put_new(self, path: str, data: bytes) -> None:
@@ -281,6 +283,11 @@ class RemoteStore:
             self.counters.requests += requests
             self.counters.bytes += nbytes
             self.counters.lists += lists
+
+    def count_write(self, nbytes: int) -> None:
+        with self._lock:
+            self.counters.writes += 1
+            self.counters.written += nbytes
 
     def _connect(self) -> Client:
         _FORK.check(self.uri)

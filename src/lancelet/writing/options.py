@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import InvalidInput, InvalidOption, InvalidType, NotSupported
 from lancelet.file.versions import writable_version
-from lancelet.file.writer import PAGE_BYTES
+from lancelet.file.writer import page_size
 from lancelet.keywords import refuse_unknown
 from lancelet.table.manifest import BasePath
 from lancelet.table.names import NamingScheme
@@ -33,7 +33,6 @@ COUNTS = (
     "max_page_bytes",
     "blob_pack_file_size_threshold",
 )
-LEAST_PAGE = 4096
 """Pages are not made smaller than this on request: each costs a description in the footer."""
 
 
@@ -70,16 +69,11 @@ class WriteOptions:
 
     def limits(self, columns: int) -> Limits:
         """For files with so many top-level columns."""
-        pages = PAGE_BYTES
-        if self.data_cache_bytes is not None:
-            pages = self.data_cache_bytes // max(1, columns)
-        if self.max_page_bytes is not None:
-            pages = min(pages, self.max_page_bytes)
         return Limits(
             self.max_rows_per_file,
             self.max_bytes_per_file,
             self.max_rows_per_group,
-            max(LEAST_PAGE, pages),
+            page_size(columns, self.data_cache_bytes, self.max_page_bytes),
             self.pack_bytes,
         )
 
