@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from lancelet.blob import lazy_frame
 from lancelet.errors import FilterSyntaxError, InvalidInput, InvalidType, NotSupported
+from lancelet.log import debug
 from lancelet.query.blobs import has_blobs
 from lancelet.query.expr import Column
 from lancelet.query.plan import ScanPlan, column_of, default_batch_size, plan_filter, plan_outputs
@@ -326,6 +327,7 @@ class ScannerBuilder:
                 for name, expr in outputs
                 if isinstance(expr, Column) and expr.path[0] in stored and has_blobs(schema.field_by_path(expr.path))
             )
+        debug("a scan of %s gives %s", self.ds.table.snapshot.uri, ", ".join(name for name, _ in outputs))
         return ScanPlan(
             schema,
             outputs,

@@ -34,12 +34,7 @@ from lancelet.query.coercion import DAY, common_type, describe, is_list_like, va
 from lancelet.query.expr import MAX_DEPTH, Column, Expr, Literal, depth_of, type_of
 from lancelet.query.functions import find_function
 from lancelet.query.literals import number_from_text, place
-<<<<<<< HEAD
 from lancelet.query.type_names import SQL_TYPES, timestamp_of
-=======
-from lancelet.query.type_names import SQL_TYPES, parse_arrow_name, timestamp_of
-from lancelet.texts import check_text
->>>>>>> c85b084 (Names and texts of any Unicode are given back, or refused before anything is written)
 
 __all__ = ["parse_expression", "parse_filter"]
 
@@ -89,11 +84,7 @@ def parse_expression(text: str, schema: pa.Schema) -> Expr:
 
 
 def _parse(text: str, schema: pa.Schema, qualified: bool = False) -> Expr:
-<<<<<<< HEAD
     _refuse_surrogates(text)
-=======
-    check_text(text, "an SQL expression")
->>>>>>> c85b084 (Names and texts of any Unicode are given back, or refused before anything is written)
     source = _Source.lifting(text)
     tree = source.parse()
     try:

@@ -29,6 +29,7 @@ from obstore.exceptions import (
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from lancelet.errors import InvalidInput, LanceletError, MissingFile, StorageError, UncertainPut
+from lancelet.log import debug
 from lancelet.store.base import ObjectInfo
 from lancelet.store.objects import delete_each, put_own, remove_listed
 from lancelet.store.options import own_options, sort_options
@@ -279,6 +280,7 @@ class RemoteStore:
             raise StorageError(self.join(path), _first_lines(error)) from None
 
     def count(self, requests: int, nbytes: int, lists: int = 0) -> None:
+        debug("%s: %d requests, %d listings, %d bytes read", self.uri, requests, lists, nbytes)
         with self._lock:
             self.counters.requests += requests
             self.counters.bytes += nbytes

@@ -38,6 +38,7 @@ from lancelet.errors import (
     TableNotFound,
     UncertainPut,
 )
+from lancelet.log import debug
 from lancelet.table import operations as ops
 from lancelet.table.conflicts import Committed, Rebase, Rows, check_conflict, unknown_transaction
 from lancelet.table.fragment_reuse import read_rewrites
@@ -392,6 +393,7 @@ class _Writer:
             if message is not None and message.uuid == self.transaction.uuid:
                 return manifest
             self._occupied(version)
+            debug("version %d of %s came first; the change is tried on it", version, self._store.uri)
             if self.strict:
                 raise RetryableCommitConflict(
                     self._store.uri,
@@ -490,6 +492,8 @@ class _Writer:
             files.forget()
         if not is_detached(manifest.version):
             write_hint(self._store, manifest.version)
+        kind = type(self.transaction.operation).__name__
+        debug("committed version %d of %s: %s", manifest.version, self._store.uri, kind)
         return Snapshot.of(self._store, manifest)
 
     def _occupied(self, version: int) -> None:
