@@ -1,4 +1,4 @@
-"""Every block of Python in the documents runs, in order, in an empty folder. Those of docs/spark.md run with Spark's tests."""
+"""Every block of Python in the documents runs, in order, in an empty folder; docs/spark.md needs a cluster's paths, and is left out."""
 
 from __future__ import annotations
 
