@@ -29,7 +29,6 @@ def test_a_program_can_follow_what_happens(caplog: pytest.LogCaptureFixture) -> 
         "came first; the change is tried on it",
         "a scan of memory://logged/t gives x",
         "x = 3 on memory://logged/t is told by indices",
-        "requests",
     ):
         assert told in text
 
