@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
-from lancelet.errors import CommitConflict as CommitConflictError
+from lancelet.errors import CommitConflictError
 
 __all__ = ["CommitConflictError", "CommitLock"]
 

@@ -46,7 +46,7 @@ def commit_change(
                 "commit_message does not go with a Transaction; set the message among its transaction_properties"
             )
         uuid, read_version = change.uuid, change.read_version
-        properties = dict(change.transaction_properties or {})
+        properties = transaction_texts(None, change.transaction_properties)
         change = change.operation
     elif read_version is None and not isinstance(change, (LanceOperation.Overwrite, LanceOperation.Restore)):
         raise InvalidInput("read_version is missing: only Overwrite and Restore are based on no version")

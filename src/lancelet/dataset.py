@@ -24,6 +24,7 @@ from lancelet.store.options import own_options, with_base_params
 from lancelet.store.uri import open_like
 from lancelet.table.manifest import BasePath as DatasetBasePath
 from lancelet.table.manifest import read_manifest
+from lancelet.table.operations import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
 from lancelet.table.refs import Reference, check_reference
 from lancelet.table.snapshot import Snapshot
 from lancelet.table.versions import list_versions, migrate_to_v2
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from lancelet.transaction import LanceOperation, Transaction
 
 __all__ = [
+    "LANCE_COMMIT_MESSAGE_KEY",
     "BlobFile",
     "Branches",
     "BulkCommitResult",

@@ -10,7 +10,7 @@ from typing import Any
 from lancelet.dataset import LanceDataset
 from lancelet.errors import InvalidInput
 from lancelet.located import is_named, located
-from lancelet.session import Session
+from lancelet.session import BYTES_AN_ENTRY, Session, warn_of_entries
 
 
 def dataset(
@@ -43,8 +43,10 @@ def dataset(
         A version number or a tag; the newest version by default.
     asof
         The newest version committed before this time; ignored when ``version`` is given.
-    block_size, commit_lock, index_cache_size, read_params
+    block_size, commit_lock, read_params
         Accepted for pylance's sake, without effect.
+    index_cache_size
+        Deprecated: ``index_cache_size_bytes`` in steps of 20 MiB.
     storage_options
         Options of the object store, such as credentials; see :func:`lancelet.store.open_store`.
     default_scan_options
@@ -80,6 +82,9 @@ def dataset(
         raise InvalidInput(
             f"verify_checksums is {verify_checksums}, but not that of the session; make it with Session(verify_checksums=...)"
         )
+    if index_cache_size is not None:
+        warn_of_entries()
+        index_cache_size_bytes = index_cache_size_bytes or index_cache_size * BYTES_AN_ENTRY
     managed = False
     if is_named(uri, namespace_client, table_id):
         place = located(namespace_client, table_id or (), storage_options)

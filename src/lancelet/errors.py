@@ -7,7 +7,7 @@ that a caller of pylance would expect, so ``except ValueError`` keeps working::
     ├── InvalidInput (ValueError)            an argument makes no sense
     │   ├── InvalidType (TypeError)          an argument of a type that is not accepted
     │   ├── InvalidOption (OverflowError, OSError)   an option out of its range, or of no use for this table
-    │   ├── RowNotFound (IndexError, OverflowError, OSError)   a row that this version does not have
+    │   ├── RowNotFound (IndexError, OverflowError, NotImplementedError, OSError)   a row that this version does not have
     │   ├── UnfitData (OSError)              rows that this table, or any table, cannot take
     │   ├── MergeRefused (OSError)           a merge that is ambiguous, or meets a row that it must not meet
     │   ├── InvalidChange (OSError)          a change of columns or metadata that this table cannot take
@@ -32,12 +32,14 @@ that a caller of pylance would expect, so ``except ValueError`` keeps working::
     │   └── UncertainPut                     the store did not say whether it wrote
     ├── TableExists (ValueError, FileExistsError)     a table is there already
     ├── RefConflict (ValueError, OSError)    a tag or branch is there already, or others depend on it
-    ├── CommitConflict (OSError)             a commit of somebody else rules this one out
-    │   └── RetryableCommitConflict          the same change can be made again, on the newest version
+    ├── CommitConflictError (OSError)        what programs written for pylance catch, and raise
+    │   └── CommitConflict                   a commit of somebody else rules this one out
+    │       └── RetryableCommitConflict      the same change can be made again, on the newest version
     └── CommitOutcomeUnknown (OSError)       nobody can say whether the commit took place
 
 The text of an error says what was wrong, where, and what to do next; the same
-facts are attributes (``path``, ``uri``, ``version``, ...).
+facts are attributes (``path``, ``uri``, ``version``, ...). Names and values in it may
+come from anywhere: what a terminal or a log would not show as it is stands there escaped.
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "CommitConflict",
+    "CommitConflictError",
     "CommitOutcomeUnknown",
     "CorruptFile",
     "FilterSyntaxError",
@@ -60,6 +63,7 @@ __all__ = [
     "InvalidRef",
     "InvalidType",
     "LanceletError",
+    "Lines",
     "MergeRefused",
     "MissingFile",
     "MissingPackage",
@@ -78,11 +82,44 @@ __all__ = [
     "UnknownColumn",
     "UnsafePath",
     "VersionNotFound",
+    "printable",
 ]
+
+
+class Lines(str):
+    """A text for an error whose ends of lines are meant; those inside of names and values are escaped by :meth:`of`."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, *lines: str) -> Lines:
+        return cls("\n".join(map(printable, lines)))
+
+
+def printable(text: str) -> str:
+    """A text on one line, with every character that would not be seen as it is escaped as Python does.
+
+    Examples
+    --------
+    >>> print(printable("two\\nlines"))
+    two\\nlines
+    """
+    if isinstance(text, Lines):
+        return Lines.of(*text.split("\n"))
+    if text.isprintable():
+        return text
+    return "".join(mark if mark.isprintable() else repr(mark)[1:-1] for mark in text)
 
 
 class LanceletError(Exception):
     """Base of every error raised by lancelet."""
+
+    def __str__(self) -> str:
+        return printable(self._text())
+
+    def _text(self) -> str:
+        """What happened, with names and values as they are."""
+        return self.args[0] if len(self.args) == 1 and isinstance(self.args[0], str) else Exception.__str__(self)
 
 
 class InvalidInput(LanceletError, ValueError):
@@ -97,7 +134,7 @@ class InvalidOption(InvalidInput, OverflowError, OSError):
     """An option out of its range, or of no use for this table."""
 
 
-class RowNotFound(InvalidInput, IndexError, OverflowError, OSError):
+class RowNotFound(InvalidInput, IndexError, OverflowError, NotImplementedError, OSError):
     """A row that this version of the table does not have; pylance raises different built-ins for it in different calls."""
 
 
@@ -141,7 +178,7 @@ class UnknownColumn(InvalidInput, KeyError):
         self.message = f"column '{name}' is not in {where}; {hint}"
         super().__init__(self.message)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return self.message
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -155,8 +192,12 @@ class FilterSyntaxError(InvalidInput):
         self.text = text
         self.position = position
         self.reason = reason
-        at = "" if position is None else f" at character {position + 1}\n  {text}\n  {' ' * position}^"
-        super().__init__(f"cannot parse {text!r}: {reason}{at}")
+        at: list[str] = []
+        if position is not None:
+            before = " " * len(printable(text[:position]))
+            at = [f"  {text}", f"  {before}^"]
+            reason = f"{reason} at character {position + 1}"
+        super().__init__(Lines.of(f"cannot parse {text!r}: {reason}", *at))
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.text, self.position, self.reason)
@@ -177,7 +218,7 @@ class TableNotFound(NotFound, FileNotFoundError):
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.uri, self.reason)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return f"Dataset at path {self.uri} was not found: {self.reason}"
 
 
@@ -201,9 +242,6 @@ class RefNotFound(NotFound):
 class IndexNotFound(NotFound, KeyError, RuntimeError):
     """The table has no index with this name."""
 
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
-
 
 class MissingFile(LanceletError, FileNotFoundError):
     """A file that the table refers to is gone."""
@@ -213,7 +251,7 @@ class MissingFile(LanceletError, FileNotFoundError):
         self.reason = reason
         LanceletError.__init__(self, path, reason)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return f"file {self.path} is missing" + (f": {self.reason}" if self.reason else "")
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -229,7 +267,7 @@ class CorruptFile(LanceletError, OSError):
         self.place = place
         LanceletError.__init__(self, path, reason, place)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return f"corrupt file {self.path}{', ' + self.place if self.place else ''}: {self.reason}"
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -242,9 +280,6 @@ class UnsafePath(CorruptFile):
 
 class NotSupported(LanceletError, NotImplementedError, OSError):
     """A feature, flag or encoding that this version of lancelet does not know."""
-
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
 
 
 class MissingPackage(LanceletError, ImportError):
@@ -259,7 +294,7 @@ class StorageError(LanceletError, OSError):
         self.reason = reason
         LanceletError.__init__(self, path, reason)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return f"cannot access {self.path}: {self.reason}"
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -292,7 +327,7 @@ class TableExists(LanceletError, ValueError, FileExistsError):
         self.uri = uri
         LanceletError.__init__(self, uri)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return f"Dataset already exists: {self.uri}; append to it, overwrite it, or choose another place"
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -302,15 +337,23 @@ class TableExists(LanceletError, ValueError, FileExistsError):
 class RefConflict(LanceletError, ValueError, OSError):
     """A tag or branch of this name is there already, or cannot go away since others depend on it."""
 
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
+
+class CommitConflictError(LanceletError, OSError):
+    """A commit that lost against another one, under pylance's name. Those of lancelet are a :class:`CommitConflict`."""
+
+    def __init__(self, message: str = "", retryable: bool = True) -> None:
+        LanceletError.__init__(self, message)
+        self.retryable = retryable
+        """Whether the same change can be made again, on the newest version."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.args[0], self.retryable)
 
 
-class CommitConflict(LanceletError, OSError):
+class CommitConflict(CommitConflictError):
     """Another commit, made since the version that this one was based on, rules this one out."""
 
     retryable = False
-    """Whether the same change can be made again, on the newest version."""
 
     def __init__(self, uri: str, version: int, reason: str) -> None:
         self.uri = uri
@@ -319,7 +362,7 @@ class CommitConflict(LanceletError, OSError):
         self.reason = reason
         LanceletError.__init__(self, uri, version, reason)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return f"cannot commit to {self.uri}: {self.reason}"
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -347,7 +390,7 @@ class CommitOutcomeUnknown(LanceletError, OSError):
         self.reason = reason
         LanceletError.__init__(self, uri, version, uuid, reason)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return (
             f"it is not known whether version {self.version} of {self.uri} was committed: {self.reason}; when the store "
             f"answers again, the commit took place if the transaction of that version is {self.uuid}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
@@ -11,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancelet.errors import InvalidInput, InvalidType, NotSupported, RowNotFound
+from lancelet.errors import InvalidInput, InvalidType, NotSupported, RowNotFound, UnfitData
 from lancelet.fragment_metadata import (
     DataFile,
     DeletionFile,
@@ -29,6 +30,7 @@ from lancelet.rows import row_numbers
 from lancelet.scan_options import FRAGMENT_DEFAULTS, FragmentOptions, chosen
 from lancelet.scanner import Columns, LanceScanner, Scanned, ScannerBuilder
 from lancelet.table.fragment import MAX_ROWS
+from lancelet.writing.defaults import MAX_BYTES_PER_FILE as DEFAULT_MAX_BYTES_PER_FILE
 from lancelet.writing.keywords import DEFAULTS, FragmentKeywords
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from lancelet.writing.fragments import Progress
 
 __all__ = [
+    "DEFAULT_MAX_BYTES_PER_FILE",
     "DataFile",
     "DeletionFile",
     "FragmentMetadata",
@@ -121,7 +124,7 @@ class LanceFragment:
             max_rows_per_file=MAX_ROWS,
             max_bytes_per_file=2**63,
             max_rows_per_group=max_rows_per_group,
-            progress=progress,
+            progress=None if progress is None else _Numbered(progress, fragment_id or 0),
             data_storage_version=data_storage_version,
             use_legacy_format=use_legacy_format,
             storage_options=storage_options,
@@ -131,7 +134,7 @@ class LanceFragment:
             **options,
         )
         if not written:
-            raise InvalidInput("there are no rows to write; a fragment has at least one")
+            raise UnfitData("there are no rows to write; a fragment has at least one")
         written[0].id = fragment_id or 0
         return written[0]
 
@@ -514,15 +517,34 @@ def write_fragments(
     return Transaction(read_version, LanceOperation.Overwrite(LanceSchema(operation.schema), fragments, bases))
 
 
+class _Numbered:
+    """Tells of fragments under the number that one of them will have."""
+
+    def __init__(self, progress: Any, number: int) -> None:
+        self._told = _methods(progress)
+        self._number = number
+
+    def begin(self, fragment: FragmentMetadata) -> None:
+        self._told.begin(replace(fragment, id=self._number))
+
+    def complete(self, fragment: FragmentMetadata) -> None:
+        self._told.complete(replace(fragment, id=self._number))
+
+
 def reported(progress: Any) -> Progress | None:
     """An object with ``begin`` and ``complete``, which take a :class:`FragmentMetadata`, as those who write call it."""
     from lancelet.writing.fragments import Progress
 
     if progress is None:
         return None
+    told = _methods(progress)
+    return Progress(
+        lambda fragment: told.begin(fragment_metadata(fragment)),
+        lambda fragment: told.complete(fragment_metadata(fragment)),
+    )
+
+
+def _methods(progress: Any) -> Any:
     if not (callable(getattr(progress, "begin", None)) and callable(getattr(progress, "complete", None))):
         raise InvalidType(f"progress has the methods begin and complete, {type(progress)} has not")
-    return Progress(
-        lambda fragment: progress.begin(fragment_metadata(fragment)),
-        lambda fragment: progress.complete(fragment_metadata(fragment)),
-    )
+    return progress

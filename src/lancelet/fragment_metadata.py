@@ -15,6 +15,19 @@ from lancelet.table.fragment import Fragment, Spilled
 _LINEAGE = ("row_ids", "created_at", "last_updated_at")
 
 
+class _Path(str):
+    """A path that can be called, as it was a method once."""
+
+    __slots__ = ()
+
+    def __call__(self) -> str:
+        warnings.warn("DataFile.path() is deprecated, use DataFile.path", DeprecationWarning, stacklevel=2)
+        return str(self)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return str, (str(self),)
+
+
 @dataclass(init=False)
 class DataFile:
     """A file with some of a fragment's columns."""
@@ -38,7 +51,7 @@ class DataFile:
         file_size_bytes: int | None = None,
         base_id: int | None = None,
     ) -> None:
-        self.path = path
+        self.path = _Path(path)
         self.fields = fields
         self.column_indices = column_indices or []
         self.file_major_version = file_major_version

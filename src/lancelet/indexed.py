@@ -166,7 +166,7 @@ class IndexedTable(EditableTable):
     def prewarm_index(
         self, name: str, *, with_position: bool = False, index_segments: Iterable[str | UUID] | None = None
     ) -> None:
-        """Open an index now, so that the first filter does not wait for it.
+        """Read an index into memory now, so that filters do not wait for it; as much of it as the index cache may hold.
 
         Parameters
         ----------

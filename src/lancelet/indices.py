@@ -20,6 +20,9 @@ from lancelet.errors import CorruptFile, IndexNotFound, InvalidType, LanceletErr
 from lancelet.file.container import Container
 from lancelet.index.metadata import IndexMetadata, read_indices
 from lancelet.index.segments import indexed_field, open_segment, usable_kind
+from lancelet.index.vector_statistics import FILE as VECTOR_FILE
+from lancelet.index.vector_statistics import vector_statistics
+from lancelet.index.wire import read_fields
 
 if TYPE_CHECKING:
     from lancelet.format.schema import Field
@@ -31,7 +34,14 @@ _INVERTED = "InvertedIndexDetails"
 _METRICS = ("L2", "COSINE", "DOT", "HAMMING")
 _COMPRESSIONS = {4: "PQ", 5: "SQ", 6: "RQ"}
 _FLAT = "FLAT"
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_OLD_FILES = {
+    "page_lookup.lance": "BTree",
+    "bitmap_page_lookup.lance": "Bitmap",
+    "ngram_postings.lance": "NGram",
+    "tokens.lance": "Inverted",
+    "metadata.lance": "Inverted",
+}
+"""By these the kinds of entries without details are known."""
 
 
 @dataclass
@@ -148,7 +158,9 @@ def index_statistics(table: TableReader, name: str) -> dict[str, Any]:
 def _segment_statistics(table: TableReader, segment: IndexMetadata) -> dict[str, Any]:
     """What the files of a segment tell; of kinds that we do not know, only which one it is."""
     if usable_kind(table.snapshot, segment) is None:
-        return {"uuid": str(segment.uuid)}
+        kind = _kind(table, segment)
+        is_vector = segment.type_name == _VECTOR or kind.startswith("IVF")
+        return vector_statistics(table.snapshot, segment, kind) if is_vector else {"uuid": str(segment.uuid)}
     dtype = indexed_field(table.snapshot, segment).arrow_field.type
     return dict(open_segment(table.snapshot, segment, dtype).statistics())
 
@@ -210,18 +222,31 @@ def _size(segment: IndexMetadata) -> int | None:
 
 def _kind(table: TableReader, segment: IndexMetadata) -> str:
     """The kind of an index by its usual name, for example ``BTree`` or ``IVF_PQ``."""
+    if not segment.type_url:
+        return _old_kind(table, segment)
     if segment.type_name != _VECTOR:
         return segment.type_name.removesuffix("IndexDetails") or "Unknown"
-    found = dict(_fields(segment.details, table.snapshot.manifest.path))
+    found = dict(read_fields(segment.details, table.snapshot.manifest.path))
     if not found:
         return _vector_kind(table, segment)
     parts = ["IVF", "HNSW"] if 3 in found else ["IVF"]
     return "_".join([*parts, next((name for number, name in _COMPRESSIONS.items() if number in found), _FLAT)])
 
 
+def _old_kind(table: TableReader, segment: IndexMetadata) -> str:
+    """The oldest entries do not tell their kind; their files do."""
+    names = {file.path for file in segment.files}
+    if not names:
+        folder = table.snapshot.places.index_file(str(segment.uuid), VECTOR_FILE, segment.base_id)
+        names = set(folder.store.list_names(folder.path.rpartition("/")[0]))
+    if VECTOR_FILE in names:
+        return _vector_kind(table, segment)
+    return next((kind for name, kind in _OLD_FILES.items() if name in names), "Unknown")
+
+
 def _vector_kind(table: TableReader, segment: IndexMetadata) -> str:
     """Indices without parameters in the manifest name their kind in their own file."""
-    place = table.snapshot.places.index_file(str(segment.uuid), "index.idx", segment.base_id)
+    place = table.snapshot.places.index_file(str(segment.uuid), VECTOR_FILE, segment.base_id)
     try:
         source = place.open()
         text = Container.read(source, source.size, source.path).schema(source).metadata.get("lance:index", "")
@@ -235,9 +260,9 @@ def _vector_kind(table: TableReader, segment: IndexMetadata) -> str:
 def _details(segment: IndexMetadata, path: str) -> dict[str, Any]:
     """The parameters that an index was built with."""
     if segment.type_name == _VECTOR and segment.details:
-        return _vector_details(_fields(segment.details, path), path)
+        return _vector_details(read_fields(segment.details, path), path)
     if segment.type_name == _INVERTED and segment.details:
-        return _inverted_details(dict(_fields(segment.details, path)), path)
+        return _inverted_details(dict(read_fields(segment.details, path)), path)
     return {}
 
 
@@ -263,7 +288,7 @@ def _vector_details(fields: Sequence[tuple[int, int | bytes]], path: str) -> dic
             shown["compression"]["num_sub_vectors"] = inner.get(2, 0)
         if name == "RQ":
             shown["compression"]["rotation_type"] = "matrix" if inner.get(2) else "fast"
-    hints = [dict(_fields(value, path)) for number, value in fields if number == 9 and isinstance(value, bytes)]
+    hints = [dict(read_fields(value, path)) for number, value in fields if number == 9 and isinstance(value, bytes)]
     if hints:
         shown["runtime_hints"] = {_text(hint.get(1)): _text(hint.get(2)) for hint in hints}
     return shown
@@ -301,35 +326,4 @@ def _text(value: int | bytes | None) -> str:
 def _numbers(data: int | bytes, path: str) -> dict[int, int]:
     if not isinstance(data, bytes):
         raise CorruptFile(path, "a message is a number", "index details")
-    return {number: value for number, value in _fields(data, path) if isinstance(value, int)}
-
-
-def _fields(data: bytes, path: str) -> list[tuple[int, int | bytes]]:
-    """Numbers and values of a protobuf message, in the order of the bytes."""
-    found: list[tuple[int, int | bytes]] = []
-    at = 0
-
-    def varint() -> int:
-        nonlocal at
-        value = shift = 0
-        while at < len(data) and shift < 70:
-            byte = data[at]
-            at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-        raise CorruptFile(path, "a number does not end", "index details")
-
-    while at < len(data):
-        tag = varint()
-        kind = tag & 7
-        if kind == _VARINT:
-            found.append((tag >> 3, varint()))
-            continue
-        size = {_FIXED64: 8, _FIXED32: 4}.get(kind) if kind != _BYTES else varint()
-        if size is None or at + size > len(data):
-            raise CorruptFile(path, f"a value of kind {kind} does not fit", "index details")
-        found.append((tag >> 3, data[at : at + size]))
-        at += size
-    return found
+    return {number: value for number, value in read_fields(data, path) if isinstance(value, int)}

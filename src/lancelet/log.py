@@ -1,14 +1,18 @@
 """The logger of the package, and where its lines go.
 
-Nothing is set up by itself: the logger ``lancelet`` is as the program has it. The
-environment variable ``LANCE_LOG`` may have several entries with commas between them;
-those with ``=`` are for single modules of pylance.
+The logger ``lancelet`` tells at the level DEBUG what it does for a program: tables that are opened, commits and how often
+they were tried, scans and the rows that indices left of them. Nothing of it goes anywhere by itself; where it goes is up
+to the program, to :func:`set_logger`, or to the environment: with ``LANCE_LOG=debug`` lines go to the standard error, as
+pylance's do. The variable may have several entries with commas between them; those with ``=`` are for single modules
+of pylance.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+
+from lancelet.errors import printable
 
 ENV_NAME_PYLANCE_LOGGING_LEVEL = "LANCE_LOG"
 _FORMAT = "%(asctime)s %(name)s [%(levelname)s] %(filename)s:%(lineno)d %(funcName)s : %(message)s"
@@ -27,6 +31,16 @@ def get_log_level() -> str:
 
 
 LOGGER = logging.getLogger("lancelet")
+if os.environ.get(ENV_NAME_PYLANCE_LOGGING_LEVEL):
+    LOGGER.setLevel(get_log_level() if isinstance(logging.getLevelName(get_log_level()), int) else "INFO")
+    LOGGER.addHandler(logging.StreamHandler())
+
+
+def debug(message: str, *values: object) -> None:
+    """Note what happens; texts among the values come from anywhere, and are escaped."""
+    if LOGGER.isEnabledFor(logging.DEBUG):
+        shown = [printable(value) if isinstance(value, str) else value for value in values]
+        LOGGER.debug(message, *shown, stacklevel=2)
 
 
 def set_logger(

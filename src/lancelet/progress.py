@@ -38,7 +38,7 @@ class FragmentWriteProgress(ABC):
 
     @abstractmethod
     def begin(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
-        """A fragment is begun. It has no id and no files yet."""
+        """A fragment is begun. Its file has a name, and nothing in it yet."""
 
     @abstractmethod
     def complete(self, fragment: FragmentMetadata, **kwargs: Any) -> None:

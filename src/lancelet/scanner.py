@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 
 from lancelet.blob import lazy_frame
 from lancelet.errors import FilterSyntaxError, InvalidInput, InvalidType, NotSupported
+from lancelet.log import debug
 from lancelet.query.blobs import has_blobs
 from lancelet.query.expr import Column
-from lancelet.query.plan import DEFAULT_BATCH_SIZE, ScanPlan, column_of, plan_filter, plan_outputs
+from lancelet.query.plan import ScanPlan, column_of, default_batch_size, plan_filter, plan_outputs
 from lancelet.query.rebatch import by_bytes, by_rows
 from lancelet.query.scan import Scan
 from lancelet.query.sort import SortKey
@@ -326,6 +327,7 @@ class ScannerBuilder:
                 for name, expr in outputs
                 if isinstance(expr, Column) and expr.path[0] in stored and has_blobs(schema.field_by_path(expr.path))
             )
+        debug("a scan of %s gives %s", self.ds.table.snapshot.uri, ", ".join(name for name, _ in outputs))
         return ScanPlan(
             schema,
             outputs,
@@ -333,7 +335,7 @@ class ScannerBuilder:
             self._limit,
             self._offset,
             self._order_by,
-            self._batch_size or DEFAULT_BATCH_SIZE,
+            self._batch_size or default_batch_size(),
             self._fragment_ids,
             self._include_deleted_rows,
             self._scan_in_order,

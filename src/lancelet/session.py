@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from lancelet.errors import NotSupported
 from lancelet.file import FileCache
 from lancelet.file.cache import DEFAULT_BYTES, DEFAULT_INDEX_BYTES
+
+BYTES_AN_ENTRY = 20 << 20
+"""What an entry of ``index_cache_size`` counts for."""
+
+
+def warn_of_entries() -> None:
+    """Say that a cache is bounded in bytes, not in entries."""
+    warnings.warn(
+        "index_cache_size is deprecated, use index_cache_size_bytes; an entry counts for 20 MiB",
+        DeprecationWarning,
+        stacklevel=3,
+    )
 
 
 class Session:

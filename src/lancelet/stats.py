@@ -36,7 +36,7 @@ class IOStats:
     read_iops: int
     read_bytes: int
     write_iops: int = 0
-    write_bytes: int = 0
+    written_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -46,12 +46,17 @@ class IOWatch:
     counters: Counters
     requests: int = 0
     bytes: int = 0
+    writes: int = 0
+    written: int = 0
 
     def since(self, *, reset: bool) -> IOStats:
         """What happened since the last reset."""
-        stats = IOStats(self.counters.requests - self.requests, self.counters.bytes - self.bytes)
+        now = self.counters
+        stats = IOStats(
+            now.requests - self.requests, now.bytes - self.bytes, now.writes - self.writes, now.written - self.written
+        )
         if reset:
-            self.requests, self.bytes = self.counters.requests, self.counters.bytes
+            self.requests, self.bytes, self.writes, self.written = now.requests, now.bytes, now.writes, now.written
         return stats
 
 

@@ -8,6 +8,7 @@ that the commit layer knows, and back.
 from __future__ import annotations
 
 import uuid as uuids
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -110,6 +111,12 @@ class LanceOperation:
         fragments: list[FragmentMetadata]
         schema: LanceSchema | pa.Schema
         preserves_nullability: bool = False
+
+        def __post_init__(self) -> None:
+            if isinstance(self.schema, pa.Schema):
+                warnings.warn(
+                    "a Merge with a pyarrow.Schema is deprecated, use a LanceSchema", DeprecationWarning, stacklevel=3
+                )
 
     @dataclass
     class Project(BaseOperation):

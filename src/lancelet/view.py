@@ -34,7 +34,7 @@ from lancelet.rows import row_numbers
 from lancelet.scan_options import FRAME_OPTIONS, ResultOptions, ScanOptions, chosen
 from lancelet.scanner import Columns, LanceScanner, ScannerBuilder
 from lancelet.schema import LanceSchema
-from lancelet.session import Session
+from lancelet.session import BYTES_AN_ENTRY, Session, warn_of_entries
 from lancelet.stats import IOStats, IOWatch, LanceStats
 from lancelet.store.limit import with_limit
 from lancelet.store.options import with_base_params
@@ -81,6 +81,9 @@ class TableView:
         asof: datetime | str | None = None,
         allowed_prefixes: Sequence[str] | None = None,
     ) -> None:
+        if index_cache_size is not None:
+            warn_of_entries()
+            index_cache_size_bytes = index_cache_size_bytes or index_cache_size * BYTES_AN_ENTRY
         # With a uri, the namespace has been asked already.
         manager = None
         if is_named(None if table_id is not None else uri, namespace_client, table_id):

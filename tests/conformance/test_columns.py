@@ -920,6 +920,7 @@ def test_bad_updates_of_columns(tmp_path, data, match):
     refused(uri, lambda dataset: dataset.get_fragments()[0].update_columns(data, "a"), ValueError, match=match)
 
 
+@pytest.mark.filterwarnings("ignore:a Merge with a pyarrow.Schema")
 def test_merges_that_would_lose_rows_or_mix_up_columns(tmp_path):
     uri = make(tmp_path)
     lance.dataset(uri).drop_columns(["a"])

@@ -131,7 +131,6 @@ OTHER = {
     ),
     **dict.fromkeys(("LanceDataset.deep_clone", "LanceDataset.shallow_clone"), STRICT),
     "DatasetBasePath": "a base path that has no id yet has the id 0, as in the files",
-    "CommitConflictError": "an error carries what it is about, and makes its text of that",
     "DeletionFile": "base_id has a default: most deletion files have none",
     "set_logger": "the logger and its file have the name of this library",
 }

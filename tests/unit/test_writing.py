@@ -45,7 +45,7 @@ def test_an_error_shows_both_schemas() -> None:
 
 def test_side_by_side_shows_repeated_names() -> None:
     twice = pa.schema([("a", pa.int8()), ("a", pa.int16())])
-    assert side_by_side("left", twice, "right", pa.schema([])).splitlines() == [
+    assert side_by_side("left", twice, "right", pa.schema([])) == [
         "  left               right",
         "! a: int8, a: int16  -",
     ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lancelet.errors import InvalidChange, InvalidType, UnknownColumn
 from lancelet.table.commit import commit
 from lancelet.table.operations import MapEdits, UpdateConfig
+from lancelet.texts import check_text
 
 if TYPE_CHECKING:
     from lancelet.table.snapshot import Snapshot
@@ -22,7 +23,8 @@ def delete_config_keys(snapshot: Snapshot, keys: Any) -> Snapshot:
     """Remove entries of the table's config; those that are not there do no harm."""
     if isinstance(keys, str) or not isinstance(keys, Sequence) or not all(isinstance(key, str) for key in keys):
         raise InvalidType(f"keys is a list of texts, not {keys!r}")
-    return commit(snapshot, UpdateConfig(config=MapEdits(dict.fromkeys(keys))))
+    known = [check_text(key, "a key of the config") for key in keys]
+    return commit(snapshot, UpdateConfig(config=MapEdits(dict.fromkeys(known))))
 
 
 def update_table_metadata(snapshot: Snapshot, values: Any, *, replace: bool) -> Snapshot:
@@ -56,4 +58,6 @@ def _edits(values: Any, replace: bool) -> MapEdits:
     for key, value in values.items():
         if not isinstance(key, str) or not isinstance(value, (str, type(None))):
             raise InvalidType(f"metadata is made of texts (None removes an entry), not {key!r}: {value!r}")
+        check_text(key, "a key of metadata")
+        check_text(value or "", f"the metadata of {key!r}")
     return MapEdits(dict(values), bool(replace))

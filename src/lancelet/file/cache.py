@@ -36,7 +36,7 @@ class Sized(Protocol):
 
 
 class ObjectCache:
-    """Objects by key, bounded in bytes; the least recently used go first, the last one stays."""
+    """Objects by key, bounded in bytes; the least recently used go first, the last one stays unless nothing may."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -69,6 +69,13 @@ class ObjectCache:
             self._evict()
         return made
 
+    def put(self, key: object, held: Sized) -> None:
+        """Keep an object, in place of the one under its key."""
+        with self._lock:
+            self._objects[key] = held
+            self._objects.move_to_end(key)
+            self._evict()
+
     def trim(self) -> None:
         """Let go of what is too much, now and then: objects grow with use."""
         with self._lock:
@@ -78,7 +85,7 @@ class ObjectCache:
 
     def _evict(self) -> None:
         total = sum(held.nbytes for held in self._objects.values())
-        while total > self.max_bytes and len(self._objects) > 1:
+        while total > self.max_bytes and len(self._objects) > bool(self.max_bytes):
             _, gone = self._objects.popitem(last=False)
             total -= gone.nbytes
 
@@ -129,7 +136,9 @@ class FileCache:
     def _evict(self) -> None:
         while len(self._files) > _MAX_FILES:
             self._files.popitem(last=False)
-        if self._opened % _CHECK_EVERY == 0:
+        if not self.max_bytes:
+            self._files.clear()
+        elif self._opened % _CHECK_EVERY == 0:
             total = sum(file.reader.nbytes for file in self._files.values())
             while total > self.max_bytes and len(self._files) > 1:
                 _, gone = self._files.popitem(last=False)

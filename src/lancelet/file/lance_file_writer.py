@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,12 @@ import pyarrow as pa
 from lancelet.errors import InvalidInput, InvalidType, NotSupported, UnfitData
 from lancelet.file.place import split_place
 from lancelet.file.versions import writable_version
-from lancelet.file.writer import DEFAULT_VERSION, PAGE_BYTES, FileWriter
+from lancelet.file.writer import DEFAULT_VERSION, FileWriter, check_schema, page_size
 from lancelet.format.extensions import storage_field
 from lancelet.format.json_fields import with_json
 from lancelet.format.schema import schema_from_arrow
 from lancelet.located import vended
+from lancelet.texts import check_text
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -24,13 +26,12 @@ if TYPE_CHECKING:
 
     from lancelet.store import Store
 
-_LEAST_PAGE = 4096
-
 
 class LanceFileWriter:
     """Writes one data file.
 
-    The file is of use after :meth:`close`. As a context it is closed at the end; an error removes it.
+    The file is of use after :meth:`close`. As a context it is closed at the end; an error removes it, and so does
+    letting go of a writer that was not closed.
 
     Parameters
     ----------
@@ -101,6 +102,7 @@ class LanceFileWriter:
         self._max_page_bytes = max_page_bytes
         self._schema: pa.Schema | None = None
         self._writer: FileWriter | None = None
+        self._left: Any = None
         self._closed = False
         self._buffers: list[bytes] = []
         self._metadata: dict[str, str] = {}
@@ -118,6 +120,11 @@ class LanceFileWriter:
             self.close()
         else:
             self._abort()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file is complete, or was given up."""
+        return self._closed
 
     def write_batch(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Add rows, with the columns of the schema in any order; others are left out."""
@@ -146,6 +153,7 @@ class LanceFileWriter:
         except BaseException:
             self._abort()
             raise
+        self._left.detach()
         self._store.settle([self._name])
         self._closed = True
         self.size_bytes = written.size
@@ -153,8 +161,8 @@ class LanceFileWriter:
 
     def add_schema_metadata(self, key: str, value: str) -> None:
         """Add to the metadata of the file's schema."""
-        if not all(isinstance(text, str) for text in (key, value)):
-            raise InvalidType(f"metadata is texts, not {key!r} and {value!r}")
+        check_text(key, "a key of metadata")
+        check_text(value, f"the metadata of {key!r}")
         self._check_open()
         self._metadata[key] = value
 
@@ -170,17 +178,16 @@ class LanceFileWriter:
 
     def _begin(self, schema: pa.Schema) -> FileWriter:
         fields = with_json(schema_from_arrow(schema))
-        pages = PAGE_BYTES
-        if self._data_cache_bytes is not None:
-            pages = self._data_cache_bytes // max(1, len(fields.fields))
-        if self._max_page_bytes is not None:
-            pages = min(pages, self._max_page_bytes)
+        pages = page_size(len(fields.fields), self._data_cache_bytes, self._max_page_bytes)
+        check_schema(fields, self._version)
         self._store.delete(self._name)
         sink = self._store.open_sink(self._name)
-        writer = FileWriter(sink, fields, self._version, page_bytes=max(_LEAST_PAGE, pages))
+        writer = FileWriter(sink, fields, self._version, page_bytes=pages)
         for buffer in self._buffers:
             writer.add_global_buffer(buffer)
         self._schema, self._writer = schema, writer
+        # One that is let go before it is closed leaves nothing; one that was finished stays.
+        self._left = weakref.finalize(self, writer.abort)
         return writer
 
     def _abort(self) -> None:

@@ -42,6 +42,7 @@ from lancelet.store import Sink
 VERSIONS = ("2.0", "2.1", "2.2")
 DEFAULT_VERSION = "2.2"
 PAGE_BYTES = 8 << 20
+_LEAST_SHARE = 4096
 ALIGNMENT = 64
 _PAD = b"\x48" * ALIGNMENT
 _NUMBERS = {"2.0": (0, 3)}
@@ -412,6 +413,12 @@ class FileWriter:
         self._hashed.end(footer)
 
 
+def page_size(columns: int, data_cache_bytes: int | None, max_page_bytes: int | None) -> int:
+    """Bytes of a page: what all columns may collect together is shared by them, a page's own bound is kept to the byte."""
+    pages = PAGE_BYTES if data_cache_bytes is None else max(_LEAST_SHARE, data_cache_bytes // max(1, columns))
+    return pages if max_page_bytes is None else min(pages, max_page_bytes)
+
+
 def check_schema(schema: Schema, version: str) -> None:
     """Refuse what a file of this version cannot hold."""
     if version not in (*VERSIONS, "0.1"):
@@ -427,6 +434,10 @@ def check_schema(schema: Schema, version: str) -> None:
         for top in schema.fields:
             (check_field if version == "2.0" else check_legacy_field)(top)
     for node in schema.walk():
+        if "\0" in node.name:
+            raise UnfitData(
+                f"{node.name!r} cannot be the name of a field: Arrow's interfaces end a name at a NUL character"
+            )
         if len({child.name for child in node.children}) != len(node.children):
             raise UnfitData(f"field '{node.name}' has two children of one name; give each its own")
         if version == "2.1" and node.logical_type == "map":

@@ -169,7 +169,11 @@ class Schema:
                 raise CorruptFile(path, f"fields nest deeper than {MAX_DEPTH} levels", "schema")
             message = messages[index]
             if "\0" in message.name:
-                raise CorruptFile(path, f"field {message.id} is named {message.name[:40]!r}", "schema")
+                raise CorruptFile(
+                    path,
+                    f"field {message.id} is named {message.name[:40]!r}; Arrow's interfaces end a name at a NUL character",
+                    "schema",
+                )
             below = tuple(build(child, depth + 1) for child in children[index])
             extras = _texts(message.metadata, path)
             if message.extension_name:

@@ -19,6 +19,7 @@ from lancelet.file.reader import open_file
 from lancelet.file.writer import FileWriter
 from lancelet.format.schema import schema_from_arrow
 from lancelet.index.metadata import IndexFile
+from lancelet.store import HeldSource
 from lancelet.table.names import INDICES_DIR
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from lancelet.format.schema import Field
     from lancelet.index.metadata import IndexMetadata
     from lancelet.store import ByteSource, Store
+    from lancelet.table.paths import FilePlace
     from lancelet.table.snapshot import Snapshot
     from lancelet.table.written import WrittenFiles
 
@@ -120,6 +122,20 @@ class IndexFolder:
     snapshot: Snapshot
     entry: IndexMetadata
     count: ReadCount = field(default_factory=ReadCount, compare=False)
+    held: dict[str, HeldSource] = field(default_factory=dict, compare=False)
+    """Files that are in memory."""
+
+    def hold(self) -> None:
+        """Read all files of the segment into memory."""
+        for file in self.entry.files:
+            self.held[file.path] = HeldSource(self._place(file.path).open(file.size))
+
+    @property
+    def held_bytes(self) -> int:
+        return sum(source.size for source in self.held.values())
+
+    def _place(self, name: str) -> FilePlace:
+        return self.snapshot.places.index_file(str(self.entry.uuid), name, self.entry.base_id)
 
     def check_files(self) -> None:
         """Compare all files with their checksums, those that have some."""
@@ -129,9 +145,10 @@ class IndexFolder:
 
     def open(self, name: str) -> IndexFileReader:
         """Open one of the files."""
+        if name in self.held:
+            return IndexFileReader(self.held[name], self.count)
         sizes = {file.path: file.size for file in self.entry.files}
-        place = self.snapshot.places.index_file(str(self.entry.uuid), name, self.entry.base_id)
-        return IndexFileReader(place.open(sizes.get(name)), self.count)
+        return IndexFileReader(self._place(name).open(sizes.get(name)), self.count)
 
 
 @dataclass(slots=True)

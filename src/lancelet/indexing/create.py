@@ -20,6 +20,7 @@ from lancelet.table.commit import commit
 from lancelet.table.index_upkeep import SYSTEM_INDICES
 from lancelet.table.names import INDICES_DIR
 from lancelet.table.written import WrittenFiles
+from lancelet.texts import check_text
 
 if TYPE_CHECKING:
     from lancelet.format.proto import table_pb2
@@ -151,8 +152,8 @@ def name_index(
 
 def check_name(name: str | None) -> None:
     """Raise when an index cannot be called so."""
-    if name is not None and not isinstance(name, str):
-        raise InvalidType(f"the name of an index is a text, not {name!r}")
+    if name is not None:
+        check_text(name, "the name of an index")
     if name in SYSTEM_INDICES:
         raise IndexRefused(f"an index cannot be called {name!r}, which means something of its own to a table")
 

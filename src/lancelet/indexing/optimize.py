@@ -12,12 +12,13 @@ not be asked for it any more.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lancelet.editing.retry import retried
-from lancelet.errors import InvalidOption, InvalidType
+from lancelet.errors import InvalidOption, InvalidType, NotSupported
 from lancelet.index.folder import IndexFolder
 from lancelet.index.kind import NewRows, Source
 from lancelet.index.metadata import IndexMetadata, index_from_proto, read_indices
@@ -53,12 +54,15 @@ def optimize_indices(
 ) -> Snapshot:
     """Extend indices by the rows that they do not cover, in one commit; nothing to do makes no version.
 
-    Indices of kinds that we do not know stay as they are. ``parts`` reads rows in place of this process.
+    Indices of kinds that we do not know stay as they are: a warning names them, and naming one of them is an error.
+    ``parts`` reads rows in place of this process.
     """
     if merged is not None and not isinstance(merged, int):
         raise InvalidType(f"num_indices_to_merge is a number of segments, not {merged!r}")
     if merged is not None and merged < 0:
         raise InvalidOption(f"num_indices_to_merge is a number of segments, not {merged}")
+
+    _tell_of_others(table.snapshot, names)
 
     def attempt(table: TableReader) -> Snapshot:
         manifest = table.snapshot.manifest
@@ -88,6 +92,29 @@ def optimize_indices(
             return commit(table.snapshot, operation, files=files)
 
     return retried(table, attempt, None, _TIMEOUT)
+
+
+def _tell_of_others(snapshot: Snapshot, names: Collection[str] | None) -> None:
+    """Say which indices cannot be extended; those that have nothing to be extended by are of no interest."""
+    live = snapshot.manifest.fragments.ids.tolist()
+    covered: dict[str, set[int]] = {}
+    for entry in read_indices(snapshot.manifest):
+        if entry.name not in SYSTEM_INDICES and usable_kind(snapshot, entry) is None:
+            covered.setdefault(entry.name, set()).update(entry.covers(live))
+    if named := sorted(covered.keys() & set(names or ())):
+        raise NotSupported(
+            f"index {named[0]!r} of {snapshot.uri} is of a kind that lancelet does not extend yet; leave it out of "
+            "index_names, or extend it with pylance"
+        )
+    behind = sorted(name for name, fragments in covered.items() if len(fragments) < len(live))
+    if behind and names is None:
+        listed = ", ".join(map(repr, behind))
+        warnings.warn(
+            f"{listed} of {snapshot.uri} stay as they are: lancelet does not extend indices of their kind yet, and new "
+            "rows are not in them",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 @dataclass(frozen=True, slots=True)

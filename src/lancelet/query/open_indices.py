@@ -57,7 +57,7 @@ class OpenSegment:
 
     @property
     def nbytes(self) -> int:
-        return self.segment.nbytes
+        return self.segment.nbytes + self.folder.held_bytes
 
 
 @dataclass(slots=True)
@@ -157,12 +157,19 @@ class TableIndices:
         shares = [0 if weighing is None else weighing.share(asked.question) * part.rows for part, weighing in held]
         return sum(shares) + _ENTRIES_AN_ANSWER * len(exact)
 
-    def open_segments(self, name: str, segments: Collection[UUID] | None = None) -> None:
-        """Open the segments of an index, or some of them."""
+    def hold_segments(self, name: str, segments: Collection[UUID] | None = None) -> None:
+        """Open the segments of an index, or some of them, with all that they have in memory as far as the cache goes."""
+        cache = self._table.cache.indices
         for parts in self._by_field.values():
             for part in parts:
-                if part.entry.name == name and (segments is None or part.entry.uuid in segments):
-                    self._open(part, IndexUse())
+                if part.entry.name != name or (segments is not None and part.entry.uuid not in segments):
+                    continue
+                held = self._open(part, IndexUse())
+                size = sum(file.size for file in part.entry.files)
+                if not held.folder.held and size <= cache.max_bytes:
+                    folder = IndexFolder(self._table.snapshot, part.entry)
+                    folder.hold()
+                    cache.put(part.entry.uuid, OpenSegment.of(folder, part.kind.open(folder, part.dtype)))
 
     def _open(self, part: IndexPart, use: IndexUse) -> OpenSegment:
         made: list[OpenSegment] = []
@@ -201,10 +208,10 @@ class TableIndices:
 
 
 def prewarm(table: TableReader, name: str, segments: Collection[UUID] | None = None) -> None:
-    """Open an index, or some of its segments, for the filters to come."""
+    """Have an index, or some of its segments, in memory for the filters to come."""
     if not any(message.name == name for message in table.snapshot.manifest.indices):
         raise IndexNotFound(f'Index "{name}" not found in version {table.snapshot.version} of {table.snapshot.uri}')
-    table.indices.open_segments(name, segments)
+    table.indices.hold_segments(name, segments)
 
 
 def _is_equality(question: Question) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -16,6 +17,7 @@ from lancelet.query.expr import Column, Expr, columns_of, type_of
 from lancelet.query.fragment_reader import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID, ROW_OFFSET
 from lancelet.query.present import BlobForm, scan_field
 from lancelet.query.sort import SortKey
+from lancelet.texts import check_text
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from lancelet.query.row_mask import RowMask
 
 DEFAULT_BATCH_SIZE = 8192
+_BATCH_SIZE_VARIABLE = "LANCE_DEFAULT_BATCH_SIZE"
 _SYSTEM = (ROW_ID, ROW_ADDRESS, ROW_OFFSET, LAST_UPDATED_AT, CREATED_AT)
 SYSTEM_FIELDS = {name: pa.field(name, pa.uint64()) for name in _SYSTEM}
 _KEPT = 64
@@ -142,6 +145,16 @@ def visible_schema(schema: Schema) -> pa.Schema:
     return pa.schema([*fields, *(f for name, f in SYSTEM_FIELDS.items() if name not in names)])
 
 
+def default_batch_size() -> int:
+    """Rows of a batch where nobody says; the environment variable ``LANCE_DEFAULT_BATCH_SIZE`` sets it."""
+    text = os.environ.get(_BATCH_SIZE_VARIABLE, "").strip()
+    if not text:
+        return DEFAULT_BATCH_SIZE
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 1 << 32):
+        raise InvalidInput(f"the environment variable {_BATCH_SIZE_VARIABLE} is a number of rows, not {text!r}")
+    return int(text)
+
+
 def plan_outputs(
     schema: Schema,
     columns: Sequence[str] | Mapping[str, str | pc.Expression] | None,
@@ -155,7 +168,7 @@ def plan_outputs(
         outputs = [(f.name, Column((f.name,), scan_field(f).type)) for f in schema.fields]
     elif isinstance(columns, Mapping):
         visible = visible_schema(schema)
-        outputs = [(name, parse(text, visible)) for name, text in columns.items()]
+        outputs = [(check_text(name, "the name of a column"), parse(text, visible)) for name, text in columns.items()]
     elif isinstance(columns, str):
         raise InvalidType(f"columns is a list of names or a dict of expressions, not the text {columns!r}")
     else:
@@ -176,6 +189,7 @@ def plan_take(schema: Schema, columns: Sequence[str] | Mapping[str, str | pc.Exp
     """Columns of single rows. Unlike in scans, a nested path prunes its column, and repetitions are one."""
     if columns is None or isinstance(columns, (Mapping, str)):
         return ScanPlan(schema, plan_outputs(schema, columns))
+    system = [name for name in columns if name in SYSTEM_FIELDS and name not in schema.names]
     chosen = {name: column_of(schema, name) for name in columns}
     stored = [column.path for column in chosen.values() if column.path[0] in schema.names]
     pruned = schema.project(stored)
@@ -187,7 +201,12 @@ def plan_take(schema: Schema, columns: Sequence[str] | Mapping[str, str | pc.Exp
         outputs.setdefault(top, Column((top,), dtype))
     if not outputs:
         raise InvalidInput("no columns are asked for; name at least one")
-    return ScanPlan(pruned, tuple(outputs.items()))
+    if len(system) == len(set(system)):
+        return ScanPlan(pruned, tuple(outputs.items()))
+    # As in pylance, a column that every table has comes as often as it is named.
+    firsts = [chosen[name].path[0] for name in columns]
+    ordered = [top for at, top in enumerate(firsts) if top in system or top not in firsts[:at]]
+    return ScanPlan(pruned, tuple((top, outputs[top]) for top in ordered))
 
 
 def plan_filter(schema: Schema, condition: str | pc.Expression | Expr | None) -> Expr | None:

@@ -22,6 +22,7 @@ from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
 from lancelet.errors import CorruptFile
 from lancelet.format.schema import Field
+from lancelet.log import debug
 from lancelet.query.blobs import as_binary
 from lancelet.query.expr import Column, Expr
 from lancelet.query.fragment_reader import ROW_ADDRESS, ROW_ID, ROW_OFFSET, FragmentReader
@@ -102,9 +103,12 @@ class Scan:
             return None
         from lancelet.query.candidates import find_candidates
 
-        return find_candidates(
+        found = find_candidates(
             self.table, plan.filter, plan.fragment_ids, use_index=plan.use_index, indexed_only=plan.indexed_only
         )
+        what = "asks no index" if found is None else "is told by indices where rows can be"
+        debug("the filter %s on %s %s", str(plan.filter), self.table.snapshot.uri, what)
+        return found
 
     def readers(self) -> Iterator[FragmentReader]:
         """Readers of the plan's fragments, in scan order."""

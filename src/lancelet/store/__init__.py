@@ -2,7 +2,7 @@
 
 from lancelet.store.base import ObjectInfo, Sink, Store
 from lancelet.store.local import LocalStore
-from lancelet.store.source import FAULT_AROUND, Bytes, ByteSource, Counters, MappedSource, Ranges
+from lancelet.store.source import FAULT_AROUND, Bytes, ByteSource, Counters, HeldSource, MappedSource, Ranges
 from lancelet.store.uri import open_store
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "ByteSource",
     "Bytes",
     "Counters",
+    "HeldSource",
     "LocalStore",
     "MappedSource",
     "ObjectInfo",

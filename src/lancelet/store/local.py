@@ -252,7 +252,7 @@ class LocalStore:
         """Begin a new file. Nothing of it lasts before :meth:`settle`."""
         full = self.join(path)
         with failures(full):
-            return LocalSink(full, self._open_new(full))
+            return LocalSink(full, self._open_new(full), self.counters)
 
     def put_new(self, path: str, data: bytes) -> None:
         """Write a small file unless it is there. An error may leave half of it, and nothing lasts before :meth:`settle`."""
@@ -266,6 +266,8 @@ class LocalStore:
                 write_all(file, memoryview(data))
             finally:
                 os.close(file)
+        self.counters.writes += 1
+        self.counters.written += len(data)
 
     def settle(self, paths: Sequence[str]) -> None:
         """Have new files survive a crash of the machine; several together take little longer than one."""
@@ -294,6 +296,8 @@ class LocalStore:
         try:
             write_all(file, memoryview(data))
             yield _Staged(temporary, file)
+            self.counters.writes += 1
+            self.counters.written += len(data)
         finally:
             os.close(file)
             Path(temporary).unlink(missing_ok=True)

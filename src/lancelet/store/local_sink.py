@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import StorageError
 from lancelet.store.local_files import write_all
 from lancelet.store.writeback import start_writing
+
+if TYPE_CHECKING:
+    from lancelet.store.source import Counters
 
 _STEP = 1 << 20
 _WORTHWHILE = 256 << 10
@@ -19,9 +22,10 @@ _WORTHWHILE = 256 << 10
 class LocalSink:
     """A local file. Small pieces are gathered; whatever is written begins its way to the disk at once."""
 
-    __slots__ = ("_begun", "_done", "_file", "_size", "_small", "path")
+    __slots__ = ("_begun", "_counters", "_done", "_file", "_size", "_small", "path")
 
-    def __init__(self, path: str, file: int) -> None:
+    def __init__(self, path: str, file: int, counters: Counters) -> None:
+        self._counters = counters
         self.path = path
         self._size = 0
         self._begun = 0
@@ -50,6 +54,8 @@ class LocalSink:
         except OSError as error:
             Path(self.path).unlink(missing_ok=True)
             raise StorageError(self.path, error.strerror or str(error)) from None
+        self._counters.writes += 1
+        self._counters.written += self._size
 
     def abort(self) -> None:
         if self._done:

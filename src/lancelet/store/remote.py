@@ -29,6 +29,7 @@ from obstore.exceptions import (
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from lancelet.errors import InvalidInput, LanceletError, MissingFile, StorageError, UncertainPut
+from lancelet.log import debug
 from lancelet.store.base import ObjectInfo
 from lancelet.store.objects import delete_each, put_own, remove_listed
 from lancelet.store.options import own_options, sort_options
@@ -176,6 +177,7 @@ class RemoteStore:
         with self.failures(path) as client:
             obstore.put(client, self.key(path), data)
         self.count(1, 0)
+        self.count_write(len(data))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         with self.failures(path) as client:
@@ -190,6 +192,7 @@ class RemoteStore:
                 raise UncertainPut(self.join(path), _first_lines(error)) from None
             finally:
                 self.count(1, 0)
+        self.count_write(len(data))
         return True
 
     def put_new(self, path: str, data: bytes) -> None:
@@ -277,10 +280,16 @@ class RemoteStore:
             raise StorageError(self.join(path), _first_lines(error)) from None
 
     def count(self, requests: int, nbytes: int, lists: int = 0) -> None:
+        debug("%s: %d requests, %d listings, %d bytes read", self.uri, requests, lists, nbytes)
         with self._lock:
             self.counters.requests += requests
             self.counters.bytes += nbytes
             self.counters.lists += lists
+
+    def count_write(self, nbytes: int) -> None:
+        with self._lock:
+            self.counters.writes += 1
+            self.counters.written += nbytes
 
     def _connect(self) -> Client:
         _FORK.check(self.uri)

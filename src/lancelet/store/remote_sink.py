@@ -39,6 +39,7 @@ class RemoteSink:
         with self._store.failures(self._name):
             self._writer.close()
         self._store.count(1, 0)
+        self._store.count_write(self._size)
         self._done = True
 
     def abort(self) -> None:

@@ -33,7 +33,7 @@ _MEMORY_STATUS = Path("/proc/self/statm")
 class Counters:
     """What a store was asked for so far; benchmarks and tests read it."""
 
-    __slots__ = ("__weakref__", "bytes", "lists", "requests")
+    __slots__ = ("__weakref__", "bytes", "lists", "requests", "writes", "written")
 
     def __init__(self) -> None:
         self.requests = 0
@@ -42,6 +42,10 @@ class Counters:
         """Bytes fetched, gaps between merged ranges included."""
         self.lists = 0
         """Listings started."""
+        self.writes = 0
+        """Files or objects written, whether requests count them or not."""
+        self.written = 0
+        """Bytes in these."""
         _TOTALS.watch(self)
 
     def __del__(self) -> None:
@@ -176,6 +180,34 @@ class MappedSource:
         if self._touched:
             self._touched = 0
             self._file.release(0, self.size)
+
+
+class HeldSource:
+    """An object that was read as a whole, and is in memory from then on."""
+
+    __slots__ = ("mapped", "path", "size")
+
+    def __init__(self, source: ByteSource) -> None:
+        self.path = source.path
+        self.size = source.size
+        # A copy: what a mapped file has in memory may be dropped at any time.
+        self.mapped: Bytes = source.read([(0, source.size)])[0].copy()
+        self.mapped.flags.writeable = False
+
+    def read(self, ranges: Ranges) -> list[Bytes]:
+        for offset, length in ranges:
+            if offset < 0 or length < 0 or offset + length > self.size:
+                raise out_of_range(self.path, offset, length, self.size)
+        return [self.mapped[offset : offset + length] for offset, length in ranges]
+
+    def read_pieces(self, starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], out: Bytes) -> bool:
+        return False
+
+    def reserve(self, ranges: int, nbytes: int) -> None:
+        """All of it is in memory already."""
+
+    def release(self, start: int, stop: int) -> None:
+        """It stays."""
 
 
 class _Residency:

@@ -39,6 +39,7 @@ from lancelet.errors import (
     TableNotFound,
     UncertainPut,
 )
+from lancelet.log import debug
 from lancelet.table import operations as ops
 from lancelet.table.conflicts import Committed, Rebase, Rows, check_conflict, unknown_transaction
 from lancelet.table.counts import record_counts
@@ -441,6 +442,7 @@ class _Writer:
             if message is not None and message.uuid == self.transaction.uuid:
                 return manifest
             self._occupied(version)
+            debug("version %d of %s came first; the change is tried on it", version, self._store.uri)
             if self.strict:
                 raise RetryableCommitConflict(
                     self._store.uri,
@@ -563,6 +565,8 @@ class _Writer:
         if left:
             with suppress(StorageError):
                 self._store.delete_many(left)
+        kind = type(self.transaction.operation).__name__
+        debug("committed version %d of %s: %s", manifest.version, self._store.uri, kind)
         return Snapshot.of(self._store, manifest)
 
     def _occupied(self, version: int) -> None:

@@ -23,6 +23,7 @@ from google.protobuf.message import DecodeError, Message
 
 from lancelet.errors import CorruptFile, MissingFile, NotSupported
 from lancelet.file.container import FILE_VERSIONS
+from lancelet.file.writer import DEFAULT_VERSION
 from lancelet.format.proto import table_pb2, transaction_pb2
 from lancelet.format.schema import Schema
 from lancelet.table.flags import Feature, check_readable
@@ -235,16 +236,17 @@ class Manifest:
     def data_storage_version(self) -> str:
         """File version that the table is written in.
 
-        Old writers recorded none; then the flag of their time, or else the first file, tells.
+        Old writers recorded none; then the first file tells, and the flag of their time. The flag alone, without a
+        file, leaves the choice to whoever writes first.
         """
         if self._message.HasField("data_format"):
             return self._message.data_format.version
-        if (self._message.reader_feature_flags | self._message.writer_feature_flags) & Feature.V2_FORMAT:
-            return "2.0"
+        flagged = (self._message.reader_feature_flags | self._message.writer_feature_flags) & Feature.V2_FORMAT
         for fragment in self._message.fragments:
             for file in fragment.files:
-                return FILE_VERSIONS.get((file.file_major_version, file.file_minor_version), "0.1")
-        return "0.1"
+                version = FILE_VERSIONS.get((file.file_major_version, file.file_minor_version), "0.1")
+                return "2.0" if flagged and version == "0.1" else version
+        return DEFAULT_VERSION if flagged else "0.1"
 
     @property
     def transaction_file(self) -> str | None:

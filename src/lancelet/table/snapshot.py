@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lancelet.errors import CorruptFile, InvalidInput, MissingFile, TableNotFound
+from lancelet.log import debug
 from lancelet.store import Store, open_store
 from lancelet.table.paths import Places
 from lancelet.table.refs import branch_store, read_branch, read_tag, root_store
@@ -83,11 +84,14 @@ def open_snapshot(
     """
     store = open_store(uri, storage_options) if isinstance(uri, (str, os.PathLike)) else uri
     if version is None and asof is not None:
-        return Snapshot.of(store, read_as_of(store, asof))
-    if isinstance(version, str):
+        snapshot = Snapshot.of(store, read_as_of(store, asof))
+    elif isinstance(version, str):
         # Tags belong to the root table, which may not be this one: a branch can be opened by its folder.
-        return _open_at(_root_for_tags(store), version)
-    return _open_at(store, version)
+        snapshot = _open_at(_root_for_tags(store), version)
+    else:
+        snapshot = _open_at(store, version)
+    debug("opened version %d of %s", snapshot.version, snapshot.uri)
+    return snapshot
 
 
 def _open_at(store: Store, version: int | str | tuple[str | None, int | None] | None) -> Snapshot:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lancelet.errors import InvalidBase, InvalidInput, InvalidType, MissingFile, NotFound, UnfitData
+from lancelet.errors import InvalidBase, InvalidInput, InvalidType, Lines, MissingFile, NotFound, UnfitData
 from lancelet.file.reader import open_file
 from lancelet.format.schema import Field, Schema
 from lancelet.query.plan import table_schema
@@ -53,8 +53,10 @@ def _adopted(
     ids: dict[int, int] = {}
     if not _matched(wanted, own.fields, ids):
         raise UnfitData(
-            f"the columns of {place.full_path} are not those of the table\n"
-            + side_by_side("table", table_schema(Schema(wanted)), "file", table_schema(own))
+            Lines.of(
+                f"the columns of {place.full_path} are not those of the table",
+                *side_by_side("table", table_schema(Schema(wanted)), "file", table_schema(own)),
+            )
         )
     owners = [node for node in own.walk() if node.owns_column or reader.version == "2.0"]
     inside = {below.id for node in own.walk() if node.owns_column for below in node.walk() if below is not node}

@@ -11,6 +11,7 @@ from lancelet.store import open_store
 from lancelet.store.location import SCHEME
 from lancelet.table.manifest import BasePath
 from lancelet.table.names import DATA_DIR
+from lancelet.texts import check_text
 
 if TYPE_CHECKING:
     from lancelet.store import Store
@@ -92,6 +93,9 @@ def _checked(base: BasePath) -> BasePath:
     if not all(hasattr(base, name) for name in ("id", "name", "path", "is_dataset_root")):
         raise InvalidType(f"a base path is a DatasetBasePath, not {base!r}")
     path = str(base.path)
+    check_text(path, "a base path")
+    if base.name is not None:
+        check_text(base.name, "the name of a base path")
     if not path or "\0" in path:
         raise InvalidBase(f"{path!r} is no base path: it is empty, or has a null character")
     if not 0 <= (base.id or 0) <= MAX_BASE_ID:

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from lancelet.errors import UnfitData
+from lancelet.errors import Lines, UnfitData, printable
 from lancelet.file.writer import check_schema
 from lancelet.format.blob_types import (
     BLOB_V2_NAME,
@@ -75,31 +75,31 @@ def fitted_schema(
     fields = _matched(table.fields, given.fields, "", flaws, may_miss=True)
     if flaws:
         raise UnfitData(
-            f"the columns of the data do not fit those of {uri}\n"
-            + "".join(f"  {flaw}\n" for flaw in flaws)
-            + side_by_side("table", table_schema(table), "data", arrow)
-            + f"\n{advice}"
+            Lines.of(
+                f"the columns of the data do not fit those of {uri}",
+                *(f"  {flaw}" for flaw in flaws),
+                *side_by_side("table", table_schema(table), "data", arrow),
+                advice,
+            )
         )
     return Schema(fields, table.metadata)
 
 
-def side_by_side(left_title: str, left: pa.Schema, right_title: str, right: pa.Schema) -> str:
-    """Two schemas as text in two columns; a mark shows the columns that differ."""
+def side_by_side(left_title: str, left: pa.Schema, right_title: str, right: pa.Schema) -> list[str]:
+    """Two schemas as lines of two columns; a mark shows the columns that differ."""
     names = [*left.names, *(name for name in right.names if name not in left.names)]
     rows = [(left_title, right_title, False)]
     for name in dict.fromkeys(names):
         first, second = _shown(left, name), _shown(right, name)
         rows.append((first, second, first != second))
     width = max(len(first) for first, _, _ in rows)
-    return "\n".join(
-        f"{'!' if differs else ' '} {first:<{width}}  {second}".rstrip() for first, second, differs in rows
-    )
+    return [f"{'!' if differs else ' '} {first:<{width}}  {second}".rstrip() for first, second, differs in rows]
 
 
 def _shown(schema: pa.Schema, name: str) -> str:
     at = schema.get_all_field_indices(name)
     fields = [schema.field(index) for index in at]
-    return ", ".join(f"{f.name}: {f.type}{'' if f.nullable else ' not null'}" for f in fields) or "-"
+    return printable(", ".join(f"{f.name}: {f.type}{'' if f.nullable else ' not null'}" for f in fields)) or "-"
 
 
 def _blob_field(field: pa.Field) -> pa.Field:

@@ -142,7 +142,9 @@ class _Files:
         path = folder.file(self._name)
         self._files.add(path, folder.store)
         if self._progress is not None:
-            self._progress.begin(Fragment(0, (), None, 0))
+            major, minor = map(int, self._version.split("."))
+            file = DataFile(self._name, (), (), major, minor, None, folder.base_id)
+            self._progress.begin(Fragment(0, (file,), None, 0))
 
         def begin_side_file(number: int) -> Sink:
             side = side_file(path, number)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from lancelet.errors import InvalidInput, InvalidOption, InvalidType, NotSupported
 from lancelet.file.checksums import CONFIG, are_wanted
 from lancelet.file.versions import writable_version
-from lancelet.file.writer import PAGE_BYTES
+from lancelet.file.writer import page_size
 from lancelet.keywords import refuse_unknown
 from lancelet.table.manifest import BasePath
 from lancelet.table.names import NamingScheme
 from lancelet.table.operations import COMMIT_MESSAGE
+from lancelet.texts import check_text
 from lancelet.writing.bases import numbered_bases
 from lancelet.writing.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, ROWS_PER_GROUP
 from lancelet.writing.fragments import Limits
@@ -33,7 +34,6 @@ COUNTS = (
     "max_page_bytes",
     "blob_pack_file_size_threshold",
 )
-LEAST_PAGE = 4096
 """Pages are not made smaller than this on request: each costs a description in the footer."""
 
 
@@ -72,16 +72,11 @@ class WriteOptions:
 
     def limits(self, columns: int, config: Mapping[str, str] | None = None) -> Limits:
         """For files with so many top-level columns, of a table with this config."""
-        pages = PAGE_BYTES
-        if self.data_cache_bytes is not None:
-            pages = self.data_cache_bytes // max(1, columns)
-        if self.max_page_bytes is not None:
-            pages = min(pages, self.max_page_bytes)
         return Limits(
             self.max_rows_per_file,
             self.max_bytes_per_file,
             self.max_rows_per_group,
-            max(LEAST_PAGE, pages),
+            page_size(columns, self.data_cache_bytes, self.max_page_bytes),
             self.pack_bytes,
             are_wanted(config or {}) if self.checksums is None else self.checksums,
         )
@@ -169,6 +164,9 @@ def transaction_texts(message: str | None, properties: Mapping[str, str] | None)
     texts = dict(properties or {})
     if message is not None:
         texts[COMMIT_MESSAGE] = message
+    for key, value in texts.items():
+        check_text(key, "a key of the transaction's properties")
+        check_text(value, "the commit's message" if key == COMMIT_MESSAGE else f"the property {key!r}")
     return texts
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as pads
 
-from lancelet.errors import InvalidInput, InvalidType, UnfitData
+from lancelet.errors import InvalidInput, InvalidType, Lines, UnfitData
 from lancelet.writing.fit import side_by_side
 
 
@@ -39,6 +40,10 @@ def open_source(data: Any, schema: pa.Schema | None = None) -> Source:
         if made is not None:
             return Source(made.schema, iter(made.to_batches()))
         return _open(data, schema)
+    except UnicodeEncodeError as error:
+        raise UnfitData(
+            f"the data has the text {error.object[:40]!r}, which UTF-8 cannot hold: {error.reason}"
+        ) from error
     except pa.ArrowException as error:
         raise InvalidInput(f"the data cannot become a table: {error}") from error
 
@@ -75,6 +80,11 @@ def _open(data: Any, schema: pa.Schema | None) -> Source:
         return _open(pa.RecordBatchReader.from_stream(data), None)
     if hasattr(data, "__arrow_c_array__"):
         return _open(pa.record_batch(data), None)
+    if isinstance(data, (str, bytes, os.PathLike)):
+        raise InvalidType(
+            f"{str(data)[:80]!r} is the name of a place, not rows: the rows come first, then where they go. To copy a file, "
+            'open it first: write_dataset(pyarrow.dataset.dataset("x.parquet"), "x.lance")'
+        )
     if isinstance(data, Iterable):
         if schema is None:
             raise InvalidInput("an iterable of batches does not tell its columns in advance; pass schema=")
@@ -115,7 +125,9 @@ def _conform(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[p
             cast = batch.select(schema.names).cast(schema)
         except (pa.ArrowException, KeyError, ValueError) as error:
             raise UnfitData(
-                f"a batch does not fit the schema that was given: {error}\n"
-                + side_by_side("schema", schema, "batch", batch.schema)
+                Lines.of(
+                    f"a batch does not fit the schema that was given: {error}",
+                    *side_by_side("schema", schema, "batch", batch.schema),
+                )
             ) from error
         yield cast

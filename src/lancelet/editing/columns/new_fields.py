@@ -18,6 +18,7 @@ from lancelet.file.writer import DEFAULT_VERSION, VERSIONS
 from lancelet.format.schema import Field, Schema
 from lancelet.query.plan import SYSTEM_FIELDS
 from lancelet.table.next_manifest import next_field_id
+from lancelet.texts import check_text
 from lancelet.writing.fit import new_schema
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def renumbered(field: Field, ids: Iterator[int]) -> Field:
 def _check_siblings(fields: Iterable[Field], where: str) -> None:
     seen: set[str] = set()
     for field in fields:
+        check_text(field.name, "the name of a field")
         if not field.name or "\0" in field.name:
             raise InvalidChange(f"{field.name!r} cannot be the name of a field of {where}")
         if field.name in seen:

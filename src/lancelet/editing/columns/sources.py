@@ -16,7 +16,7 @@ import pyarrow as pa
 from lancelet.editing.columns.fill import batch_rows
 from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import RowRange
-from lancelet.errors import InvalidChange, InvalidInput, InvalidType, NotSupported, UnfitData
+from lancelet.errors import InvalidChange, InvalidInput, InvalidType, Lines, NotSupported, UnfitData
 from lancelet.format.schema import Schema
 from lancelet.query.evaluate import may_fail
 from lancelet.query.expr import (
@@ -39,6 +39,7 @@ from lancelet.query.fragment_reader import FragmentReader
 from lancelet.query.plan import SYSTEM_FIELDS, ScanPlan, needed_fields, plan_outputs, plan_take
 from lancelet.query.scan import Scan
 from lancelet.query.table_reader import TableReader
+from lancelet.texts import check_text
 from lancelet.udf import BatchUDF, BatchUDFCheckpoint
 from lancelet.writing.fit import side_by_side
 from lancelet.writing.source import Source, open_source
@@ -79,6 +80,7 @@ def column_source(
         for name, text in transforms.items():
             if not isinstance(name, str) or not isinstance(text, str):
                 raise InvalidType(f"new columns are names and SQL expressions, both texts, not {name!r}: {text!r}")
+            check_text(name, "the name of a column")
         return Expressions(dict(transforms), batch_size)
     if isinstance(transforms, BatchUDF) or callable(transforms):
         columns = None if read_columns is None else tuple(read_columns)
@@ -216,8 +218,10 @@ class Computed:
             raise InvalidChange(f"the function failed: {type(error).__name__}: {error}") from error
         if expected is not None and result.schema != expected:
             raise InvalidChange(
-                "Output schema of function does not match the expected schema.\n"
-                + side_by_side("expected", expected, "returned", result.schema)
+                Lines.of(
+                    "Output schema of function does not match the expected schema.",
+                    *side_by_side("expected", expected, "returned", result.schema),
+                )
             )
         if result.num_rows != batch.num_rows:
             raise InvalidChange(f"the function returned {result.num_rows} rows for a batch of {batch.num_rows}")
@@ -270,8 +274,10 @@ class Streamed:
                 )
             if batch.schema != self._schema:
                 raise UnfitData(
-                    "a batch has other columns than its stream\n"
-                    + side_by_side("stream", self._schema, "batch", batch.schema)
+                    Lines.of(
+                        "a batch has other columns than its stream",
+                        *side_by_side("stream", self._schema, "batch", batch.schema),
+                    )
                 )
             piece = batch.slice(0, left)
             if piece.num_rows < batch.num_rows:
