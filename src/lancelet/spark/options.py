@@ -50,6 +50,8 @@ WHOLE_FRAGMENTS = "lance.wholeFragments"
 """For reads of our own: all rows of a fragment come in one task."""
 BRIDGED = "lance.casesensitive"
 """The bridge gives it with all options: whether the session distinguishes names by case."""
+NAMED = "lance.named"
+"""With the options that Spark's catalog keeps for a table, both for reads and for writes."""
 # What Spark itself adds or reads.
 _SPARKS = ("path", "paths", "checkpointLocation", "header", "mode", "queryName")
 _CATALOGS = ("provider", "owner", "location")
@@ -95,7 +97,8 @@ def check_known(options: Mapping[str, str], *, writes: bool) -> None:
     """Refuse options that nobody reads: most likely they are misspelt."""
     if any(key.lower() in _CATALOGS for key in options):
         raise InvalidInput(_NO_CATALOG)
-    known = {name.lower(): name for name in (*(_WRITE if writes else (*_READ, *_STREAM_READ)), *_SPARKS)}
+    own, others = (_WRITE, (*_READ, *_STREAM_READ)) if writes else ((*_READ, *_STREAM_READ), _WRITE)
+    known = {name.lower(): name for name in (*own, *_SPARKS, *(others if NAMED in options else ()))}
     for key in options:
         if key.lower() not in known and not key.lower().startswith(_PREFIXES):
             names = ", ".join(sorted(set(known.values()) - set(_SPARKS)))

@@ -116,7 +116,8 @@ public final class LanceProvider extends PythonDataSourceV2 implements DataSourc
 
   /** What the table's properties in Spark's catalog mean for reads and writes: where it is, and its OPTIONS. */
   private static Map<String, String> namedOptions(Map<String, String> properties) {
-    Map<String, String> options = new HashMap<>();
+    // Among its OPTIONS there may be some for reads and some for writes.
+    Map<String, String> options = new HashMap<>(Map.of("lance.named", "true"));
     for (Map.Entry<String, String> entry : properties.entrySet()) {
       if (entry.getKey().toLowerCase(Locale.ROOT).startsWith(OPTION)) {
         options.put(entry.getKey().substring(OPTION.length()), entry.getValue());
