@@ -122,7 +122,6 @@ def test_options(spark, source, table, tmp_path):
         ({"filter": "nope = 1"}, "nope"),
         ({"filter": "id >"}, "id >"),
         ({"mergeSchema": "true"}, "there is no option 'mergeschema' for reading"),
-        ({"paths": "[]"}, "one table is read at a time"),
     ):
         said = sentence(lambda options=options: spark.read.format(source).options(**options).load(table).collect())
         assert flaw in said
