@@ -32,13 +32,24 @@ def conformed_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> I
 
 
 def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
-    column = batch.column(field.name)
+    at = _place(batch.schema, field.name)
+    if at < 0:
+        raise UnfitData(f"there is no column '{field.name}' among {', '.join(batch.schema.names)}")
+    column = batch.column(at)
     try:
         return conform(column, field.type)
     except pa.ArrowInvalid as error:
         raise UnfitData(f"column '{field.name}' has a value that does not fit into {field.type}: {error}") from error
     except UnfitData as error:
         raise UnfitData(f"column '{field.name}': {error}") from None
+
+
+def _place(parts: pa.Schema | pa.StructType, name: str) -> int:
+    """Where the part with a name is, in any case if not in this one; -1 when there is none."""
+    names = [field.name for field in parts]
+    alike = [at for at, other in enumerate(names) if other == name]
+    alike = alike or [at for at, other in enumerate(names) if other.lower() == name.lower()]
+    return alike[0] if len(alike) == 1 else -1
 
 
 def conform(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -77,7 +88,7 @@ def _struct(array: pa.Array, target: pa.StructType) -> pa.Array:
     """Fields by name; those that are not asked for are left out, those that are missing are null."""
     children = []
     for field in target:
-        at = array.type.get_field_index(field.name)
+        at = _place(array.type, field.name)
         found = pa.nulls(len(array), field.type) if at < 0 else conform(array.field(at), field.type)
         children.append(found)
     mask = array.is_null() if array.null_count else None

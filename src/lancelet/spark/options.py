@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lancelet.errors import InvalidInput
+from lancelet.errors import InvalidInput, TableNotFound
 from lancelet.opening import open_table, parse_time
 from lancelet.spark.named_tables import NamedTable
 from lancelet.store.limit import with_environment, with_limit
@@ -48,8 +48,17 @@ _WRITE = (
 _PREFIXES = ("storage.", "vector.", "type.", "lance.")
 WHOLE_FRAGMENTS = "lance.wholeFragments"
 """For reads of our own: all rows of a fragment come in one task."""
+BRIDGED = "lance.casesensitive"
+"""The bridge gives it with all options: whether the session distinguishes names by case."""
+NAMED = "lance.named"
+"""With the options that Spark's catalog keeps for a table, both for reads and for writes."""
 # What Spark itself adds or reads.
 _SPARKS = ("path", "paths", "checkpointLocation", "header", "mode", "queryName")
+_CATALOGS = ("provider", "owner", "location")
+_NO_CATALOG = (
+    "Spark's catalog knows where a Lance table is only with the bridge: start the session with "
+    "lancelet.spark.configure(builder), or read and write by path, with load(path) and save(path)"
+)
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
 _BLOBS = ("all_binary", "blobs_descriptions")
 _MAX_BATCH = 1 << 20
@@ -86,7 +95,10 @@ class ReadOptions:
 
 def check_known(options: Mapping[str, str], *, writes: bool) -> None:
     """Refuse options that nobody reads: most likely they are misspelt."""
-    known = {name.lower(): name for name in (*(_WRITE if writes else (*_READ, *_STREAM_READ)), *_SPARKS)}
+    if any(key.lower() in _CATALOGS for key in options):
+        raise InvalidInput(_NO_CATALOG)
+    own, others = (_WRITE, (*_READ, *_STREAM_READ)) if writes else ((*_READ, *_STREAM_READ), _WRITE)
+    known = {name.lower(): name for name in (*own, *_SPARKS, *(others if NAMED in options else ()))}
     for key in options:
         if key.lower() not in known and not key.lower().startswith(_PREFIXES):
             names = ", ".join(sorted(set(known.values()) - set(_SPARKS)))
@@ -102,7 +114,8 @@ def table_uri(options: Mapping[str, str]) -> str:
     uri = options.get("path")
     if not uri:
         raise InvalidInput(
-            'the path of the table is missing; give it to load(...) or save(...), or as the option "path"'
+            'the path of the table is missing; give it to load(...) or save(...), as the option "path", or as LOCATION'
+            + ("; CREATE TABLE takes columns instead" if BRIDGED in options else f". {_NO_CATALOG}")
         )
     return uri
 
@@ -133,6 +146,20 @@ def place_of(options: Mapping[str, str]) -> Place:
         return Place(uri, storage, (branch, number))
     moment = options.get("asof")
     return Place(uri, storage, tag if tag is not None else number, None if moment is None else parse_time(moment))
+
+
+def check_new(options: Mapping[str, str]) -> None:
+    """Refuse to make a name with columns or rows of its own for a table that is there: Spark would add the rows to it."""
+    place = place_of(options)
+    try:
+        place.open()
+    except TableNotFound:
+        return
+    raise InvalidInput(
+        f"there is a table at {place.uri} already; to give it a name, leave columns and query out: CREATE TABLE name USING "
+        "lance LOCATION 'path'; to write to it, use INSERT INTO name, or save(path) with the mode append or overwrite. "
+        "Where a name was to be replaced, Spark has removed the name by now; the table stays as it is"
+    )
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:

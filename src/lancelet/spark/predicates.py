@@ -69,13 +69,13 @@ def _parsed(node: Any, visible: pa.Schema) -> Expr:
         case ["false"]:
             return build.FALSE
         case ["is_null", ["col", *path]]:
-            return build.is_null(build.column(visible, path, exact=True))
+            return build.is_null(build.column(visible, path))
         case ["is_not_null", ["col", *path]]:
-            return build.negation(build.is_null(build.column(visible, path, exact=True)))
+            return build.negation(build.is_null(build.column(visible, path)))
         case ["in", ["col", *path], [*literals]]:
-            return build.in_list(build.column(visible, path, exact=True), [_parsed_literal(x) for x in literals])
+            return build.in_list(build.column(visible, path), [_parsed_literal(x) for x in literals])
         case [str() as operator, ["col", *path], literal]:
-            return _compared(operator, build.column(visible, path, exact=True), _parsed_literal(literal))
+            return _compared(operator, build.column(visible, path), _parsed_literal(literal))
     raise InvalidInput(f"a condition {node!r} came from the bridge; its jar is of another version of lancelet")
 
 

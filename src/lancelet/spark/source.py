@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import wraps
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import LongType, StructField, StructType
 
-from lancelet.errors import LanceletError
+from lancelet.errors import InvalidInput, TableNotFound
 from lancelet.query.plan import SYSTEM_FIELDS
-from lancelet.spark.options import WHOLE_FRAGMENTS, Place, ReadOptions, count, flag, read_options
+from lancelet.spark.names import distinguishes_case, find_name
+from lancelet.spark.options import WHOLE_FRAGMENTS, Place, ReadOptions, check_new, count, flag, read_options
+from lancelet.spark.requested import check_requested, own_names
+from lancelet.spark.sentences import in_a_sentence
 from lancelet.spark.workers import a_task, settle
 
 if TYPE_CHECKING:
@@ -25,22 +28,7 @@ if TYPE_CHECKING:
     from lancelet.spark.plan import ReadJob
     from lancelet.table.snapshot import Snapshot
 
-T = TypeVar("T")
-P = ParamSpec("P")
 BRIDGE_FIELD = "lance.snapshot"
-
-
-def _in_a_sentence(method: Callable[P, T]) -> Callable[P, T]:
-    """Users see what was wrong, not the way by which we found out."""
-
-    @wraps(method)
-    def called(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return method(*args, **kwargs)
-        except LanceletError as error:
-            raise error.with_traceback(None) from None
-
-    return called
 
 
 class LanceDataSource(DataSource):
@@ -57,22 +45,42 @@ class LanceDataSource(DataSource):
     def _given(self) -> dict[str, str]:
         return {key.lower(): value for key, value in self.options.items()}
 
-    @_in_a_sentence
+    @in_a_sentence
     def schema(self) -> StructType:
         """The columns of the table; from here on the read stays with this version."""
         settle()
         given = self._given()
+        asked = given.get("lance.bridge")
+        text = given.get("lance.requested")
+        requested = None if text is None else StructType.fromJson(json.loads(text))
+        if asked == "create" and requested is not None:
+            check_new(given)
+            return requested.add(_bridge_field({}))
         chosen = read_options(given)
-        snapshot = chosen.place.open()
+        try:
+            snapshot = chosen.place.open()
+        except TableNotFound:
+            if asked == "named" and requested is not None:
+                # Spark's catalog has the name, and nobody has written yet.
+                return requested.add(_bridge_field({}))
+            raise
         self._pinned = Place(snapshot.uri, chosen.place.storage_options, snapshot.version)
         found = table_columns(snapshot, chosen)
         if "readchanges" in given:
             from lancelet.spark.stream.read import with_changes
 
             found = with_changes(found, given)
-        return found.add(_bridge_field(snapshot, chosen)) if given.get("lance.bridge") == "schema" else found
+        if requested is not None:
+            try:
+                check_requested(requested, found, case_sensitive=distinguishes_case(given))
+            except InvalidInput:
+                if asked == "named":
+                    # The name can still be altered or dropped; who reads gets the error.
+                    return requested.add(_bridge_field({}))
+                raise
+        return found if asked is None else found.add(_bridge_field(_facts(snapshot, chosen)))
 
-    @_in_a_sentence
+    @in_a_sentence
     def reader(self, schema: StructType) -> DataSourceReader:
         settle()
         given = self._given()
@@ -84,6 +92,8 @@ class LanceDataSource(DataSource):
         else:
             place = pinned or chosen.place
         snapshot = place.open()
+        if pinned is None and version is None:
+            check_requested(schema, table_columns(snapshot, chosen))
         return LanceReader(
             snapshot,
             chosen,
@@ -94,19 +104,19 @@ class LanceDataSource(DataSource):
             whole_fragments=flag(given, WHOLE_FRAGMENTS),
         )
 
-    @_in_a_sentence
+    @in_a_sentence
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from lancelet.spark.writer import make_writer
 
         return make_writer(schema, self._given(), overwrite=overwrite)
 
-    @_in_a_sentence
+    @in_a_sentence
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         from lancelet.spark.stream.read import make_stream_reader
 
         return make_stream_reader(schema, self._given())
 
-    @_in_a_sentence
+    @in_a_sentence
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
         from lancelet.spark.stream.write import make_stream_writer
 
@@ -139,6 +149,7 @@ class LanceReader(DataSourceReader):
             from lancelet.spark.predicates import from_json
 
             conditions = (from_json(predicates, snapshot.manifest.schema),)
+        names = own_names(schema, (*snapshot.manifest.schema.names, *SYSTEM_FIELDS))
         self._spark = schema
         self._options = options
         self._most = most
@@ -148,7 +159,7 @@ class LanceReader(DataSourceReader):
             snapshot.uri,
             snapshot.version,
             options.place.storage_options,
-            tuple(schema.names),
+            names,
             struct_leaves(schema, snapshot.manifest.schema),
             options.filter,
             conditions,
@@ -161,6 +172,7 @@ class LanceReader(DataSourceReader):
         """What the tasks have in common."""
         return self._job
 
+    @in_a_sentence
     def partitions(self) -> Sequence[InputPartition]:
         from lancelet.spark.plan import plan_splits
 
@@ -213,9 +225,10 @@ def struct_leaves(spark: StructType, schema: Schema) -> tuple[tuple[str, ...], .
     """The fields inside of struct columns that are asked for, as far as fewer are than there are."""
     leaves: list[tuple[str, ...]] = []
     for column in spark:
-        if column.name in schema.names:
-            stored = schema.field_by_path((column.name,))
-            inner = list(_leaves(column.dataType, stored, (column.name,)))
+        name = find_name(column.name, schema.names)
+        if name is not None:
+            stored = schema.field_by_path((name,))
+            inner = list(_leaves(column.dataType, stored, (name,)))
             if len(inner) < sum(1 for _ in _leaves(None, stored, ())):
                 leaves.extend(inner)
     return tuple(leaves)
@@ -234,17 +247,20 @@ def _leaves(spark: DataType | None, stored: Field, path: tuple[str, ...]) -> Ite
             yield from _leaves(wanted[child.name], child, (*path, child.name))
 
 
-def _bridge_field(snapshot: Snapshot, options: ReadOptions) -> StructField:
+def _bridge_field(facts: dict[str, Any]) -> StructField:
     """What the bridge wants to know, as a field that it takes off again."""
+    return StructField(BRIDGE_FIELD, LongType(), True, facts)
+
+
+def _facts(snapshot: Snapshot, options: ReadOptions) -> dict[str, Any]:
     fragments = snapshot.manifest.fragments
     counts = fragments.row_counts
     known = bool((counts >= 0).all()) and options.filter is None and options.limit is None
     total = sum(file.size or 0 for fragment in fragments for file in fragment.files)
-    facts = {
+    return {
         "uri": snapshot.uri,
         "version": snapshot.version,
         "rows": int(counts.sum()) if known else -1,
         "bytes": total,
         "pushes": options.limit is None,
     }
-    return StructField(BRIDGE_FIELD, LongType(), True, facts)

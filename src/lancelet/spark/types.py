@@ -29,7 +29,7 @@ gets that type again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -41,6 +41,7 @@ from lancelet.format.extensions import storage_field
 from lancelet.format.logical_types import EXTENSION_NAME, format_logical_type, parse_logical_type
 from lancelet.format.schema import BLOB_KEY, Schema
 from lancelet.query.present import BlobForm, scan_field
+from lancelet.spark.names import find_name
 
 LANCE_TYPE = "lance.type"
 _JSON = "json"
@@ -161,7 +162,9 @@ def arrow_schema(schema: st.StructType) -> pa.Schema:
 # From Spark to Lance
 
 
-def written_schema(schema: st.StructType, chosen: Mapping[str, str], stored: pa.Schema | None) -> pa.Schema:
+def written_schema(
+    schema: st.StructType, chosen: Mapping[str, str], stored: pa.Schema | None, *, case_sensitive: bool = False
+) -> pa.Schema:
     """The Arrow schema under which a data frame is written.
 
     Parameters
@@ -173,15 +176,48 @@ def written_schema(schema: st.StructType, chosen: Mapping[str, str], stored: pa.
     stored
         The columns of the table that is appended to. They keep their types where Spark's values fit into them; what
         does not fit keeps its own type, so that comparing the schemas tells the difference.
+    case_sensitive
+        Whether names that differ by case are different columns. If not, columns get the table's names.
     """
+    _check_names(schema)
     unknown = set(chosen) - set(_paths(schema, ""))
     if unknown:
         raise InvalidInput(
             f"options name the columns {', '.join(sorted(unknown))}, which the data frame has not; "
             f"it has: {', '.join(schema.names)}"
         )
-    known = {} if stored is None else {field.name: field for field in stored}
-    return pa.schema([_written_field(field, "", chosen, known.get(field.name)) for field in schema])
+    known = () if stored is None else tuple(stored)
+    return pa.schema(_written_fields(schema, "", chosen, known, case_sensitive))
+
+
+def _check_names(schema: st.StructType) -> None:
+    for name in schema.names:
+        if "." in name:
+            raise UnfitData(
+                f"the column '{name}' has a dot in its name, which only fields of structs may have in a Lance table; rename "
+                f'it: df.withColumnRenamed("{name}", "{name.replace(".", "_")}"), or put it into a struct'
+            )
+        if schema.names.count(name) > 1:
+            raise UnfitData(f"the data frame has several columns '{name}'; rename them, or select one of them")
+
+
+def _written_fields(
+    given: st.StructType, prefix: str, chosen: Mapping[str, str], stored: Sequence[pa.Field], case_sensitive: bool
+) -> list[pa.Field]:
+    known = {field.name: field for field in stored}
+    names = {field.name: find_name(field.name, known, case_sensitive=case_sensitive) for field in given}
+    taken = [name for name in names.values() if name is not None]
+    for name in taken:
+        if taken.count(name) > 1:
+            both = " and ".join(f"'{prefix}{mine}'" for mine, theirs in names.items() if theirs == name)
+            raise UnfitData(
+                f"the columns {both} of the data frame are one in the table, '{prefix}{name}', for Spark does not "
+                "distinguish them by case; drop one of them, or set spark.sql.caseSensitive to true"
+            )
+    return [
+        _written_field(field, prefix, chosen, known.get(names[field.name] or field.name), case_sensitive)
+        for field in given
+    ]
 
 
 def _paths(schema: st.StructType, prefix: str) -> Iterator[str]:
@@ -192,10 +228,12 @@ def _paths(schema: st.StructType, prefix: str) -> Iterator[str]:
             yield from _paths(field.dataType, f"{path}.")
 
 
-def _written_field(field: st.StructField, prefix: str, chosen: Mapping[str, str], stored: pa.Field | None) -> pa.Field:
+def _written_field(
+    field: st.StructField, prefix: str, chosen: Mapping[str, str], stored: pa.Field | None, case_sensitive: bool
+) -> pa.Field:
     path = f"{prefix}{field.name}".lower()
     if path in chosen:
-        declared = declared_field(field.name, chosen[path], field.nullable)
+        declared = declared_field(field.name if stored is None else stored.name, chosen[path], field.nullable)
         if not _fits(field.dataType, declared):
             raise UnfitData(
                 f"column '{field.name}' is to be {chosen[path]}, but the data frame has {field.dataType.simpleString()} "
@@ -204,7 +242,7 @@ def _written_field(field: st.StructField, prefix: str, chosen: Mapping[str, str]
         return declared
     if stored is not None:
         if isinstance(field.dataType, st.StructType) and pa.types.is_struct(stored.type) and not _is_blob(stored):
-            return _written_struct(field, path, chosen, stored)
+            return _written_struct(field, path, chosen, stored, case_sensitive)
         if _fits(field.dataType, stored):
             return stored
     kept = field.metadata.get(LANCE_TYPE)
@@ -213,21 +251,25 @@ def _written_field(field: st.StructField, prefix: str, chosen: Mapping[str, str]
         if _fits(field.dataType, declared):
             return declared
     if isinstance(field.dataType, st.StructType):
-        return _written_struct(field, path, chosen, None)
-    return pa.field(field.name, _natural(field.dataType, field.name), field.nullable)
+        return _written_struct(field, path, chosen, None, case_sensitive)
+    name = field.name if stored is None else stored.name
+    return pa.field(name, _natural(field.dataType, field.name), field.nullable)
 
 
-def _written_struct(field: st.StructField, path: str, chosen: Mapping[str, str], stored: pa.Field | None) -> pa.Field:
+def _written_struct(
+    field: st.StructField, path: str, chosen: Mapping[str, str], stored: pa.Field | None, case_sensitive: bool
+) -> pa.Field:
     if stored is None and field.metadata.get(LANCE_TYPE) == _BLOB:
         raise UnfitData(
             f"column '{field.name}' holds descriptors of blobs, which mean nothing in another table; read it with the "
             "option blobHandling=all_binary to copy the blobs"
         )
-    known = {} if stored is None else {child.name: child for child in stored.type}
     assert isinstance(field.dataType, st.StructType)
-    children = [_written_field(child, f"{path}.", chosen, known.get(child.name)) for child in field.dataType]
-    nullable = field.nullable if stored is None else stored.nullable
-    return pa.field(field.name, pa.struct(children), nullable, None if stored is None else stored.metadata)
+    known = () if stored is None else tuple(stored.type)
+    children = _written_fields(field.dataType, f"{path}.", chosen, known, case_sensitive)
+    if stored is None:
+        return pa.field(field.name, pa.struct(children), field.nullable)
+    return pa.field(stored.name, pa.struct(children), stored.nullable, stored.metadata)
 
 
 def declared_field(name: str, text: str, nullable: bool = True) -> pa.Field:
@@ -272,7 +314,7 @@ def _same(given: st.DataType, own: st.DataType) -> bool:
     if isinstance(given, st.MapType) and isinstance(own, st.MapType):
         return _same(given.keyType, own.keyType) and _same(given.valueType, own.valueType)
     if isinstance(given, st.StructType) and isinstance(own, st.StructType):
-        return [f.name for f in given] == [f.name for f in own] and all(
+        return _alike(given.names, own.names) and all(
             _same(mine.dataType, theirs.dataType) for mine, theirs in zip(given, own, strict=True)
         )
     if isinstance(given, st.DecimalType) and isinstance(own, st.DecimalType):
@@ -284,10 +326,26 @@ def _same(given: st.DataType, own: st.DataType) -> bool:
     return type(given) is type(own) or type(own) in _WIDENINGS.get(type(given), ())
 
 
+def _alike(given: Sequence[str], own: Sequence[str]) -> bool:
+    """Whether names are the same but for their case, and every one is told from the others without it."""
+    lower = [name.lower() for name in given]
+    return given == own or (lower == [name.lower() for name in own] and len(set(lower)) == len(lower))
+
+
+def is_wider(own: st.DataType, wider: st.DataType) -> bool:
+    """Whether values of a type can be read as another one."""
+    return _same(own, wider)
+
+
 def _natural(dtype: st.DataType, name: str) -> pa.DataType:
     """The Arrow type of a new column."""
     if isinstance(dtype, (st.CharType, st.VarcharType)):
         return pa.string()
+    if isinstance(dtype, st.StringType) and dtype != st.StringType():
+        raise UnfitData(
+            f"column '{name}' has the collation {dtype.collation}, which a Lance table does not keep; take it off: "
+            f"CAST(`{name}` AS STRING COLLATE UTF8_BINARY), and give it again after reading"
+        )
     if isinstance(dtype, _WITHOUT_LANCE_TYPE):
         raise UnfitData(
             f"column '{name}' is {dtype.simpleString()}, for which Lance has no type; cast it, for example to a string"

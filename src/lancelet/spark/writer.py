@@ -22,7 +22,9 @@ from lancelet.spark.added_columns import add_missing, missing_columns, widened
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.attempts import new_stem, sweep, written_paths
 from lancelet.spark.named_tables import NamedTable
+from lancelet.spark.names import distinguishes_case
 from lancelet.spark.options import check_known, chosen_types, count, flag, size, storage_options, table_uri
+from lancelet.spark.sentences import in_a_sentence
 from lancelet.spark.types import stored_columns, written_schema
 from lancelet.spark.workers import a_task
 from lancelet.store import open_store
@@ -76,8 +78,10 @@ class WriteJob:
 class Written(WriterCommitMessage):
     """The fragments that a task has written."""
 
-    def __init__(self, fragments: tuple[Fragment, ...]) -> None:
+    def __init__(self, fragments: tuple[Fragment, ...] = (), refusal: InvalidInput | None = None) -> None:
         self.fragments = fragments
+        self.refusal = refusal
+        """Why the rows cannot be written, however often it is tried; the driver says it."""
 
 
 def make_writer(schema: StructType, options: Mapping[str, str], *, overwrite: bool) -> LanceWriter | NoWriter:
@@ -120,7 +124,7 @@ def _plan_write(
     snapshot = target.snapshot
     appends = snapshot is not None and mode == "append"
     stored = stored_columns(snapshot.manifest.schema) if appends and snapshot is not None else None
-    arrow = written_schema(spark, chosen_types(options), stored)
+    arrow = written_schema(spark, chosen_types(options), stored, case_sensitive=distinguishes_case(options))
     version = None if snapshot is None else snapshot.version
     if snapshot is not None and chosen.checksums is None:
         chosen = replace(chosen, checksums=are_wanted(snapshot.manifest.config))
@@ -180,9 +184,14 @@ class LanceWriter(DataSourceArrowWriter):
         self._job = job
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        return Written(write_rows(self._job, iterator))
+        try:
+            return Written(write_rows(self._job, iterator))
+        except InvalidInput as error:
+            return Written(refusal=error.with_traceback(None))
 
+    @in_a_sentence
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        check_written(messages, self._job)
         commit_write(self._job, fragments_of(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -198,6 +207,14 @@ class NoWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         return Written(())
+
+
+def check_written(messages: Iterable[WriterCommitMessage | None], job: WriteJob) -> None:
+    """Raise what made a task give up; what the others have written goes."""
+    for message in messages:
+        if isinstance(message, Written) and message.refusal is not None:
+            sweep(job.store(), job.stem)
+            raise message.refusal
 
 
 def fragments_of(messages: Iterable[WriterCommitMessage | None]) -> tuple[Fragment, ...]:

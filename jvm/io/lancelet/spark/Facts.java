@@ -5,7 +5,7 @@ import org.apache.spark.sql.types.Metadata;
 /**
  * What Python says about the table besides its columns.
  *
- * @param uri folder of the table or of its branch; null when nobody asked
+ * @param uri folder of the table or of its branch; null when nobody asked, or there is none
  * @param version the version that the columns belong to
  * @param rows live rows, or -1 when they are not known without reading
  * @param bytes size of the data files
@@ -15,6 +15,9 @@ record Facts(String uri, long version, long rows, long bytes, boolean pushes) {
   static final Facts NONE = new Facts(null, -1, -1, -1, false);
 
   static Facts of(Metadata metadata) {
+    if (!metadata.contains("uri")) {
+      return NONE;
+    }
     return new Facts(
         metadata.getString("uri"),
         metadata.getLong("version"),

@@ -1,23 +1,80 @@
 package io.lancelet.spark;
 
+import java.util.HashMap;
+import java.util.Map;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A table whose scans take what Spark pushes down; writes and streams are Spark's own. */
 final class LanceTable extends PythonTable {
+  private final LanceProvider provider;
   private final StructType columns;
   private final Facts facts;
+  private final Map<String, String> named;
+  private final Map<String, String> properties;
 
-  LanceTable(LanceProvider provider, StructType columns, Facts facts) {
+  /** For a table in Spark's catalog, {@code properties} are those that it has there, and {@code named} its options. */
+  LanceTable(
+      LanceProvider provider,
+      StructType columns,
+      Facts facts,
+      Map<String, String> named,
+      Map<String, String> properties) {
     super(provider, LanceProvider.NAME, columns);
+    this.provider = provider;
     this.columns = columns;
     this.facts = facts;
+    this.named = named;
+    this.properties = properties;
+  }
+
+  @Override
+  public Map<String, String> properties() {
+    return properties;
   }
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new LanceScanBuilder(columns, options, facts);
+    CaseInsensitiveStringMap all = withNamed(options);
+    boolean known = facts.uri() != null;
+    return new LanceScanBuilder(columns, all, known ? facts : provider.factsFor(columns, all.asCaseSensitiveMap()));
+  }
+
+  @Override
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    CaseInsensitiveStringMap all = withNamed(info.options());
+    return super.newWriteBuilder(
+        new LogicalWriteInfo() {
+          @Override
+          public CaseInsensitiveStringMap options() {
+            return all;
+          }
+
+          @Override
+          public String queryId() {
+            return info.queryId();
+          }
+
+          @Override
+          public StructType schema() {
+            return info.schema();
+          }
+        });
+  }
+
+  private CaseInsensitiveStringMap withNamed(CaseInsensitiveStringMap options) {
+    Map<String, String> all = new HashMap<>(named);
+    // Names of options have no case.
+    for (Map.Entry<String, String> entry : options.asCaseSensitiveMap().entrySet()) {
+      all.keySet().removeIf(entry.getKey()::equalsIgnoreCase);
+      all.put(entry.getKey(), entry.getValue());
+    }
+    all.put("lance.caseSensitive", Boolean.toString(SQLConf.get().caseSensitiveAnalysis()));
+    return new CaseInsensitiveStringMap(all);
   }
 }

@@ -26,7 +26,9 @@ from lancelet.errors import InvalidInput
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.options import count, flag, read_options
 from lancelet.spark.plan import SPLIT_BYTES, ReadJob
-from lancelet.spark.source import struct_leaves
+from lancelet.spark.requested import check_requested, own_names
+from lancelet.spark.sentences import in_a_sentence
+from lancelet.spark.source import struct_leaves, table_columns
 from lancelet.spark.stream.plan import (
     StreamSplit,
     appended,
@@ -104,11 +106,13 @@ def make_stream_reader(schema: StructType, options: Mapping[str, str]) -> LanceS
             "enableStableRowIds=true, or read appended rows only"
         )
     stored = StructType([field for field in schema if field.name not in (CHANGE_TYPE, COMMIT_VERSION)])
+    own = table_columns(snapshot, chosen)
+    check_requested(stored, own)
     job = ReadJob(
         snapshot.uri,
         snapshot.version,
         chosen.place.storage_options,
-        tuple(stored.names),
+        own_names(stored, own.names),
         struct_leaves(stored, snapshot.manifest.schema),
         chosen.filter,
         (),
@@ -146,6 +150,7 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxFiles(self._options.max_versions)
         return ReadAllAvailable()
 
+    @in_a_sentence
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         newest = self._place.open()
         last = newest.version if self._until is None else min(self._until, newest.version)
@@ -179,6 +184,7 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Whether a batch begins with the whole table."""
         return first == _BEGINNING and self._options.starting_version is None
 
+    @in_a_sentence
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         first, last = int(start["version"]), int(end["version"])
         if last <= first:

@@ -25,7 +25,8 @@ from lancelet.query.threads import ordered_map
 from lancelet.spark.added_columns import holds
 from lancelet.spark.attempts import data_paths, sweep, written_paths
 from lancelet.spark.options import check_known
-from lancelet.spark.writer import WriteJob, Written, plan_write, write_rows
+from lancelet.spark.sentences import in_a_sentence
+from lancelet.spark.writer import WriteJob, Written, check_written, plan_write, write_rows
 from lancelet.table import operations as ops
 from lancelet.table.commit import commit, create
 from lancelet.table.manifest import read_manifest
@@ -54,8 +55,15 @@ _MANIFESTS_AT_ONCE = 16
 class WrittenInStream(Written):
     """The fragments of a task, and what its writer had in mind: the commit runs in another process."""
 
-    def __init__(self, fragments: tuple[Fragment, ...], query: str | None, job: WriteJob, attempt: int = 0) -> None:
-        super().__init__(fragments)
+    def __init__(
+        self,
+        fragments: tuple[Fragment, ...],
+        query: str | None,
+        job: WriteJob,
+        attempt: int = 0,
+        refusal: InvalidInput | None = None,
+    ) -> None:
+        super().__init__(fragments, refusal)
         self.query = query
         self.job = job
         self.attempt = attempt
@@ -84,12 +92,18 @@ class LanceStreamWriter(DataSourceStreamArrowWriter):
         # One writer serves many batches, each of which is to find its own files.
         stem = hashlib.sha256(self._job.stem + str(batch).encode()).digest()[: len(self._job.stem)]
         job = replace(self._job, stem=stem)
-        return WrittenInStream(write_rows(job, iterator), query, job, 0 if task is None else task.attemptNumber())
+        attempt = 0 if task is None else task.attemptNumber()
+        try:
+            return WrittenInStream(write_rows(job, iterator), query, job, attempt)
+        except InvalidInput as error:
+            return WrittenInStream((), query, job, attempt, error.with_traceback(None))
 
+    @in_a_sentence
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         written = [message for message in messages if isinstance(message, WrittenInStream)]
         if not written:
             return
+        check_written(written, written[0].job)
         if written[0].query is None:
             raise InvalidInput(
                 "the tasks of this stream do not know its query; write with writeStream, or a batch at a time"

@@ -12,8 +12,10 @@ from pyspark.sql import types as st
 from lancelet.editing.columns.new_fields import grown
 from lancelet.editing.columns.sources import Computed, column_source
 from lancelet.errors import InvalidInput, InvalidType, UnknownColumn
+from lancelet.format.schema import split_path
 from lancelet.query.fragment_reader import ROW_ADDRESS, ROW_ID
 from lancelet.query.table_reader import TableReader
+from lancelet.spark.names import find_name, is_case_sensitive
 from lancelet.spark.options import WHOLE_FRAGMENTS
 from lancelet.spark.table.backfill import Filler, Function, Notes, Values, backfill
 from lancelet.spark.table.edit import place_of
@@ -81,19 +83,34 @@ def _of_frame(
     if not keys:
         raise InvalidInput("rows of another data frame are found by a key: name its columns with on=")
     known = [*table.snapshot.manifest.schema.names, ROW_ID]
-    for key in keys:
-        for names, where in ((known, "the table"), (other.columns, "the data frame")):
-            if key not in names:
-                raise UnknownColumn(key, names, where)
-    new = [name for name in other.columns if name not in keys]
+    mine, theirs = (
+        [_key(key, names, where, is_case_sensitive(spark)) for key in keys]
+        for names, where in ((known, "the table"), (other.columns, "the data frame"))
+    )
+    new = [name for name in other.columns if name not in theirs]
     if not new:
         raise InvalidInput("the data frame has no column but the key; there is nothing to add")
 
     def frame(table: TableReader) -> DataFrame:
-        mine = _whole(spark, place, table).select(ROW_ADDRESS, *keys)
-        return mine.join(other, keys, "left_outer").select(ROW_ADDRESS, *(f"`{name}`" for name in new))
+        rows = _whole(spark, place, table).select(ROW_ADDRESS, *(_quoted(key) for key in mine))
+        given = other
+        for own, key in zip(mine, theirs, strict=True):
+            given = given if own == key else given.withColumnRenamed(key, own)
+        return rows.join(given, mine, "left_outer").select(ROW_ADDRESS, *(_quoted(name) for name in new))
 
     return Values(frame, _new_columns(table, frame(table), types))
+
+
+def _key(text: str, names: Sequence[str], where: str, case_sensitive: bool) -> str:
+    found = find_name(text, names, case_sensitive=case_sensitive)
+    found = found or find_name(split_path(text)[0], names, case_sensitive=case_sensitive)
+    if found is None:
+        raise UnknownColumn(text, names, where)
+    return found
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _of_function(

@@ -16,6 +16,7 @@ from lancelet.editing.truncate import truncate
 from lancelet.editing.update import UpdateResult
 from lancelet.query.fragment_reader import ROW_ADDRESS
 from lancelet.query.table_reader import TableReader
+from lancelet.spark.names import is_case_sensitive
 from lancelet.spark.options import Place
 from lancelet.spark.table.rows import Kind, RowJob, Step, commit_moved, run_rows
 from lancelet.spark.table.values import STEP, analysed, assigned, condition_of, fitted, in_words, table_frame
@@ -73,7 +74,7 @@ def update_where(
         snapshot = table.snapshot
         schema = snapshot.manifest.schema
         here = place_of(snapshot, place)
-        given = assigned(schema, values)
+        given = assigned(schema, values, case_sensitive=is_case_sensitive(spark))
         frame = _matching(table_frame(spark, here, schema), condition, alias)
         new = fitted(frame, schema, given)
         stored = stored_columns(schema)

@@ -13,6 +13,7 @@ from lancelet.errors import InvalidInput, InvalidType, TableNotFound
 from lancelet.format.schema import split_path
 from lancelet.opening import parse_time
 from lancelet.spark.named_tables import NamedTable
+from lancelet.spark.names import is_case_sensitive, path_named
 from lancelet.spark.options import Place
 from lancelet.store.limit import elsewhere, limit_options
 
@@ -233,7 +234,9 @@ class LanceTable:
 
     def dropColumns(self, *columns: str) -> None:
         """Drop columns or fields of structs. Files stay as they are until compaction."""
-        self._dataset().drop_columns(list(columns))
+        dataset = self._dataset()
+        schema, case_sensitive = dataset.table.snapshot.manifest.schema, is_case_sensitive(self._spark)
+        dataset.drop_columns([path_named(column, schema, case_sensitive=case_sensitive) for column in columns])
 
     # Versions
 

@@ -31,6 +31,7 @@ from lancelet.editing.retry import retried
 from lancelet.errors import InvalidInput, InvalidType, UnfitData, UnknownColumn
 from lancelet.query.fragment_reader import ROW_ADDRESS, ROW_ID
 from lancelet.query.table_reader import TableReader
+from lancelet.spark.names import find_name, is_case_sensitive
 from lancelet.spark.table.edit import RETRY_SECONDS, place_of
 from lancelet.spark.table.rows import Kind, RowJob, Step, commit_moved
 from lancelet.spark.table.values import STEP, analysed, assigned, condition_of, fitted, in_words, table_frame
@@ -134,7 +135,8 @@ def plan_merge(spark: SparkSession, snapshot: Snapshot, place: Place, merge: Mer
     choices = _choices(merge)
     with in_words("the conditions of the clauses"):
         chosen = analysed(joined.select("*", choices.alias(STEP)).filter(F.col(STEP).isNotNull()))
-    values = [_values(chosen, schema, merge, clause) for clause in merge.clauses]
+    case_sensitive = is_case_sensitive(spark)
+    values = [_values(chosen, schema, merge, clause, case_sensitive) for clause in merge.clauses]
     names = [name for name in schema.names if any(name in given for given in values)]
     columns = [_column(values, name).alias(f"v{at}") for at, name in enumerate(names)]
     frame = chosen.select(STEP, _ADDRESS, *columns).sortWithinPartitions(F.col(_ADDRESS).asc_nulls_last())
@@ -180,17 +182,25 @@ def _choices(merge: Merge) -> Column:
     return chosen
 
 
-def _values(frame: DataFrame, schema: Schema, merge: Merge, clause: Clause) -> dict[str, Column]:
+def _values(frame: DataFrame, schema: Schema, merge: Merge, clause: Clause, case_sensitive: bool) -> dict[str, Column]:
     """The new values of a clause, in the types of their columns."""
     if clause.kind is Kind.DELETE:
         return {}
     if clause.values is not None:
-        return fitted(frame, schema, assigned(schema, clause.values))
+        return fitted(frame, schema, assigned(schema, clause.values, case_sensitive=case_sensitive))
     given: dict[str, Column] = {}
     for name in merge.source.columns:
-        if name not in schema.names:
-            raise UnknownColumn(name, schema.names, "the table, but in the source; select the columns to merge")
-        given[name] = merge.source[f"`{name.replace('`', '``')}`"]
+        column = find_name(name, schema.names, case_sensitive=case_sensitive)
+        if column is None:
+            raise UnknownColumn(
+                name,
+                schema.names,
+                "the table, but in the source of the merge; leave it out (source.drop), name the columns with set= and "
+                "values=, or add it to the table first (LanceTable.addColumns)",
+            )
+        if column in given:
+            raise InvalidInput(f"the source of the merge has several columns for '{column}'; select one of them")
+        given[column] = merge.source[f"`{name.replace('`', '``')}`"]
     return fitted(frame, schema, given)
 
 

@@ -14,9 +14,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql import types as st
 
-from lancelet.errors import InvalidInput, InvalidType, NotSupported, UnfitData, UnknownColumn
-from lancelet.format.schema import BLOB_KEY, Schema, split_path
+from lancelet.errors import InvalidInput, InvalidType, NotSupported, UnfitData
+from lancelet.format.schema import BLOB_KEY, Schema
 from lancelet.query.fragment_reader import ROW_ADDRESS
+from lancelet.spark.names import column_named
 from lancelet.spark.types import spark_type, stored_columns, written_schema
 
 if TYPE_CHECKING:
@@ -85,21 +86,18 @@ def condition_of(given: Any, what: str = "the condition") -> Column:
         return F.expr(given)
 
 
-def assigned(schema: Schema, values: Any) -> dict[str, Column]:
-    """New values by column, given as SQL texts or as columns."""
+def assigned(schema: Schema, values: Any, *, case_sensitive: bool) -> dict[str, Column]:
+    """New values by column, given as SQL texts or as columns; names may be in backticks, and in any case."""
     if not isinstance(values, Mapping):
         raise InvalidType(f"new values are a dict of columns and expressions, not {type(values)}")
     if not values:
         raise InvalidInput("there are no new values; name at least one column and its value")
-    found = {}
+    found: dict[str, Column] = {}
     for name, value in values.items():
-        if name not in schema.names:
-            if isinstance(name, str) and split_path(name)[0] in schema.names:
-                raise InvalidInput(
-                    f"'{name}' is a field of a struct; give the column its whole value, with named_struct"
-                )
-            raise UnknownColumn(str(name), schema.names, "the table")
-        found[name] = condition_of(value, f"the new value of '{name}'")
+        column = column_named(name, schema, case_sensitive=case_sensitive)
+        if column in found:
+            raise InvalidInput(f"the column '{column}' gets several new values; give it one")
+        found[column] = condition_of(value, f"the new value of '{name}'")
     return found
 
 
