@@ -104,7 +104,8 @@ def test_a_process_ends_beside_work_that_does_not() -> None:
     assert done.returncode == -signal.SIGINT
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_forked_child_has_threads_of_its_own() -> None:
     pool = Pool("test", 2)
     assert pool.submit(len, "a").result() == 1
