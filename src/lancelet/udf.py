@@ -16,14 +16,14 @@ import io
 import os
 import pickle
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from lancelet.errors import InvalidInput
+from lancelet.errors import InvalidInput, StorageError
 
 __all__ = ["BatchUDF", "BatchUDFCheckpoint", "batch_udf"]
 
@@ -93,9 +93,14 @@ class BatchUDFCheckpoint:
             connection.execute("CREATE TABLE IF NOT EXISTS fragments (fragment_id INT, data BLOB)")
             connection.commit()
 
-    def _open(self) -> closing[sqlite3.Connection]:
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
         """A connection of its own for every call: connections do not go from thread to thread."""
-        return closing(sqlite3.connect(self.path))
+        try:
+            with closing(sqlite3.connect(self.path)) as connection:
+                yield connection
+        except sqlite3.Error as error:
+            raise StorageError(os.fspath(self.path), f"as a checkpoint file: {error}") from None
 
     def cleanup(self) -> None:
         """Remove the file."""

@@ -13,14 +13,13 @@ from __future__ import annotations
 import threading
 import uuid as uuids
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID
 
 from lancelet.errors import CommitConflict, NotSupported, StorageError, TableExists, TableNotFound, UncertainPut
-from lancelet.query.threads import core_count
+from lancelet.interrupts import deferred
 from lancelet.store.transfer import copy_object
 from lancelet.table import operations as ops
 from lancelet.table.commit import clone
@@ -29,6 +28,7 @@ from lancelet.table.names import BLOBS_DIR, DATA_DIR, INDICES_DIR
 from lancelet.table.paths import FilePlace
 from lancelet.table.versions import latest_version
 from lancelet.table.written import WrittenFiles
+from lancelet.threads import Pool, checkpoint, core_count
 
 if TYPE_CHECKING:
     from lancelet.store import Store
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lancelet.table.snapshot import Snapshot
 
 _COPIES_AT_ONCE = 16
+_POOL = Pool("lancelet-clone", max(_COPIES_AT_ONCE, core_count()))
 _ANY = "_"
 CLONING = "_cloning"
 """The file of a deep clone that is being made."""
@@ -69,7 +70,7 @@ def deep_clone(source: Snapshot, target: Store, copy_all: Copier | None = None) 
     with suppress(TableNotFound):
         latest_version(target)
         raise TableExists(target.uri)
-    with _taken(target, source.version), WrittenFiles(target) as files:
+    with deferred(), _taken(target, source.version), WrittenFiles(target) as files:
         (copy_all or _copy_here)(_without_clashes(files_of(source)), target, files)
         try:
             return clone(source, target, _operation(source, is_shallow=False), files=files)
@@ -98,7 +99,7 @@ def _taken(target: Store, version: int) -> Iterator[None]:
         yield
     finally:
         with suppress(StorageError):
-            target.delete(CLONING)
+            target.delete_many([CLONING])
 
 
 def files_of(source: Snapshot) -> Iterator[Copy]:
@@ -149,6 +150,7 @@ def _copy_here(queue: Iterator[Copy], target: Store, files: WrittenFiles) -> Non
         nonlocal failed
         try:
             while not failed:
+                checkpoint()
                 with lock:
                     copy = next(queue, None)
                 if copy is None:
@@ -160,9 +162,7 @@ def _copy_here(queue: Iterator[Copy], target: Store, files: WrittenFiles) -> Non
             raise
 
     workers = core_count() if target.is_local else _COPIES_AT_ONCE
-    with ThreadPoolExecutor(workers, thread_name_prefix="lancelet-clone") as pool:
-        for future in [pool.submit(work) for _ in range(workers)]:
-            future.result()
+    _POOL.all([work] * workers)
 
 
 def _without_clashes(copies: Iterator[Copy]) -> Iterator[Copy]:

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -38,6 +36,7 @@ from lancelet.format.proto import column_pb2, file_pb2
 from lancelet.format.schema import Field, Schema
 from lancelet.format.schema_messages import metadata_bytes, schema_messages
 from lancelet.store import Sink
+from lancelet.threads import Pool, Task, checkpoint, core_count
 
 VERSIONS = ("2.0", "2.1", "2.2")
 DEFAULT_VERSION = "2.2"
@@ -115,8 +114,11 @@ class _Task:
     """A page under construction."""
 
     group: _Group
-    pages: Future[list[EncodedPage]]
+    pages: Task[list[EncodedPage]]
     nbytes: int
+
+
+_POOL = Pool("lancelet-encode", core_count())
 
 
 class FileWriter:
@@ -176,14 +178,13 @@ class FileWriter:
         self._schema = schema
         self._version = version
         self._page_bytes = page_bytes
-        self._threads = threads or _processors()
+        self._threads = threads or core_count()
         try:
             check_schema(schema, version)
             self._queues = [self._queue(top) for top in schema.fields]
         except LanceletError:
             sink.abort()
             raise
-        self._pool: ThreadPoolExecutor | None = None
         self._tasks: deque[_Task] = deque()
         self._pending = 0
         self._held = 0
@@ -228,6 +229,7 @@ class FileWriter:
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Take in a batch whose columns are those of the schema, in any order."""
+        checkpoint()
         names = batch.schema.names
         places = {name: place for place, name in enumerate(names)}
         if len(names) != len(self._queues) or any(queue.field.name not in places for queue in self._queues):
@@ -248,7 +250,7 @@ class FileWriter:
         self._held += int(batch.nbytes)
         if self._held > _HELD:
             self._let_go()
-        self._collect(0 if self._pool is None else self._most_pending())
+        self._collect(self._most_pending())
 
     def _append(self, queue: _Queue, array: pa.Array) -> None:
         """Put an array in line, and make a page of what waits once it is enough."""
@@ -289,7 +291,6 @@ class FileWriter:
         for queue in self._queues:
             self._flush(queue)
         self._collect(0)
-        self._stop()
         columns = [column for queue in self._queues for group in queue.groups for column in group.columns]
         if self._version == "2.0":
             self._add_headers(columns)
@@ -315,14 +316,8 @@ class FileWriter:
         for task in self._tasks:
             task.pages.cancel()
         self._tasks.clear()
-        self._stop()
         self._blobs.abort()
         self._sink.abort()
-
-    def _stop(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-            self._pool = None
 
     def _flush(self, queue: _Queue) -> None:
         """Make a page of what waits."""
@@ -335,9 +330,7 @@ class FileWriter:
             if not self._tasks and (self._threads == 1 or nbytes <= _SMALL):
                 self._write_pages(group, group.encode(arrays))
                 continue
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="lancelet-encode")
-            self._tasks.append(_Task(group, self._pool.submit(group.encode, arrays), each))
+            self._tasks.append(_Task(group, _POOL.submit(group.encode, arrays), each))
             self._pending += each
             self._collect(self._most_pending())
 
@@ -346,7 +339,7 @@ class FileWriter:
 
     def _collect(self, limit: int) -> None:
         """Write finished pages, and wait for more until at most ``limit`` bytes are under construction."""
-        while self._tasks and (self._pending > limit or limit == 0 or self._tasks[0].pages.done()):
+        while self._tasks and (self._pending > limit or limit == 0 or self._tasks[0].pages.done):
             task = self._tasks.popleft()
             self._pending -= task.nbytes
             self._write_pages(task.group, task.pages.result())
@@ -454,11 +447,6 @@ def check_schema(schema: Schema, version: str) -> None:
 
 def _column(owner: Field, blobs: bool) -> _Column:
     return _Column(owner, column_pb2.ColumnMetadata.FromString(_BLOBS if blobs else _VALUES))
-
-
-def _processors() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cut(array: pa.Array, page_bytes: int) -> Iterator[pa.Array]:

@@ -195,10 +195,10 @@ class IndexFileWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        if kind is not None:
-            self._writer.abort()
-            return
-        done = self._writer.finish()
+        with self._writer:
+            if kind is not None:
+                return
+            done = self._writer.finish()
         self._written.append(IndexFile(self._name, done.size))
 
     def write(self, batch: pa.RecordBatch) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from lancelet.errors import MissingFile, PathNotAllowed, StorageError, UncertainPut
+from lancelet.interrupts import deferred
 from lancelet.store.base import ObjectInfo
 from lancelet.store.limit import Limit
 from lancelet.store.local_files import (
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 # A network file system that failed after it had carried out a request, perhaps.
 _SILENCE = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ECONNRESET, errno.EINTR)
+_TRIES = 5
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
@@ -49,7 +51,7 @@ class _Staged(NamedTuple):
 class LocalStore:
     """A folder of the local file system. It may be forked, and copied to other processes."""
 
-    __slots__ = ("_grown", "_root", "counters", "options")
+    __slots__ = ("_grown", "_made", "_root", "counters", "options")
 
     is_local = True
     lists_in_order = False
@@ -61,6 +63,8 @@ class LocalStore:
         self.counters = Counters()
         # Folders in which we made others, until they are synced.
         self._grown: set[str] = set()
+        # Folders that we made: they go with the last file that we remove from them.
+        self._made: set[str] = set()
 
     def __getstate__(self) -> tuple[str, Mapping[str, str]]:
         return self._root, self.options
@@ -69,6 +73,7 @@ class LocalStore:
         self._root, self.options = state
         self.counters = Counters()
         self._grown = set()
+        self._made = set()
 
     def __repr__(self) -> str:
         return f"LocalStore({self._root!r})"
@@ -83,7 +88,7 @@ class LocalStore:
     def child(self, path: str) -> LocalStore:
         store = type(self)(self.join(path), self.options)
         store.counters = self.counters
-        store._grown = self._grown
+        store._grown, store._made = self._grown, self._made
         return store
 
     def open(self, path: str, size: int | None = None) -> ByteSource:
@@ -236,7 +241,17 @@ class LocalStore:
             elif lasting:
                 with suppress(FileNotFoundError):
                     sync_folder(self.join(folder))
+            self._unmake(self.join(folder))
         return failed
+
+    def _unmake(self, folder: str) -> None:
+        """Remove a folder, and those above it, as far as we made them and they are empty."""
+        while folder in self._made:
+            remove_if_empty(folder)
+            if Path(folder).exists():
+                return
+            self._made.discard(folder)
+            folder = folder.rpartition("/")[0]
 
     def remove_folder(self, folder: str, spared: Collection[str] = ()) -> None:
         try:
@@ -292,28 +307,36 @@ class LocalStore:
         """Write ``data`` under a name that no reader looks at, next to its final place."""
         folder, _, name = full.rpartition("/")
         temporary = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
-        file = self._open_new(temporary)
-        try:
-            write_all(file, memoryview(data))
-            yield _Staged(temporary, file)
-            self.counters.writes += 1
-            self.counters.written += len(data)
-        finally:
-            os.close(file)
-            Path(temporary).unlink(missing_ok=True)
+        with deferred():
+            file = self._open_new(temporary)
+            done = False
+            try:
+                write_all(file, memoryview(data))
+                yield _Staged(temporary, file)
+                done = True
+                self.counters.writes += 1
+                self.counters.written += len(data)
+            finally:
+                os.close(file)
+                Path(temporary).unlink(missing_ok=True)
+                if not done:
+                    self._unmake(folder)
 
     def _open_new(self, full: str) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        try:
-            return os.open(full, flags, 0o666)
-        except FileNotFoundError:
-            self._make_folder(full.rpartition("/")[0])
-            return os.open(full, flags, 0o666)
+        for _ in range(_TRIES):
+            try:
+                return os.open(full, flags, 0o666)
+            except FileNotFoundError:
+                # A writer that failed may remove an empty folder before our file is in it.
+                self._make_folder(full.rpartition("/")[0])
+        return os.open(full, flags, 0o666)
 
     def _make_folder(self, folder: str) -> None:
         """Make a folder and those above it; the next sync has the file system remember them."""
         above = folder
         while above and not Path(above).is_dir():
+            self._made.add(above)
             above = above.rpartition("/")[0]
             self._grown.add(above or "/")
         Path(folder).mkdir(parents=True, exist_ok=True)

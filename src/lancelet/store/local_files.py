@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from lancelet.errors import LanceletError, MissingFile, StorageError
+from lancelet.threads import Pool, checkpoint
 
+_POOL = Pool("lancelet-delete", 2)
 _MANY = 500
 _PIECE = 16 << 20
-_ONE_COPY = 1 << 30
+_ONE_COPY = 64 << 20
 _CANNOT_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
 
 
@@ -68,12 +69,14 @@ def copy_bytes(read: int, write: int) -> None:
     """Have the system copy an open file, which may share its blocks, or do it ourselves."""
     try:
         while os.copy_file_range(read, write, _ONE_COPY):
-            pass
+            checkpoint()
     except (AttributeError, OSError) as error:
         if isinstance(error, OSError) and error.errno not in _CANNOT_COPY:
             raise
         with os.fdopen(os.dup(read), "rb", 0) as origin, os.fdopen(os.dup(write), "wb", 0) as copy:
-            shutil.copyfileobj(origin, copy, _PIECE)
+            while piece := origin.read(_PIECE):
+                checkpoint()
+                write_all(copy.fileno(), memoryview(piece))
 
 
 def unlink_all(files: Sequence[str]) -> list[str]:
@@ -81,13 +84,14 @@ def unlink_all(files: Sequence[str]) -> list[str]:
     if len(files) < _MANY:
         return _unlink(files)
     # Two at a time keep the file system busy; more get into each other's way.
-    with ThreadPoolExecutor(2, thread_name_prefix="lancelet-delete") as pool:
-        return [file for half in pool.map(_unlink, (files[::2], files[1::2])) for file in half]
+    halves = _POOL.all([partial(_unlink, files[::2]), partial(_unlink, files[1::2])])
+    return [file for half in halves for file in half]
 
 
 def _unlink(files: Sequence[str]) -> list[str]:
     failed = []
     for file in files:
+        checkpoint()
         try:
             os.unlink(file)  # noqa: PTH108
         except FileNotFoundError:

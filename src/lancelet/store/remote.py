@@ -10,10 +10,9 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import obstore
 from obstore.exceptions import (
@@ -36,12 +35,14 @@ from lancelet.store.options import own_options, sort_options
 from lancelet.store.ranged_source import RangedSource
 from lancelet.store.remote_sink import RemoteSink
 from lancelet.store.source import ByteSource, Counters
+from lancelet.threads import Pool
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from lancelet.store.base import Store
 
+R = TypeVar("R")
 Client: TypeAlias = S3Store | GCSStore | AzureStore
 
 # Answers of a store that did not carry out a request.
@@ -116,7 +117,7 @@ class RemoteStore:
 
     def read_all(self, path: str) -> bytes:
         with self.failures(path) as client:
-            data = bytes(obstore.get(client, self.key(path)).bytes())
+            data = self.ask(lambda: bytes(obstore.get(client, self.key(path)).bytes()))
         self.count(1, len(data))
         return data
 
@@ -124,19 +125,18 @@ class RemoteStore:
         with self.failures(path) as client:
             if self._address.kind == "az":
                 # Azure has no ranges counted from the end.
-                size = int(obstore.head(client, self.key(path))["size"])
-                data = bytes(obstore.get_range(client, self.key(path), start=max(size - nbytes, 0), end=size))
+                size = self.ask(lambda: int(obstore.head(client, self.key(path))["size"]))
+                start = max(size - nbytes, 0)
+                data = self.ask(lambda: bytes(obstore.get_range(client, self.key(path), start=start, end=size)))
                 self.count(1, 0)
             else:
-                result = obstore.get(client, self.key(path), options={"range": {"suffix": nbytes}})
-                size = int(result.meta["size"])
-                data = bytes(result.bytes())
+                data, size = self.ask(lambda: _tail(client, self.key(path), nbytes))
         self.count(1, len(data))
         return data, size
 
     def size_of(self, path: str) -> int:
         with self.failures(path) as client:
-            size = int(obstore.head(client, self.key(path))["size"])
+            size = self.ask(lambda: int(obstore.head(client, self.key(path))["size"]))
         self.count(1, 0)
         return size
 
@@ -155,7 +155,8 @@ class RemoteStore:
         cut = len(self._prefix) + 1 if self._prefix else 0
         with self.failures(prefix) as client:
             self.count(0, 0, 1)
-            for chunk in obstore.list(client, self.key(prefix), chunk_size=LIST_CHUNK):
+            chunks = iter(obstore.list(client, self.key(prefix), chunk_size=LIST_CHUNK))
+            while chunk := self.ask(lambda: next(chunks, None)):
                 for entry in chunk:
                     yield ObjectInfo(entry["path"][cut:], entry["size"], entry["last_modified"])
 
@@ -170,19 +171,19 @@ class RemoteStore:
     def list_folders(self, prefix: str = "") -> list[str]:
         with self.failures(prefix) as client:
             self.count(0, 0, 1)
-            found = obstore.list_with_delimiter(client, self.key(prefix))["common_prefixes"]
+            found = self.ask(lambda: obstore.list_with_delimiter(client, self.key(prefix))["common_prefixes"])
         return sorted(path.rstrip("/").rpartition("/")[2] for path in found)
 
     def put(self, path: str, data: bytes) -> None:
         with self.failures(path) as client:
-            obstore.put(client, self.key(path), data)
+            self.change(lambda: obstore.put(client, self.key(path), data))
         self.count(1, 0)
         self.count_write(len(data))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         with self.failures(path) as client:
             try:
-                obstore.put(client, self.key(path), data, mode="create", use_multipart=False)
+                self.change(lambda: obstore.put(client, self.key(path), data, mode="create", use_multipart=False))
             except (AlreadyExistsError, PreconditionError):
                 return False
             except _REFUSALS:
@@ -209,7 +210,7 @@ class RemoteStore:
 
     def copy(self, source: str, target: str) -> None:
         with self.failures(source) as client:
-            obstore.copy(client, self.key(source), self.key(target))
+            self.change(lambda: obstore.copy(client, self.key(source), self.key(target)))
         self.count(1, 0)
 
     def copy_from(self, source: Store, path: str, target: str, size: int | None = None) -> bool:
@@ -220,14 +221,14 @@ class RemoteStore:
         if (source.size_of(path) if size is None else size) > _ONE_COPY:
             return False
         with source.failures(path) as client:
-            obstore.copy(client, source.key(path), self.key(target))
+            self.change(lambda: obstore.copy(client, source.key(path), self.key(target)))
         self.count(1, 0)
         return True
 
     def delete(self, path: str) -> None:
         try:
             with self.failures(path) as client:
-                obstore.delete(client, self.key(path))
+                self.change(lambda: obstore.delete(client, self.key(path)))
         except MissingFile:
             return
         finally:
@@ -237,7 +238,7 @@ class RemoteStore:
         if len(paths) > 1:
             try:
                 with self.failures(paths[0]) as client:
-                    obstore.delete(client, [self.key(path) for path in paths])
+                    self.change(lambda: obstore.delete(client, [self.key(path) for path in paths]))
             except (StorageError, MissingFile):
                 # One of them was refused or missing, and what became of the others is not said.
                 return delete_each(self, paths)
@@ -259,13 +260,21 @@ class RemoteStore:
 
         self.count(len(parts), sum(stop - start for start, stop in parts))
         if all(left[1] < right[0] for left, right in itertools.pairwise(parts)):
-            return get(parts)
+            return self.ask(lambda: get(parts))
         # obstore joins parts that touch into one long request; every other part never touches.
-        odd = _pool().submit(get, parts[1::2])
+        odd = _HALVES.submit(get, parts[1::2])
         fetched: list[Any] = [None] * len(parts)
-        fetched[::2] = get(parts[::2])
+        fetched[::2] = self.ask(lambda: get(parts[::2]))
         fetched[1::2] = odd.result()
         return fetched
+
+    def ask(self, request: Callable[[], R]) -> R:
+        """Make a request that changes nothing. obstore hears no interrupts, so the main thread has another one wait for it."""
+        return _REQUESTS.call(request)
+
+    def change(self, request: Callable[[], R]) -> R:
+        """Make a request that changes something, and do not leave a moment before it is done."""
+        return _REQUESTS.finish(request, _LEAVE)
 
     @contextmanager
     def failures(self, path: str) -> Iterator[Client]:
@@ -303,7 +312,11 @@ class RemoteStore:
 
 
 _CLIENTS: dict[tuple[Address, tuple[tuple[str, str], ...]], Client] = {}
-_POOL: list[ThreadPoolExecutor] = []
+_REQUESTS = Pool("lancelet-request", 4)
+"""For the main thread, which makes one request at a time; some that it has left may still run."""
+_HALVES = Pool("lancelet-fetch", 4)
+_LEAVE = 1.0
+"""How many seconds an interrupt waits for the end of a request that changes something."""
 
 
 def _client(address: Address, options: Mapping[str, str]) -> Client:
@@ -322,10 +335,9 @@ def _client(address: Address, options: Mapping[str, str]) -> Client:
     return _CLIENTS[key]
 
 
-def _pool() -> ThreadPoolExecutor:
-    if not _POOL:
-        _POOL.append(ThreadPoolExecutor(max_workers=4, thread_name_prefix="lancelet-fetch"))
-    return _POOL[0]
+def _tail(client: Client, key: str, nbytes: int) -> tuple[bytes, int]:
+    result = obstore.get(client, key, options={"range": {"suffix": nbytes}})
+    return bytes(result.bytes()), int(result.meta["size"])
 
 
 class _ForkGuard:

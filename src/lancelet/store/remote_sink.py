@@ -29,7 +29,7 @@ class RemoteSink:
     def write(self, data: Any) -> None:
         view = memoryview(data).cast("B")
         with self._store.failures(self._name):
-            self._writer.write(view)
+            self._store.change(lambda: self._writer.write(view))
         self._size += view.nbytes
 
     def tell(self) -> int:
@@ -37,7 +37,7 @@ class RemoteSink:
 
     def finish(self) -> None:
         with self._store.failures(self._name):
-            self._writer.close()
+            self._store.change(self._writer.close)
         self._store.count(1, 0)
         self._store.count_write(self._size)
         self._done = True

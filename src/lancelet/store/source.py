@@ -221,11 +221,11 @@ class _Residency:
 
     def __init__(self) -> None:
         self.expected = 0
-        self.sources: dict[int, weakref.ref[MappedSource]] = {}
+        self.sources: set[weakref.ref[MappedSource]] = set()
 
     def add(self, source: MappedSource) -> None:
-        key, sources = id(source), self.sources
-        sources[key] = weakref.ref(source, lambda _: sources.pop(key, None))
+        # Not a function in Python: an interrupt that is raised in a callback of a collected object gets lost.
+        self.sources.add(weakref.ref(source, self.sources.discard))
 
     def reserve(self, nbytes: int) -> None:
         self.expected += nbytes
@@ -234,7 +234,7 @@ class _Residency:
         resident = resident_file_bytes()
         if resident is None or resident + nbytes > RESIDENT_LIMIT:
             # A copy, since other threads open and forget files meanwhile.
-            for reference in self.sources.copy().values():
+            for reference in self.sources.copy():
                 source = reference()
                 if source is not None:
                     source.drop()

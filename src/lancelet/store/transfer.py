@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lancelet.threads import checkpoint
+
 if TYPE_CHECKING:
     from lancelet.store.base import Store
 
@@ -23,6 +25,7 @@ def copy_object(source: Store, path: str, target: Store, target_path: str, size:
     sink = target.open_sink(target_path)
     try:
         for start in range(0, origin.size, _PIECE):
+            checkpoint()
             (piece,) = origin.read([(start, min(_PIECE, origin.size - start))])
             sink.write(piece)
         sink.finish()

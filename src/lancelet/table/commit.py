@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 from lancelet.errors import (
     CommitConflict,
     CommitOutcomeUnknown,
+    CorruptFile,
     InvalidInput,
     LanceletError,
     MissingFile,
@@ -38,7 +39,9 @@ from lancelet.errors import (
     TableExists,
     TableNotFound,
     UncertainPut,
+    VersionNotFound,
 )
+from lancelet.interrupts import critical, deferred
 from lancelet.log import debug
 from lancelet.table import operations as ops
 from lancelet.table.conflicts import Committed, Rebase, Rows, check_conflict, unknown_transaction
@@ -286,6 +289,7 @@ class _Writer:
     """One commit under way. Leaving it with an error removes the files that it made."""
 
     __slots__ = (
+        "_deferred",
         "_files",
         "_looked",
         "_noted",
@@ -308,6 +312,7 @@ class _Writer:
         # Transaction and deletion files of this commit, and with them the caller's.
         self._files = [WrittenFiles(store)] if files is None else [WrittenFiles(store), files]
         self._pace = pace
+        self._deferred = deferred()
         # A version that a put without an answer may still create.
         self._pending: int | None = None
         # Versions that were read on the way to the newest one, and when that was.
@@ -327,18 +332,41 @@ class _Writer:
         self.indices: tuple[table_pb2.IndexMetadata, ...] = ()
 
     def __enter__(self) -> _Writer:
+        self._deferred.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if kind is None:
+        try:
+            self._leave(error)
+        finally:
+            self._deferred.__exit__(kind, error, traceback)
+
+    def _leave(self, error: BaseException | None) -> None:
+        if error is None:
             return
+        if self._pending is not None and not isinstance(error, LanceletError):
+            self._settle_interrupted()
         self._files[0].remove()
         if self._pending is not None and isinstance(error, LanceletError):
             if isinstance(error, CommitOutcomeUnknown):
                 return
             raise self._unknown(str(error)) from error
+
+    def _settle_interrupted(self) -> None:
+        """After an interrupt between a put and the question whose version it is: its files stay only if it may be ours."""
+        assert self._pending is not None
+        with critical(), suppress(StorageError, CorruptFile):
+            try:
+                message = read_one(self._store, self._pending).transaction
+            except (VersionNotFound, TableNotFound, MissingFile):
+                # A request to another machine may still be on its way there.
+                ours = not self._store.is_local
+            else:
+                ours = message is not None and message.uuid == self.transaction.uuid
+            if not ours:
+                self._occupied(self._pending)
 
     def create(self, name: ManifestName, make: Callable[[], Draft]) -> Snapshot:
         """Make the first version of a table."""
@@ -511,20 +539,21 @@ class _Writer:
             files.settle()
         # Until the version is known to be somebody else's, it may be ours: an answer can get lost, and a client that
         # repeats a request by itself reports the success of the first as the failure of the second.
-        earlier, self._pending = self._pending, name.version
-        for files in self._files:
-            files.hold()
-        try:
-            won = publish_version(self._store, name, data)
-        except UncertainPut:
-            return self._find_own(name)
-        except StorageError:
-            if earlier is None:
-                self._occupied(name.version)
-            raise
-        if won:
-            return Manifest(ManifestFile(self._store, name.path, len(data), data[-TAIL:]), draft.message)
-        return None
+        with critical():
+            earlier, self._pending = self._pending, name.version
+            for files in self._files:
+                files.hold()
+            try:
+                won = publish_version(self._store, name, data)
+            except UncertainPut:
+                return self._find_own(name)
+            except StorageError:
+                if earlier is None:
+                    self._occupied(name.version)
+                raise
+            if won:
+                return Manifest(ManifestFile(self._store, name.path, len(data), data[-TAIL:]), draft.message)
+            return None
 
     def _write_transaction(self, body: bytes) -> None:
         written = self.transaction.file_name, body

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -21,11 +20,13 @@ from lancelet.format.proto import table_pb2
 from lancelet.table.flags import Feature
 from lancelet.table.manifest import TAIL, Manifest, ManifestFile, check_manifest, manifest_body, parse_message
 from lancelet.table.manifest_wire import split_manifest
+from lancelet.threads import Pool
 
 if TYPE_CHECKING:
     from lancelet.store import Store
 
 _AT_ONCE = 16
+_POOL = Pool("lancelet-manifests", _AT_ONCE)
 """Manifests that are asked for at the same time when the store is far away."""
 
 
@@ -109,9 +110,9 @@ def read_heads(store: Store, paths: Iterable[str]) -> Iterator[ManifestHead | No
         yield from map(read, paths)
         return
     queue = iter(paths)
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="lancelet-manifests") as pool:
-        while chunk := list(islice(queue, _AT_ONCE)):
-            yield from pool.map(read, chunk)
+    while chunk := list(islice(queue, _AT_ONCE)):
+        tasks = [_POOL.submit(read, path) for path in chunk]
+        yield from [task.result() for task in tasks]
 
 
 class NameReader:

@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from lancelet.errors import StorageError
+from lancelet.interrupts import critical, deferred
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -22,7 +23,7 @@ class WrittenFiles:
     """Remembers the files that a write makes, and removes them if the write fails.
 
     Used as a context: leaving it with an error removes the files, unless a commit that refers to them may have
-    taken place. Leaving it without makes those lasting that no commit has.
+    taken place. Leaving it without makes those lasting that no commit has. Interrupts wait for a good moment meanwhile.
 
     Examples
     --------
@@ -38,7 +39,7 @@ class WrittenFiles:
     False
     """
 
-    __slots__ = ("_held", "_passing", "_paths", "_settled", "_store")
+    __slots__ = ("_deferred", "_held", "_passing", "_paths", "_settled", "_store")
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -46,21 +47,26 @@ class WrittenFiles:
         self._passing: set[str] = set()
         self._settled = 0
         self._held = False
+        self._deferred = deferred()
 
     def __enter__(self) -> WrittenFiles:
+        self._deferred.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if kind is not None:
-            self.remove()
-            return
         try:
-            self.settle()
+            if kind is None:
+                self.settle()
         except BaseException:
             self.remove()
             raise
+        else:
+            if kind is not None:
+                self.remove()
+        finally:
+            self._deferred.__exit__(kind, error, traceback)
 
     @property
     def paths(self) -> list[str]:
@@ -119,8 +125,10 @@ class WrittenFiles:
         """Remove the files, as far as the store lets us: what stays behind is found by cleanup."""
         if self._held:
             return
-        for store, path in self._paths:
-            with suppress(StorageError):
-                store.delete(path)
-        self._paths.clear()
-        self._settled = 0
+        with critical():
+            for _, files in groupby(self._paths, lambda file: id(file[0])):
+                stores, paths = zip(*files, strict=True)
+                with suppress(StorageError):
+                    stores[0].delete_many(paths)
+            self._paths.clear()
+            self._settled = 0

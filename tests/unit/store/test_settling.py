@@ -125,7 +125,7 @@ def test_a_file_that_went_away_is_not_committed(tmp_path: Path) -> None:
     files.put("data/here.lance", b"x")
     with pytest.raises(MissingFile, match=r"gone\.lance"):
         files.__exit__(None, None, None)
-    assert list((tmp_path / "data").iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_new_file_is_never_written_over(tmp_path: Path) -> None:

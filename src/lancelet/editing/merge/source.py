@@ -10,7 +10,6 @@ from __future__ import annotations
 import mmap
 import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -31,13 +30,12 @@ _STEP_BYTES = 8 << 20
 
 
 class HeldSource:
-    """Rows with their numbers, from 0. Closing it removes the temporary file."""
+    """Rows with their numbers, from 0. Closing it lets go of the temporary file."""
 
     def __init__(self, data: Any, schema: pa.Schema | None = None, *, in_memory: int = IN_MEMORY) -> None:
         source = open_source(data, schema)
         self.schema: pa.Schema = source.schema
         self._stored = pa.schema([storage_field(field) for field in source.schema])
-        self._file: Path | None = None
         self._map: mmap.mmap | None = None
         stored = (self._as_stored(batch) for batch in source.batches if batch.num_rows)
         try:
@@ -59,9 +57,6 @@ class HeldSource:
         self._batches = []
         # The mapping itself goes with the last array that looks into it.
         self._map = None
-        if self._file is not None:
-            self._file.unlink(missing_ok=True)
-            self._file = None
 
     @property
     def num_rows(self) -> int:
@@ -69,7 +64,7 @@ class HeldSource:
 
     @property
     def is_spilled(self) -> bool:
-        return self._file is not None
+        return self._map is not None
 
     def column(self, name: str) -> pa.Array:
         """A whole column, without extension types and dictionaries."""
@@ -132,15 +127,14 @@ class HeldSource:
         return held
 
     def _spilled(self, first: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
-        with tempfile.NamedTemporaryFile(prefix="lancelet-merge-", suffix=".arrows", delete=False) as made:
-            self._file = Path(made.name)
-        # The stream format, since batches may have dictionaries of their own.
-        with pa.OSFile(str(self._file), "wb") as sink, pa.ipc.new_stream(sink, self._stored) as writer:
-            while first:
-                writer.write_batch(first.pop(0))
-            for batch in rest:
-                writer.write_batch(batch)
-        with self._file.open("rb") as file:
+        # It has no name, so that nothing is left of it however the process ends.
+        with tempfile.TemporaryFile(prefix="lancelet-merge-", buffering=0) as file, pa.PythonFile(file, "w") as sink:
+            # The stream format, since batches may have dictionaries of their own.
+            with pa.ipc.new_stream(sink, self._stored) as writer:
+                while first:
+                    writer.write_batch(first.pop(0))
+                for batch in rest:
+                    writer.write_batch(batch)
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return list(pa.ipc.open_stream(pa.py_buffer(self._map)))
 

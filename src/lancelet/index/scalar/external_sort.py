@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -26,12 +25,14 @@ import pyarrow as pa
 
 from lancelet.index.kind import ROW, VALUE
 from lancelet.index.scalar.sort_keys import key_at, order_of, places_of
+from lancelet.threads import Pool, Task
 
 RUN_BYTES: Final = 32 << 20
 """How much is sorted at once. With what sorting needs beside, it is about three times as much."""
 KEPT_BYTES: Final = 64 << 20
 """How much of the sorted runs stays in memory."""
 _THREADS: Final = 2
+_POOL: Final = Pool("lancelet-sort", _THREADS)
 _BATCH_BYTES: Final = 2 << 20
 _LEAST_BYTES: Final = 64 << 10
 _MOST_ROWS: Final = 1 << 17
@@ -101,10 +102,10 @@ class _Runs:
     """Sorted runs. As many as are merged at once become one of the next level."""
 
     def __init__(self, stack: ExitStack, kept_bytes: int) -> None:
+        self._stack = stack
         self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lancelet-sort-")))
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="lancelet-sort")
-        stack.callback(self._pool.shutdown, cancel_futures=True)
-        self._sorting: deque[Future[list[pa.RecordBatch]]] = deque()
+        self._sorting: deque[Task[list[pa.RecordBatch]]] = deque()
+        stack.callback(self._cancel)
         self._levels: list[list[Iterator[pa.RecordBatch]]] = [[]]
         self._room = kept_bytes
         self._files = 0
@@ -113,7 +114,7 @@ class _Runs:
         """Sort a run, which is let go."""
         if len(self._sorting) == _THREADS:
             self._collect()
-        self._sorting.append(self._pool.submit(lambda: list(_sort(held))))
+        self._sorting.append(_POOL.submit(lambda: list(_sort(held))))
 
     def merged(self) -> Iterator[pa.RecordBatch]:
         """All rows in order."""
@@ -121,6 +122,10 @@ class _Runs:
             self._collect()
         # Higher levels have the older runs.
         return merge_sorted([run for level in reversed(self._levels) for run in level])
+
+    def _cancel(self) -> None:
+        for task in self._sorting:
+            task.cancel()
 
     def _collect(self) -> None:
         run = self._sorting.popleft().result()
@@ -157,10 +162,13 @@ class _Runs:
             for batch in run:
                 writer = writer or stack.enter_context(pa.ipc.new_stream(file, batch.schema))
                 writer.write_batch(batch)
-        return _read(path)
+        stored = _read(path)
+        # A merge that fails in the middle has begun to read some.
+        self._stack.callback(stored.close)
+        return stored
 
 
-def _read(path: Path) -> Iterator[pa.RecordBatch]:
+def _read(path: Path) -> Generator[pa.RecordBatch, None, None]:
     """The batches of a run, which is removed after the last of them."""
     with pa.OSFile(str(path), "rb") as file, pa.ipc.open_stream(file) as reader:
         yield from reader
