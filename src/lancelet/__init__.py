@@ -4,24 +4,27 @@
 >>> dataset = lancelet.dataset("table.lance")  # doctest: +SKIP
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lancelet import errors
+from lancelet._api.entry import dataset
+from lancelet._api.scanner import ColumnOrdering, LanceScanner, ScanStatistics
+from lancelet._api.session import Session
+from lancelet._api.stats import DataStatistics, FieldStatistics
+from lancelet._naming.lazy import lazy_names
 from lancelet.blob import Blob, BlobArray, BlobFile, blob_array, blob_field
 from lancelet.dataset import LanceDataset
-from lancelet.entry import dataset
 from lancelet.fragment import DataFile, DeletionFile, FragmentMetadata, LanceFragment
-from lancelet.scanner import ColumnOrdering, LanceScanner, ScanStatistics
 from lancelet.schema import LanceSchema, json_to_schema, schema_to_json
-from lancelet.session import Session
-from lancelet.stats import DataStatistics, FieldStatistics
 from lancelet.store.source import bytes_read_counter, iops_counter
-from lancelet.table.manifest import BasePath as DatasetBasePath
+from lancelet.table.manifest.manifest import BasePath as DatasetBasePath
 
 if TYPE_CHECKING:
-    from lancelet.blob_column import BlobColumn
-    from lancelet.checking import repair, verify
+    from lancelet._api.blob_column import BlobColumn
+    from lancelet._api.checking import repair, verify
+    from lancelet._api.merge_insert import MergeInsertBuilder
+    from lancelet._api.transaction import Index, IndexFile, LanceOperation, Transaction
+    from lancelet._api.write import write_dataset
     from lancelet.file.blob_writers import (
         BlobDescriptor,
         BlobDescriptorArrayBuilder,
@@ -35,13 +38,10 @@ if TYPE_CHECKING:
         CleanupReferencedBranch,
         CleanupStats,
     )
-    from lancelet.merge_insert import MergeInsertBuilder
     from lancelet.namespace import connect
     from lancelet.progress import IndexProgress
-    from lancelet.transaction import Index, IndexFile, LanceOperation, Transaction
     from lancelet.udf import batch_udf
     from lancelet.util import sanitize_ts
-    from lancelet.write import write_dataset
 
     __version__: str
 
@@ -95,43 +95,44 @@ __all__ = [
     "write_dataset",
 ]
 
-_LATER = {
-    "IndexProgress": "lancelet.progress",
-    **dict.fromkeys(("Index", "IndexFile", "LanceOperation", "Transaction"), "lancelet.transaction"),
-    "MergeInsertBuilder": "lancelet.merge_insert",
-    "connect": "lancelet.namespace",
-    "BlobColumn": "lancelet.blob_column",
-    **dict.fromkeys(
-        ("BlobDescriptor", "BlobDescriptorArrayBuilder", "DedicatedBlobWriter", "PackedBlobWriter"),
-        "lancelet.file.blob_writers",
-    ),
-    "batch_udf": "lancelet.udf",
-    "sanitize_ts": "lancelet.util",
-    "set_logger": "lancelet.log",
-    "write_dataset": "lancelet.write",
-    **dict.fromkeys(("repair", "verify"), "lancelet.checking"),
-    **dict.fromkeys(
-        ("CleanupCandidateFile", "CleanupExplanation", "CleanupReferencedBranch", "CleanupStats"),
-        "lancelet.maintenance.cleanup_report",
-    ),
-}
 
-
-_MODULES = frozenset(("log", "namespace", "progress", "types", "udf", "util"))
+_later = lazy_names(
+    __name__,
+    {
+        "lancelet._api.blob_column": ("BlobColumn",),
+        "lancelet._api.checking": ("repair", "verify"),
+        "lancelet._api.merge_insert": ("MergeInsertBuilder",),
+        "lancelet._api.transaction": ("Index", "IndexFile", "LanceOperation", "Transaction"),
+        "lancelet._api.write": ("write_dataset",),
+        "lancelet.file.blob_writers": (
+            "BlobDescriptor",
+            "BlobDescriptorArrayBuilder",
+            "DedicatedBlobWriter",
+            "PackedBlobWriter",
+        ),
+        "lancelet.log": ("set_logger",),
+        "lancelet.maintenance.cleanup_report": (
+            "CleanupCandidateFile",
+            "CleanupExplanation",
+            "CleanupReferencedBranch",
+            "CleanupStats",
+        ),
+        "lancelet.namespace": ("connect",),
+        "lancelet.progress": ("IndexProgress",),
+        "lancelet.udf": ("batch_udf",),
+        "lancelet.util": ("sanitize_ts",),
+    },
+    modules=("log", "namespace", "progress", "types", "udf", "util"),
+)
 
 
 def __getattr__(name: str) -> Any:
-    """What a program that only reads rows does not need, and should not wait for."""
-    if name in _MODULES:
-        return import_module(f"lancelet.{name}")
-    if name in _LATER:
-        return getattr(import_module(_LATER[name]), name)
-    if name == "__version__":
-        from importlib.metadata import PackageNotFoundError, version
+    if name != "__version__":
+        return _later(name)
+    from importlib.metadata import PackageNotFoundError, version
 
-        try:
-            return version("lancelet")
-        except PackageNotFoundError:
-            # Run from a source tree that is not installed.
-            return "0.0.0"
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return version("lancelet")
+    except PackageNotFoundError:
+        # Run from a source tree that is not installed.
+        return "0.0.0"

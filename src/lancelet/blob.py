@@ -5,28 +5,30 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet._naming.lazy import lazy_names
 from lancelet.encoding.rows import Indices, RowIndices
 from lancelet.errors import InvalidInput, InvalidType, RowNotFound
+from lancelet.execution.blobs import StoredBlob, find_blobs, has_blobs, read_blobs
+from lancelet.execution.fragment_reader import ROW_ADDRESS
+from lancelet.execution.row_numbers import row_numbers
+from lancelet.execution.scan import Scan
+from lancelet.expressions.expr import Column
 from lancelet.format.blob_types import Blob, BlobArray, BlobType, blob_array, blob_field
-from lancelet.query.blobs import StoredBlob, find_blobs, has_blobs, read_blobs
-from lancelet.query.expr import Column
-from lancelet.query.fragment_reader import ROW_ADDRESS
-from lancelet.query.scan import Scan
-from lancelet.rows import row_numbers
-from lancelet.table.addresses import split_addresses
+from lancelet.table.rows.addresses import split_addresses
 
 if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Buffer
 
-    from lancelet.blob_column import BlobColumn, BlobIterator
+    from lancelet._api.blob_column import BlobColumn, BlobIterator
+    from lancelet.execution.plan import ScanPlan
+    from lancelet.execution.table_reader import TableReader
     from lancelet.file.blob_writers import (
         BlobDescriptor,
         BlobDescriptorArrayBuilder,
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
         PackedBlobWriter,
     )
     from lancelet.format.schema import Field
-    from lancelet.query.plan import ScanPlan
-    from lancelet.query.table_reader import TableReader
 
 __all__ = [
     "DEFAULT_BLOB_BUFFER_SIZE",
@@ -54,20 +54,21 @@ __all__ = [
 ]
 
 DEFAULT_BLOB_BUFFER_SIZE = 512 << 10
-_LATER = {
-    **dict.fromkeys(("BlobColumn", "BlobIterator"), "lancelet.blob_column"),
-    **dict.fromkeys(
-        ("BlobDescriptor", "BlobDescriptorArrayBuilder", "DedicatedBlobWriter", "PackedBlobWriter"),
-        "lancelet.file.blob_writers",
-    ),
-}
 SELECTORS = ("ids", "addresses", "indices")
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_LATER[name]), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "lancelet._api.blob_column": ("BlobColumn", "BlobIterator"),
+        "lancelet.file.blob_writers": (
+            "BlobDescriptor",
+            "BlobDescriptorArrayBuilder",
+            "DedicatedBlobWriter",
+            "PackedBlobWriter",
+        ),
+    },
+)
 
 
 class BlobFile(io.BufferedIOBase):

@@ -6,34 +6,36 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from lancelet._api.scanner import ColumnOrdering, LanceScanner, ScannerBuilder, ScanStatistics
+from lancelet._api.session import Session
+from lancelet._api.stats import DataStatistics, FieldStatistics, IOStats, LanceStats, version_entry
+from lancelet._api.tags import Branches, Tags
+from lancelet._naming.lazy import lazy_names
 from lancelet.blob import BlobFile
 from lancelet.errors import InvalidInput
+from lancelet.execution.threads import ordered_map
 from lancelet.fragment import LanceFragment
 from lancelet.indexed import IndexedTable
-from lancelet.query.threads import ordered_map
-from lancelet.scanner import ColumnOrdering, LanceScanner, ScannerBuilder, ScanStatistics
 from lancelet.schema import LanceSchema
-from lancelet.session import Session
-from lancelet.stats import DataStatistics, FieldStatistics, IOStats, LanceStats, version_entry
 from lancelet.store import open_store
 from lancelet.store.limit import elsewhere, limit_options
 from lancelet.store.options import own_options, with_base_params
 from lancelet.store.uri import open_like
-from lancelet.table.manifest import BasePath as DatasetBasePath
-from lancelet.table.manifest import read_manifest
-from lancelet.table.operations import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
-from lancelet.table.refs import Reference, check_reference
-from lancelet.table.snapshot import Snapshot
-from lancelet.table.versions import list_versions, migrate_to_v2
-from lancelet.tags import Branches, Tags
+from lancelet.table.commit.operations import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
+from lancelet.table.manifest.manifest import BasePath as DatasetBasePath
+from lancelet.table.manifest.manifest import read_manifest
+from lancelet.table.manifest.snapshot import Snapshot
+from lancelet.table.manifest.versions import list_versions, migrate_to_v2
+from lancelet.table.refs.read import Reference, check_reference
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lancelet.delta import DatasetDelta
+    from lancelet._api.merge_insert import MergeInsertBuilder
+    from lancelet._api.transaction import LanceOperation, Transaction
+    from lancelet.changes.delta import DatasetDelta
     from lancelet.editing.delete import DeleteResult
     from lancelet.editing.update import UpdateResult
     from lancelet.file import LanceFileSession
@@ -45,11 +47,9 @@ if TYPE_CHECKING:
     )
     from lancelet.maintenance.repair import RepairReport
     from lancelet.maintenance.validation.report import VerifyReport
-    from lancelet.merge_insert import MergeInsertBuilder
     from lancelet.optimize import DatasetOptimizer
     from lancelet.store import Store
-    from lancelet.table.names import ManifestName
-    from lancelet.transaction import LanceOperation, Transaction
+    from lancelet.table.manifest.names import ManifestName
 
 __all__ = [
     "LANCE_COMMIT_MESSAGE_KEY",
@@ -85,32 +85,31 @@ __all__ = [
 
 COMMIT_TIMEOUT = timedelta(minutes=30)
 _MANIFESTS_AT_ONCE = 16
-# Looked up when first asked for: a program that only reads rows does not wait for them.
-_LATER = {
-    **dict.fromkeys(
-        ("CleanupCandidateFile", "CleanupExplanation", "CleanupReferencedBranch", "CleanupStats"),
-        "maintenance.cleanup_report",
-    ),
-    **dict.fromkeys(("AlterColumn", "Branch", "DatasetStats", "Tag", "Version", "VersionRef"), "records"),
-    **dict.fromkeys(("AutoCleanupConfig", "Compaction", "CompactionMetrics", "DatasetOptimizer"), "optimize"),
-    **dict.fromkeys(("BatchUDF", "BatchUDFCheckpoint", "batch_udf"), "udf"),
-    **dict.fromkeys(("DataFile", "FragmentMetadata"), "fragment_metadata"),
-    **dict.fromkeys(("Index", "IndexFile", "LanceOperation", "Transaction"), "transaction"),
-    **dict.fromkeys(("IndexConfig", "IndexInformation", "SupportedDistributedIndices"), "indices"),
-    "Bitmap": "bitmap",
-    "DatasetDelta": "delta",
-    "DeleteResult": "editing.delete",
-    "ExecuteResult": "merge_insert",
-    "MergeInsertBuilder": "merge_insert",
-    "UpdateResult": "editing.update",
-    "write_dataset": "write",
-}
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"lancelet.{_LATER[name]}"), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "lancelet.maintenance.cleanup_report": (
+            "CleanupCandidateFile",
+            "CleanupExplanation",
+            "CleanupReferencedBranch",
+            "CleanupStats",
+        ),
+        "lancelet._api.records": ("AlterColumn", "Branch", "DatasetStats", "Tag", "Version", "VersionRef"),
+        "lancelet.optimize": ("AutoCleanupConfig", "Compaction", "CompactionMetrics", "DatasetOptimizer"),
+        "lancelet.udf": ("BatchUDF", "BatchUDFCheckpoint", "batch_udf"),
+        "lancelet._api.fragment_metadata": ("DataFile", "FragmentMetadata"),
+        "lancelet._api.transaction": ("Index", "IndexFile", "LanceOperation", "Transaction"),
+        "lancelet.indices": ("IndexConfig", "IndexInformation", "SupportedDistributedIndices"),
+        "lancelet._api.bitmap": ("Bitmap",),
+        "lancelet.changes.delta": ("DatasetDelta",),
+        "lancelet.editing.delete": ("DeleteResult",),
+        "lancelet.editing.update": ("UpdateResult",),
+        "lancelet._api.merge_insert": ("ExecuteResult", "MergeInsertBuilder"),
+        "lancelet._api.write": ("write_dataset",),
+    },
+)
 
 
 class BulkCommitResult(TypedDict):
@@ -165,13 +164,13 @@ class LanceDataset(IndexedTable):
 
     def read_transaction(self, version: int) -> Transaction | None:
         """How a version came about."""
-        from lancelet.conversion import read_transaction
+        from lancelet._api.conversion import read_transaction
 
         return read_transaction(self._snapshot.at(version).manifest)
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
         """How this version and those before it came about, the newest first."""
-        from lancelet.conversion import read_transaction
+        from lancelet._api.conversion import read_transaction
 
         store = self._snapshot.store
         names = [name for name in list_versions(store) if name.version <= self.version]
@@ -186,7 +185,7 @@ class LanceDataset(IndexedTable):
         end_version: int | None = None,
     ) -> DatasetDelta:
         """What changed between two versions, the first one excluded."""
-        from lancelet.delta import DatasetDelta
+        from lancelet.changes.delta import DatasetDelta
 
         if compared_against is not None:
             return DatasetDelta.between(self._table, compared_against, self.version)
@@ -347,7 +346,7 @@ class LanceDataset(IndexedTable):
         >>> lancelet.write_dataset({"x": [2]}, branch, mode="append").count_rows(), dataset.count_rows()
         (2, 1)
         """
-        from lancelet.table.refs_write import create_branch
+        from lancelet.table.refs.write import create_branch
 
         source = self._with_options(storage_options)
         made = create_branch(source, branch, None if reference is None else check_reference(reference))
@@ -568,8 +567,8 @@ class LanceDataset(IndexedTable):
 
     def restore(self) -> None:
         """Make this version the newest again, as a new version."""
-        from lancelet.table import operations
-        from lancelet.table.commit import commit
+        from lancelet.table.commit import operations
+        from lancelet.table.commit.run import commit
 
         self._move(commit(self._snapshot.latest(), operations.Restore(self.version)))
 
@@ -624,7 +623,7 @@ class LanceDataset(IndexedTable):
         commit_lock
             Not supported.
         """
-        from lancelet.committing import commit_change
+        from lancelet._api.committing import commit_change
         from lancelet.located import manager_of
         from lancelet.writing.options import refuse_lock
 
@@ -661,7 +660,7 @@ class LanceDataset(IndexedTable):
         commit_timeout: timedelta | None = COMMIT_TIMEOUT,
     ) -> BulkCommitResult:
         """Commit several appends as one version; the options are those of :meth:`commit`."""
-        from lancelet.committing import merged_appends
+        from lancelet._api.committing import merged_appends
 
         merged = merged_appends(transactions)
         dataset = LanceDataset.commit(

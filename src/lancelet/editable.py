@@ -14,9 +14,9 @@ from lancelet.fragment import reported
 from lancelet.view import TableView
 
 if TYPE_CHECKING:
+    from lancelet._api.merge_insert import MergeInsertBuilder
     from lancelet.editing.delete import DeleteResult
     from lancelet.editing.update import UpdateResult
-    from lancelet.merge_insert import MergeInsertBuilder
 
 
 class EditableTable(TableView):
@@ -131,7 +131,7 @@ class EditableTable(TableView):
         >>> dataset.to_table().to_pydict()
         {'id': [1, 2, 3], 'x': ['a', 'B', 'C']}
         """
-        from lancelet.merge_insert import MergeInsertBuilder
+        from lancelet._api.merge_insert import MergeInsertBuilder
 
         return MergeInsertBuilder(self, on)
 

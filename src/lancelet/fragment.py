@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancelet.errors import InvalidInput, InvalidType, NotSupported, RowNotFound, UnfitData
-from lancelet.fragment_metadata import (
+from lancelet._api.fragment_metadata import (
     DataFile,
     DeletionFile,
     FragmentMetadata,
@@ -22,14 +20,16 @@ from lancelet.fragment_metadata import (
     data_file,
     fragment_metadata,
 )
-from lancelet.keywords import refuse_unknown, takes
+from lancelet._api.scan_options import FRAGMENT_DEFAULTS, FragmentOptions, chosen
+from lancelet._api.scanner import Columns, LanceScanner, Scanned, ScannerBuilder
+from lancelet._naming.keywords import refuse_unknown, takes
+from lancelet._naming.lazy import lazy_names
+from lancelet.errors import InvalidInput, InvalidType, NotSupported, RowNotFound, UnfitData
+from lancelet.execution.plan import ScanPlan, plan_take
+from lancelet.execution.row_numbers import row_numbers
+from lancelet.execution.scan import Scan
 from lancelet.located import manager_told, vended
-from lancelet.query.plan import ScanPlan, plan_take
-from lancelet.query.scan import Scan
-from lancelet.rows import row_numbers
-from lancelet.scan_options import FRAGMENT_DEFAULTS, FragmentOptions, chosen
-from lancelet.scanner import Columns, LanceScanner, Scanned, ScannerBuilder
-from lancelet.table.fragment import MAX_ROWS
+from lancelet.table.manifest.fragment import MAX_ROWS
 from lancelet.writing.defaults import MAX_BYTES_PER_FILE as DEFAULT_MAX_BYTES_PER_FILE
 from lancelet.writing.keywords import DEFAULTS, FragmentKeywords
 
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Unpack
 
-    from lancelet.query.fragment_reader import FragmentReader
-    from lancelet.row_id_sequence import RowIdSequence
+    from lancelet._api.row_id_sequence import RowIdSequence
+    from lancelet._api.transaction import Transaction
+    from lancelet.execution.fragment_reader import FragmentReader
     from lancelet.schema import LanceSchema
-    from lancelet.table.fragment import Fragment
-    from lancelet.transaction import Transaction
+    from lancelet.table.manifest.fragment import Fragment
     from lancelet.writing.fragments import Progress
 
 __all__ = [
@@ -57,20 +57,16 @@ __all__ = [
     "write_fragments",
 ]
 
-# Looked up when first asked for: readers do not wait for them.
-_LATER = {
-    "BatchUDF": "udf",
-    "Bitmap": "bitmap",
-    "FragmentWriteProgress": "progress",
-    "NoopFragmentWriteProgress": "progress",
-    "RowIdSequence": "row_id_sequence",
-}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"lancelet.{_LATER[name]}"), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "lancelet.udf": ("BatchUDF",),
+        "lancelet._api.bitmap": ("Bitmap",),
+        "lancelet.progress": ("FragmentWriteProgress", "NoopFragmentWriteProgress"),
+        "lancelet._api.row_id_sequence": ("RowIdSequence",),
+    },
+)
 
 
 class LanceFragment:
@@ -489,9 +485,9 @@ def write_fragments(
     >>> [fragment.physical_rows for fragment in write_fragments({"x": [1, 2, 3]}, "memory://docs/fragments")]
     [3]
     """
+    from lancelet._api.transaction import LanceOperation, Transaction
     from lancelet.schema import LanceSchema
-    from lancelet.table.operations import Append
-    from lancelet.transaction import LanceOperation, Transaction
+    from lancelet.table.commit.operations import Append
     from lancelet.writing.options import write_options
     from lancelet.writing.table import Target, write_operation
 

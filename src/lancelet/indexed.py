@@ -12,10 +12,10 @@ from lancelet.errors import InvalidInput, InvalidType, NotSupported
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from lancelet._api.transaction import Index
     from lancelet.index.kind import Kind
     from lancelet.indexing.create import Watch
     from lancelet.progress import IndexProgress
-    from lancelet.transaction import Index
 
 _STAGE = "read rows"
 _OTHER_KINDS = ("INVERTED", "FTS", "RTREE", "MINHASHLSH")
@@ -120,7 +120,7 @@ class IndexedTable(EditableTable):
         **kwargs: Any,
     ) -> Index:
         """Build an index over some fragments without committing it: a part for :meth:`commit_existing_index_segments`."""
-        from lancelet.conversion import shown_index
+        from lancelet._api.conversion import shown_index
         from lancelet.indexing.parts import build_part
 
         if fragment_ids is None:
@@ -142,7 +142,7 @@ class IndexedTable(EditableTable):
 
     def merge_existing_index_segments(self, segments: Sequence[Index]) -> Index:
         """One part out of several, over the fragments of all of them."""
-        from lancelet.conversion import shown_index, stored_index
+        from lancelet._api.conversion import shown_index, stored_index
         from lancelet.indexing.parts import merge_parts
 
         merged = merge_parts(self._table, [stored_index(segment) for segment in segments])
@@ -150,7 +150,7 @@ class IndexedTable(EditableTable):
 
     def commit_existing_index_segments(self, index_name: str, column: str, segments: Sequence[Index]) -> Self:
         """Make parts an index, and move to the version that has it."""
-        from lancelet.conversion import stored_index
+        from lancelet._api.conversion import stored_index
         from lancelet.indexing.parts import commit_parts
 
         parts = [stored_index(segment) for segment in segments]
@@ -177,7 +177,7 @@ class IndexedTable(EditableTable):
         index_segments
             Some of its segments; all by default.
         """
-        from lancelet.query.open_indices import prewarm  # type: ignore[import-not-found,unused-ignore]
+        from lancelet.execution.open_indices import prewarm  # type: ignore[import-not-found,unused-ignore]
 
         wanted = None if index_segments is None else {UUID(str(segment)) for segment in index_segments}
         prewarm(self._table, name, wanted)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import pyarrow as pa
 
-from lancelet.bitmap import Bitmap
+from lancelet._api.bitmap import Bitmap
 from lancelet.errors import CorruptFile, IndexNotFound, InvalidType, LanceletError
 from lancelet.file.container import Container
 from lancelet.index.metadata import IndexMetadata, read_indices
@@ -25,9 +25,9 @@ from lancelet.index.vector_statistics import vector_statistics
 from lancelet.index.wire import read_fields
 
 if TYPE_CHECKING:
+    from lancelet.execution.table_reader import TableReader
     from lancelet.format.schema import Field
-    from lancelet.query.table_reader import TableReader
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.snapshot import Snapshot
 
 _VECTOR = "VectorIndexDetails"
 _INVERTED = "InvertedIndexDetails"

@@ -12,7 +12,7 @@ from lancelet.store import open_store
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lancelet.fragment_metadata import FragmentMetadata
+    from lancelet._api.fragment_metadata import FragmentMetadata
 
 __all__ = ["FileSystemFragmentWriteProgress", "FragmentWriteProgress", "IndexProgress", "NoopFragmentWriteProgress"]
 

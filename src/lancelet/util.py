@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from lancelet.opening import parse_time
+from lancelet._api.opening import parse_time
 
 __all__ = ["sanitize_ts", "td_to_micros"]
 

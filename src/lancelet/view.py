@@ -13,7 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancelet.bitmap import Bitmap
+from lancelet._api.bitmap import Bitmap
+from lancelet._api.opening import Reference, open_table, parse_time
+from lancelet._api.scan_options import FRAME_OPTIONS, ResultOptions, ScanOptions, chosen
+from lancelet._api.scanner import Columns, LanceScanner, ScannerBuilder
+from lancelet._api.session import BYTES_AN_ENTRY, Session, warn_of_entries
+from lancelet._api.stats import IOStats, IOWatch, LanceStats
+from lancelet._naming.keywords import takes
 from lancelet.blob import (
     DEFAULT_BLOB_BUFFER_SIZE,
     BlobFile,
@@ -23,23 +29,17 @@ from lancelet.blob import (
     take_blobs,
 )
 from lancelet.errors import InvalidInput, InvalidType, NotSupported
+from lancelet.execution.plan import plan_take, table_schema
+from lancelet.execution.row_numbers import row_numbers
+from lancelet.execution.scan import Scan
+from lancelet.execution.table_reader import TableReader
 from lancelet.fragment import LanceFragment
-from lancelet.keywords import takes
 from lancelet.located import is_named, located, manager_of
-from lancelet.opening import Reference, open_table, parse_time
-from lancelet.query.plan import plan_take, table_schema
-from lancelet.query.scan import Scan
-from lancelet.query.table_reader import TableReader
-from lancelet.rows import row_numbers
-from lancelet.scan_options import FRAME_OPTIONS, ResultOptions, ScanOptions, chosen
-from lancelet.scanner import Columns, LanceScanner, ScannerBuilder
 from lancelet.schema import LanceSchema
-from lancelet.session import BYTES_AN_ENTRY, Session, warn_of_entries
-from lancelet.stats import IOStats, IOWatch, LanceStats
 from lancelet.store.limit import with_limit
 from lancelet.store.options import with_base_params
-from lancelet.table.manifest import BasePath as DatasetBasePath
-from lancelet.table.versions import latest_version
+from lancelet.table.manifest.manifest import BasePath as DatasetBasePath
+from lancelet.table.manifest.versions import latest_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Self, Unpack
 
+    from lancelet._api.storage_accessor import StorageOptionsAccessor
     from lancelet.indices import IndexDescription
-    from lancelet.storage_accessor import StorageOptionsAccessor
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.snapshot import Snapshot
 
 _MAX_TAKES = 64
 V = TypeVar("V", bound="TableView")
@@ -225,7 +225,7 @@ class TableView:
     @property
     def storage_options_accessor(self) -> StorageOptionsAccessor | None:
         """The storage options that were given, if any."""
-        from lancelet.storage_accessor import StorageOptionsAccessor
+        from lancelet._api.storage_accessor import StorageOptionsAccessor
 
         return None if self._storage_options is None else StorageOptionsAccessor(dict(self._storage_options))
 
@@ -313,7 +313,7 @@ class TableView:
 
     def all_files(self) -> pa.RecordBatchReader:
         """Every object below the table's folder."""
-        from lancelet.files import all_files
+        from lancelet.inspect.files import all_files
 
         return all_files(self._snapshot)
 
@@ -321,7 +321,7 @@ class TableView:
         self, *, min_version: int | None = None, progress: Callable[[int, int], Any] | None = None
     ) -> pa.RecordBatchReader:
         """Files that versions of the table refer to."""
-        from lancelet.files import tracked_files
+        from lancelet.inspect.files import tracked_files
 
         return tracked_files(self._snapshot, min_version, progress)
 

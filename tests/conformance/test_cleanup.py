@@ -23,10 +23,10 @@ import lancelet
 from conftest import Bucket
 from lancelet.errors import InvalidCleanup, LanceletError, NotFound, VersionNotFound
 from lancelet.store import open_store
-from lancelet.table.auto_cleanup import parse_age
-from lancelet.table.cleanup import CleanupPolicy, plan_cleanup
-from lancelet.table.cleanup_run import DeleteRate, run_cleanup
-from lancelet.table.snapshot import open_snapshot
+from lancelet.table.cleanup.automatic import parse_age
+from lancelet.table.cleanup.plan import CleanupPolicy, plan_cleanup
+from lancelet.table.cleanup.run import DeleteRate, run_cleanup
+from lancelet.table.manifest.snapshot import open_snapshot
 
 NOW = timedelta(0)
 
@@ -620,7 +620,7 @@ def test_external_manifest_stores(tmp_path: Path) -> None:
         lancelet.dataset(where, 2, storage_options=options)
     lancelet.write_dataset(rows(9), where, mode="append", storage_options=options)
     assert lancelet.dataset(where, storage_options=options).version == 5
-    from lancelet.table.external import base_of, external_for
+    from lancelet.table.registers.external import base_of, external_for
 
     store = open_store(str(where), options)
     external = external_for(store)

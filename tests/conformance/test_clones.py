@@ -19,7 +19,7 @@ from conftest import Bucket
 from lancelet.cloning.clone import deep_clone, shallow_clone
 from lancelet.errors import CommitConflict, LanceletError, MissingFile, NotSupported, TableExists
 from lancelet.store import open_store
-from lancelet.table.snapshot import open_snapshot
+from lancelet.table.manifest.snapshot import open_snapshot
 from lancelet.testing import assert_identical
 
 BOTH = [pytest.param(lancelet, lance, id="ours first"), pytest.param(lance, lancelet, id="pylance first")]

@@ -23,15 +23,15 @@ import lancelet
 from lancelet.errors import TableExists
 from lancelet.format.proto import table_pb2
 from lancelet.store import open_store
-from lancelet.table import flags
-from lancelet.table import operations as ops
-from lancelet.table.commit import clone, commit, create
-from lancelet.table.index_upkeep import MEM_WAL_INDEX
-from lancelet.table.manifest import Manifest
-from lancelet.table.names import NamingScheme
-from lancelet.table.snapshot import Snapshot, open_snapshot
-from lancelet.table.transactions import transaction_from_proto
-from lancelet.table.versions import list_versions, read_version
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.index_upkeep import MEM_WAL_INDEX
+from lancelet.table.commit.run import clone, commit, create
+from lancelet.table.commit.transactions import transaction_from_proto
+from lancelet.table.manifest import flags
+from lancelet.table.manifest.manifest import Manifest
+from lancelet.table.manifest.names import NamingScheme
+from lancelet.table.manifest.snapshot import Snapshot, open_snapshot
+from lancelet.table.manifest.versions import list_versions, read_version
 
 History = Callable[[str, bool], None]
 

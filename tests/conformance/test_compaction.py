@@ -29,9 +29,9 @@ from lancelet.errors import (
     RetryableCommitConflict,
     UnfitData,
 )
+from lancelet.execution import carried_blobs
 from lancelet.optimize import Compaction, CompactionPlan, CompactionTask, RewriteResult
-from lancelet.query import carried_blobs
-from lancelet.table import flags
+from lancelet.table.manifest import flags
 from lancelet.testing import assert_identical
 
 LINEAGE = ["_row_created_at_version", "_row_last_updated_at_version"]

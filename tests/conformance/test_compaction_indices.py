@@ -19,10 +19,10 @@ from lancelet.format.proto import table_pb2
 from lancelet.index.fragment_reuse import FragmentReuse
 from lancelet.index.metadata import read_indices
 from lancelet.optimize import Compaction
-from lancelet.table import fragment_reuse
-from lancelet.table import operations as ops
-from lancelet.table.commit import commit
-from lancelet.table.fragment_reuse import read_rewrites
+from lancelet.table.commit import fragment_reuse
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.fragment_reuse import read_rewrites
+from lancelet.table.commit.run import commit
 
 ROWS = 600
 COLUMNS = {

@@ -27,15 +27,15 @@ import lancelet
 from conformance.test_commits import differences, overlay_file, table
 from lancelet.errors import CommitConflict, InvalidInput, RetryableCommitConflict
 from lancelet.store import open_store
-from lancelet.table import flags
-from lancelet.table import operations as ops
-from lancelet.table.commit import commit
-from lancelet.table.conflicts import _COLUMNS, _MATRIX, _RULES
-from lancelet.table.deletion import read_deletions
-from lancelet.table.deletion_write import delete_rows
-from lancelet.table.names import ManifestName, NamingScheme
-from lancelet.table.snapshot import Snapshot, open_snapshot
-from lancelet.table.transactions import transaction_from_proto
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.conflicts import _COLUMNS, _MATRIX, _RULES
+from lancelet.table.commit.run import commit
+from lancelet.table.commit.transactions import transaction_from_proto
+from lancelet.table.manifest import flags
+from lancelet.table.manifest.names import ManifestName, NamingScheme
+from lancelet.table.manifest.snapshot import Snapshot, open_snapshot
+from lancelet.table.rows.deletion_write import delete_rows
+from lancelet.table.rows.deletions import read_deletions
 
 BASE = 3
 

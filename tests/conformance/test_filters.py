@@ -19,11 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lancelet.errors import InvalidInput, LanceletError
-from lancelet.query.arrow_expr import from_arrow
-from lancelet.query.evaluate import evaluate, mask
-from lancelet.query.expr import Compare, Expr, Literal, walk
-from lancelet.query.printing import to_sql
-from lancelet.query.sql import parse_expression, parse_filter
+from lancelet.expressions.arrow_expr import from_arrow
+from lancelet.expressions.evaluate import evaluate, mask
+from lancelet.expressions.expr import Compare, Expr, Literal, walk
+from lancelet.expressions.printing import to_sql
+from lancelet.expressions.sql import parse_expression, parse_filter
 
 NAN, INF = math.nan, math.inf
 STAMPS = [

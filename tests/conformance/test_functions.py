@@ -16,9 +16,9 @@ import pytest
 
 import lancelet
 from lancelet.errors import LanceletError
-from lancelet.query.evaluate import evaluate
-from lancelet.query.printing import to_sql
-from lancelet.query.sql import parse_expression
+from lancelet.expressions.evaluate import evaluate
+from lancelet.expressions.printing import to_sql
+from lancelet.expressions.sql import parse_expression
 
 NAN = math.nan
 STAMPS = [dt.datetime(2020, 1, 2, 3, 4, 5, 678901), dt.datetime(1969, 12, 31, 23, 59, 59), None]

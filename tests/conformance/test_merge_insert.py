@@ -28,7 +28,7 @@ from lancelet.editing.merge.filter import key_filter
 from lancelet.editing.merge.keys import KeyIndex, plain
 from lancelet.editing.merge.source import HeldSource
 from lancelet.errors import InvalidInput, LanceletError, MergeRefused, NotSupported, RetryableCommitConflict, UnfitData
-from lancelet.table.snapshot import open_snapshot
+from lancelet.table.manifest.snapshot import open_snapshot
 from lancelet.testing import assert_identical, random_array
 
 Row = dict[str, Any]

@@ -30,8 +30,8 @@ from lancelet.errors import (
     VersionNotFound,
 )
 from lancelet.store import Store, open_store
-from lancelet.table.refs_write import create_branch, create_tag, delete_branch
-from lancelet.table.snapshot import open_snapshot
+from lancelet.table.manifest.snapshot import open_snapshot
+from lancelet.table.refs.write import create_branch, create_tag, delete_branch
 
 BOTH = [pytest.param(lancelet, lance, id="ours first"), pytest.param(lance, lancelet, id="pylance first")]
 EACH = [pytest.param(lancelet, id="lancelet"), pytest.param(lance, id="pylance")]

@@ -30,17 +30,17 @@ from lancelet.errors import (
 )
 from lancelet.index.metadata import read_indices
 from lancelet.store import open_store
-from lancelet.table import flags
-from lancelet.table.addresses import row_addresses, split_addresses
-from lancelet.table.deletion import read_deletions
-from lancelet.table.fragment import Spilled
-from lancelet.table.names import NamingScheme
-from lancelet.table.overlay import overlay_patches
-from lancelet.table.refs import list_branches, list_tags, read_branch, read_tag
-from lancelet.table.rowid_index import build_row_id_index
-from lancelet.table.rowids import read_created_at, read_last_updated_at, read_row_ids
-from lancelet.table.snapshot import Snapshot, open_snapshot
-from lancelet.table.versions import latest_version, list_versions
+from lancelet.table.manifest import flags
+from lancelet.table.manifest.fragment import Spilled
+from lancelet.table.manifest.names import NamingScheme
+from lancelet.table.manifest.overlay import overlay_patches
+from lancelet.table.manifest.snapshot import Snapshot, open_snapshot
+from lancelet.table.manifest.versions import latest_version, list_versions
+from lancelet.table.refs.read import list_branches, list_tags, read_branch, read_tag
+from lancelet.table.rows.addresses import row_addresses, split_addresses
+from lancelet.table.rows.deletions import read_deletions
+from lancelet.table.rows.row_id_index import build_row_id_index
+from lancelet.table.rows.row_ids import read_created_at, read_last_updated_at, read_row_ids
 
 FIXTURES = Path(__file__).parents[2] / ".." / "shared" / "fixtures" / "historical"
 SYSTEM = ["_rowid", "_rowaddr", "_row_created_at_version", "_row_last_updated_at_version"]

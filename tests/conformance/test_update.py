@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import lancelet
 from conformance.states import STATES, rows
 from lancelet.errors import InvalidInput, LanceletError, NotSupported, RetryableCommitConflict, UnknownColumn
-from lancelet.table.fragment import Spilled
+from lancelet.table.manifest.fragment import Spilled
 from lancelet.testing import assert_identical
 
 LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]

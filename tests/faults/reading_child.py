@@ -29,7 +29,7 @@ from lancelet.index.metadata import read_indices
 from lancelet.index.registry import kind_of_entry
 from lancelet.index.segments import Whereabouts, indexed_field
 from lancelet.store import open_store
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit.written import WrittenFiles
 
 SECONDS = 20
 # Sound in memory, only senseless as text or as a time of day: another value, which a flipped bit may well give.

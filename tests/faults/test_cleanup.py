@@ -15,10 +15,10 @@ import lancelet
 from faults.stores import Fault, FaultyStore, Killed, files_below
 from lancelet.errors import LanceletError
 from lancelet.store import open_store
-from lancelet.table.cleanup import CleanupPolicy, plan_cleanup
-from lancelet.table.cleanup_run import run_cleanup
-from lancelet.table.snapshot import open_snapshot
-from lancelet.table.versions import list_versions
+from lancelet.table.cleanup.plan import CleanupPolicy, plan_cleanup
+from lancelet.table.cleanup.run import run_cleanup
+from lancelet.table.manifest.snapshot import open_snapshot
+from lancelet.table.manifest.versions import list_versions
 
 POLICY = CleanupPolicy(retain_versions=2, error_if_tagged=False)
 DEBRIS = CleanupPolicy(retain_versions=2, error_if_tagged=False, delete_unverified=True)

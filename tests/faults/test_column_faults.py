@@ -16,8 +16,8 @@ from lancelet.editing.columns.add import add_columns
 from lancelet.editing.columns.alter import alter_columns
 from lancelet.editing.columns.drop import drop_columns
 from lancelet.editing.columns.join import merge_columns
-from lancelet.query.table_reader import TableReader
-from lancelet.table.snapshot import open_snapshot
+from lancelet.execution.table_reader import TableReader
+from lancelet.table.manifest.snapshot import open_snapshot
 
 Act = Callable[[TableReader], Any]
 OTHERS = pa.table({"k": [2, 5], "w": ["two", "five"]})

@@ -19,12 +19,12 @@ from faults.stores import Fault, FaultyStore, Killed
 from lancelet.errors import CommitConflict, CommitOutcomeUnknown, LanceletError, StorageError, UncertainPut
 from lancelet.format.schema import schema_from_arrow
 from lancelet.store import Store, open_store
-from lancelet.table import operations as ops
-from lancelet.table.commit import Pace, commit, create
-from lancelet.table.deletion_write import delete_rows
-from lancelet.table.fragment import DataFile, Fragment
-from lancelet.table.snapshot import Snapshot, open_snapshot
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.run import Pace, commit, create
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.manifest.fragment import DataFile, Fragment
+from lancelet.table.manifest.snapshot import Snapshot, open_snapshot
+from lancelet.table.rows.deletion_write import delete_rows
 
 SCHEMA = pa.schema([("k", pa.int64())])
 QUICK = Pace(sleep=lambda seconds: None)

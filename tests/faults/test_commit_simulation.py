@@ -26,13 +26,13 @@ from lancelet.errors import (
     TableNotFound,
 )
 from lancelet.format.schema import schema_from_arrow
-from lancelet.table import operations as ops
-from lancelet.table.commit import Pace, commit, create
-from lancelet.table.deletion import read_deletions
-from lancelet.table.deletion_write import delete_rows
-from lancelet.table.fragment import DataFile, Fragment
-from lancelet.table.snapshot import Snapshot, open_snapshot
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.run import Pace, commit, create
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.manifest.fragment import DataFile, Fragment
+from lancelet.table.manifest.snapshot import Snapshot, open_snapshot
+from lancelet.table.rows.deletion_write import delete_rows
+from lancelet.table.rows.deletions import read_deletions
 
 SCHEMA = schema_from_arrow(pa.schema([("k", pa.int64())]))
 ROWS = 6

@@ -12,11 +12,11 @@ import pytest
 import lancelet
 from faults.stores import Fault, FaultyStore, Killed, attempt, attempts, files_below, referenced, row_files
 from lancelet.errors import CommitOutcomeUnknown
+from lancelet.execution.table_reader import TableReader
 from lancelet.maintenance.compaction.commit import compact
 from lancelet.maintenance.compaction.options import compaction_settings
-from lancelet.query.table_reader import TableReader
-from lancelet.table import fragment_reuse
-from lancelet.table.snapshot import open_snapshot
+from lancelet.table.commit import fragment_reuse
+from lancelet.table.manifest.snapshot import open_snapshot
 
 
 def make(where: Path, *, indexed: bool) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 import lancelet
 from faults.stores import Fault, FaultyStore, Killed, attempt, attempts, referenced, row_files
-from lancelet.table.snapshot import open_snapshot
+from lancelet.table.manifest.snapshot import open_snapshot
 
 ROWS = pa.table({"k": range(12), "t": [f"row {k}" for k in range(12)]})
 SOURCE = pa.table({"k": [3, 8, 50], "t": ["three", "eight", "fifty"]})

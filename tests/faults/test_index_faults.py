@@ -16,6 +16,7 @@ import pytest
 import lancelet
 from faults.stores import Fault, FaultyStore, Killed, attempt, files_below
 from lancelet.errors import CommitOutcomeUnknown
+from lancelet.execution.table_reader import TableReader
 from lancelet.format.proto import table_pb2
 from lancelet.index.registry import kind_named
 from lancelet.indexing.create import create_index, drop_index
@@ -23,9 +24,8 @@ from lancelet.indexing.optimize import optimize_indices
 from lancelet.indexing.parts import build_part, commit_parts, merge_parts
 from lancelet.maintenance.compaction.commit import compact
 from lancelet.maintenance.compaction.options import compaction_settings
-from lancelet.query.table_reader import TableReader
 from lancelet.store import open_store
-from lancelet.table.snapshot import open_snapshot
+from lancelet.table.manifest.snapshot import open_snapshot
 
 ROWS = 40
 COLUMNS = {"BTREE": "k", "BITMAP": "c", "LABEL_LIST": "l", "ZONEMAP": "k", "BLOOMFILTER": "c", "NGRAM": "t"}

@@ -17,8 +17,8 @@ import lancelet
 from faults.stores import Fault, FaultyStore, files_below
 from lancelet.errors import CommitOutcomeUnknown, RetryableCommitConflict, UncertainPut
 from lancelet.store import Store, open_store
-from lancelet.table.names import VERSIONS_DIR
-from lancelet.table.snapshot import open_snapshot
+from lancelet.table.manifest.names import VERSIONS_DIR
+from lancelet.table.manifest.snapshot import open_snapshot
 
 ROWS = pa.table({"k": range(40), "t": [f"row {k}" for k in range(40)]})
 SOURCE = pa.table({"k": [3, 8, 50], "t": ["three", "eight", "fifty"]})

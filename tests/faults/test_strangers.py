@@ -24,9 +24,9 @@ from lancelet.blob import Blob, blob_array, blob_field
 from lancelet.errors import InvalidInput, LanceletError, PathNotAllowed
 from lancelet.store import open_store
 from lancelet.store.limit import VARIABLE
-from lancelet.table.manifest import BasePath, read_manifest
-from lancelet.table.manifest_bytes import manifest_bytes
-from lancelet.table.paths import Places
+from lancelet.table.manifest.manifest import BasePath, read_manifest
+from lancelet.table.manifest.manifest_bytes import manifest_bytes
+from lancelet.table.manifest.paths import Places
 
 SECRET = b"the secret of somebody else"
 

@@ -19,8 +19,8 @@ import lancelet
 from faults.stores import Act, Fault, FaultyStore, Killed, attempt, attempts, files_below
 from lancelet.editing.delete import delete_where
 from lancelet.errors import InvalidInput, LanceletError, NotSupported
-from lancelet.query.table_reader import TableReader
-from lancelet.table.snapshot import open_snapshot
+from lancelet.execution.table_reader import TableReader
+from lancelet.table.manifest.snapshot import open_snapshot
 from lancelet.writing.options import write_options
 from lancelet.writing.table import Target, write_table
 

@@ -21,8 +21,8 @@ from lancelet.index.folder import IndexFolder, SegmentWriter
 from lancelet.index.kind import Built, Kind, NewRows, Segment, Source
 from lancelet.index.metadata import IndexMetadata, read_indices
 from lancelet.index.questions import Question
-from lancelet.table.snapshot import Snapshot
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.manifest.snapshot import Snapshot
 
 Rows = npt.NDArray[np.uint64]
 

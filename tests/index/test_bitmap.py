@@ -28,9 +28,9 @@ from lancelet.index.scalar.bitmap import KIND
 from lancelet.index.scalar.bitmap_build import BitmapBuilder, Limits
 from lancelet.index.scalar.bitmap_file import FILE
 from lancelet.index.segments import NewSegment, entry_of
-from lancelet.table import operations as ops
-from lancelet.table.commit import commit
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.run import commit
+from lancelet.table.commit.written import WrittenFiles
 
 
 @pytest.mark.parametrize("stable", [False, True])

@@ -32,10 +32,10 @@ from lancelet.index.scalar.btree import KIND
 from lancelet.index.scalar.btree_files import DATA, LOOKUP, PARTS_KEY, finish_parts, write_part
 from lancelet.index.scalar.btree_segment import BTreeSegment
 from lancelet.index.segments import NewSegment, write_segment
-from lancelet.table import operations as ops
-from lancelet.table.commit import commit
-from lancelet.table.snapshot import Snapshot
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.run import commit
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.manifest.snapshot import Snapshot
 
 VALUES: dict[str, pa.Array] = SPREAD | LARGE
 

@@ -18,9 +18,9 @@ import lancelet
 from lancelet.format.proto import table_pb2
 from lancelet.index.metadata import read_indices
 from lancelet.index.registry import kind_of_entry
-from lancelet.table import operations as ops
-from lancelet.table.commit import commit
-from lancelet.table.snapshot import open_snapshot
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.run import commit
+from lancelet.table.manifest.snapshot import open_snapshot
 
 FIXTURES = Path(__file__).parents[2].parent / "shared" / "fixtures" / "historical"
 ENGINES = {"ours": lancelet, "pylance": lance}

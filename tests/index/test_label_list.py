@@ -20,14 +20,14 @@ from hypothesis import strategies as st
 import lancelet
 from index.segments import Rows, Workbench, content
 from lancelet.errors import CorruptFile, InvalidInput
+from lancelet.expressions.list_functions import FUNCTIONS
 from lancelet.index.folder import IndexFolder, SegmentWriter
 from lancelet.index.kind import Source
 from lancelet.index.questions import Answer, HasItems
 from lancelet.index.row_set import RowSet
 from lancelet.index.scalar.bitmap_file import FILE, LIST_NULLS
 from lancelet.index.scalar.label_list import KIND
-from lancelet.query.list_functions import FUNCTIONS
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit.written import WrittenFiles
 
 
 def _spread(items: list[Any], dtype: pa.DataType, rows: int = 300) -> pa.Array:

@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 
 import lancelet
 from lancelet.errors import CorruptFile, InvalidInput
+from lancelet.execution.candidates import Bounds, answered, candidate_fragments, find_candidates
+from lancelet.execution.index_match import AllOf, AnyOf, Fixed, Lookup, Opposite, shape_of
+from lancelet.execution.plan import ScanPlan, plan_filter, plan_outputs
+from lancelet.execution.scan import Scan
+from lancelet.execution.units import Chosen, cut
+from lancelet.expressions.evaluate import mask
+from lancelet.expressions.expr import Column
 from lancelet.index.questions import Answer, Between, HasItems, Holds, IsIn, Missing, StartsWith
 from lancelet.index.row_set import RowSet
-from lancelet.query.candidates import Bounds, answered, candidate_fragments, find_candidates
-from lancelet.query.evaluate import mask
-from lancelet.query.expr import Column
-from lancelet.query.index_match import AllOf, AnyOf, Fixed, Lookup, Opposite, shape_of
-from lancelet.query.plan import ScanPlan, plan_filter, plan_outputs
-from lancelet.query.scan import Scan
-from lancelet.query.units import Chosen, cut
 
 KINDS = ("BTREE", "BITMAP", "ZONEMAP", "BLOOMFILTER")
 COLUMNS = ("k", "i", "c", "f", "b")
@@ -218,7 +218,7 @@ SCHEMA = pa.schema(
 
 
 def shaped(text: str, columns: str = "ifcbl") -> Any:
-    from lancelet.query.sql import parse_filter
+    from lancelet.expressions.sql import parse_filter
 
     return shape_of(parse_filter(text, SCHEMA), lambda column, _: column.path[0] in columns)
 
@@ -284,7 +284,7 @@ def test_questions_of_texts_and_lists() -> None:
 
 def test_items_are_put_into_the_type_of_their_lists() -> None:
     """A filter widens narrow lists to meet its literals; an index is asked in the lists' own type."""
-    from lancelet.query.sql import parse_filter
+    from lancelet.expressions.sql import parse_filter
 
     schema = pa.schema([("l", pa.list_(pa.int16())), ("f", pa.list_(pa.float32()))])
 

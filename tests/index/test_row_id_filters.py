@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import lancelet
-from lancelet.query.candidates import find_candidates
-from lancelet.query.evaluate import mask
-from lancelet.query.plan import plan_filter
+from lancelet.execution.candidates import find_candidates
+from lancelet.execution.plan import plan_filter
+from lancelet.expressions.evaluate import mask
 
 FILTERS = (
     "_rowid = 5",

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from index.segments import Rows
+from lancelet.expressions.comparing import compare, is_in
 from lancelet.index.kind import Kind
 from lancelet.index.questions import Answer, Between, Holds, IsIn, Missing, Question, StartsWith
 from lancelet.index.row_set import RowSet
-from lancelet.query.comparing import compare, is_in
 
 ROWS = 300
 EXACT = ("=", "<", "between", "in", "null", "not")

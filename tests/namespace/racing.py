@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from lancelet.namespace import DirectoryNamespace
 from lancelet.store import open_store
-from lancelet.table.versions import latest_version
+from lancelet.table.manifest.versions import latest_version
 
 FORK = multiprocessing.get_context("fork")
 DONE = -1

@@ -29,10 +29,10 @@ from lancelet.format.schema import schema_from_arrow
 from lancelet.fragment import write_fragments
 from lancelet.located import vended
 from lancelet.store import open_store
-from lancelet.table import operations as ops
-from lancelet.table.commit import Pace, commit, create
-from lancelet.table.managed import managed_store
-from lancelet.table.snapshot import open_snapshot
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.run import Pace, commit, create
+from lancelet.table.manifest.snapshot import open_snapshot
+from lancelet.table.registers.managed import managed_store
 from namespace.registry import Registry
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import lancelet
 from lancelet.format.schema import Schema
 from lancelet.spark.attempts import data_paths, new_stem, sweep, written_paths
 from lancelet.store import Store, open_store
-from lancelet.table.fragment import Fragment
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.manifest.fragment import Fragment
 from lancelet.writing.fit import new_schema
 from lancelet.writing.fragments import Limits, write_fragments
 

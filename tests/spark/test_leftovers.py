@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 
 import lancelet
 from lancelet.errors import LanceletError
-from lancelet.query.table_reader import TableReader
+from lancelet.execution.table_reader import TableReader
 from lancelet.spark import LanceTable
 from lancelet.spark.options import WHOLE_FRAGMENTS
 from lancelet.spark.plan import ReadJob, plan_splits

@@ -17,7 +17,7 @@ from lancelet.spark.options import Place
 from lancelet.spark.table.jobs import _answers
 from lancelet.spark.table.rows import Changed, Kind, RowJob, Step, change_rows, commit_changed
 from lancelet.spark.table.values import stored_columns
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit.written import WrittenFiles
 
 STEPS = (Step(Kind.UPDATE, ("b",)), Step(Kind.UPDATE, ("a", "b")), Step(Kind.DELETE), Step(Kind.INSERT, ("a", "id")))
 _numbers = itertools.count()

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import lancelet
-from lancelet.query.scan import Scan
+from lancelet.execution.scan import Scan
 from lancelet.spark.plan import ReadJob, plan_splits, read_split
 from lancelet.testing import assert_identical
 

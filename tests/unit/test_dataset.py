@@ -17,7 +17,7 @@ import pytest
 
 import lancelet
 from lancelet.errors import InvalidInput, LanceletError, NotSupported, UnknownColumn
-from lancelet.query.threads import core_count
+from lancelet.execution.threads import core_count
 
 
 @pytest.fixture(scope="module")

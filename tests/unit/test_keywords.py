@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import lancelet
+from lancelet._api.scan_options import FragmentOptions, ResultOptions, ScanOptions
 from lancelet.errors import InvalidType
 from lancelet.fragment import write_fragments
-from lancelet.scan_options import FragmentOptions, ResultOptions, ScanOptions
 from lancelet.writing.keywords import FragmentKeywords, TableKeywords
 from lancelet.writing.options import write_options
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from lancelet.cloning.clone import files_of
 from lancelet.errors import InvalidBase, MissingFile
-from lancelet.table import operations as ops
-from lancelet.table.commit import commit
-from lancelet.table.paths import Places
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.run import commit
+from lancelet.table.manifest.paths import Places
 from lancelet.writing.bases import check_bases, find_base
 
 if TYPE_CHECKING:
-    from lancelet.table.manifest import BasePath
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.manifest import BasePath
+    from lancelet.table.manifest.snapshot import Snapshot
 
 
 def add_bases(snapshot: Snapshot, bases: Sequence[BasePath], properties: Mapping[str, str] | None = None) -> Snapshot:

@@ -19,21 +19,21 @@ from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID
 
 from lancelet.errors import CommitConflict, NotSupported, StorageError, TableExists, TableNotFound, UncertainPut
-from lancelet.interrupts import deferred
+from lancelet.runtime.interrupts import deferred
+from lancelet.runtime.threads import Pool, checkpoint, core_count
 from lancelet.store.transfer import copy_object
-from lancelet.table import operations as ops
-from lancelet.table.commit import clone
-from lancelet.table.flags import Feature
-from lancelet.table.names import BLOBS_DIR, DATA_DIR, INDICES_DIR
-from lancelet.table.paths import FilePlace
-from lancelet.table.versions import latest_version
-from lancelet.table.written import WrittenFiles
-from lancelet.threads import Pool, checkpoint, core_count
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.run import clone
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.manifest.flags import Feature
+from lancelet.table.manifest.names import BLOBS_DIR, DATA_DIR, INDICES_DIR
+from lancelet.table.manifest.paths import FilePlace
+from lancelet.table.manifest.versions import latest_version
 
 if TYPE_CHECKING:
     from lancelet.store import Store
-    from lancelet.table.fragment import DataFile
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.fragment import DataFile
+    from lancelet.table.manifest.snapshot import Snapshot
 
 _COPIES_AT_ONCE = 16
 _POOL = Pool("lancelet-clone", max(_COPIES_AT_ONCE, core_count()))

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from lancelet.errors import CorruptFile, InvalidInput, MissingFile, NotSupported, TableNotFound
 from lancelet.store.removal import remove_below
-from lancelet.table.external import forget_versions
-from lancelet.table.manifest import read_manifest
-from lancelet.table.names import VERSIONS_DIR, parse_manifest_name
-from lancelet.table.refs import branch_store, list_branches
+from lancelet.table.manifest.manifest import read_manifest
+from lancelet.table.manifest.names import VERSIONS_DIR, parse_manifest_name
+from lancelet.table.refs.read import branch_store, list_branches
+from lancelet.table.registers.external import forget_versions
 
 if TYPE_CHECKING:
     from lancelet.store import Store

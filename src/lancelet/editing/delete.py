@@ -12,21 +12,21 @@ import pyarrow.compute as pc
 
 from lancelet.editing.retry import retried
 from lancelet.errors import FilterSyntaxError, InvalidType, RowNotFound
-from lancelet.query.expr import Column, Expr
-from lancelet.query.fragment_reader import ROW_ADDRESS
-from lancelet.query.plan import ScanPlan, plan_filter
-from lancelet.query.scan import Scan
-from lancelet.query.table_reader import TableReader
-from lancelet.rows import row_numbers
-from lancelet.table.addresses import by_fragment
-from lancelet.table.commit import commit
-from lancelet.table.deletion_write import delete_rows
-from lancelet.table.flags import check_writable
-from lancelet.table.written import WrittenFiles
+from lancelet.execution.fragment_reader import ROW_ADDRESS
+from lancelet.execution.plan import ScanPlan, plan_filter
+from lancelet.execution.row_numbers import row_numbers
+from lancelet.execution.scan import Scan
+from lancelet.execution.table_reader import TableReader
+from lancelet.expressions.expr import Column, Expr
+from lancelet.table.commit.run import commit
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.manifest.flags import check_writable
+from lancelet.table.rows.addresses import by_fragment
+from lancelet.table.rows.deletion_write import delete_rows
 
 if TYPE_CHECKING:
-    from lancelet.table.fragment import Fragment
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.fragment import Fragment
+    from lancelet.table.manifest.snapshot import Snapshot
 
 Predicate: TypeAlias = Any
 """SQL text or a pyarrow expression."""
@@ -91,7 +91,7 @@ def _condition(table: TableReader, predicate: Predicate) -> tuple[Expr, str]:
         raise FilterSyntaxError(str(predicate), None, "the predicate is empty; 'true' deletes all rows")
     if isinstance(predicate, str):
         return condition, predicate
-    from lancelet.query.printing import to_sql
+    from lancelet.expressions.printing import to_sql
 
     return condition, to_sql(condition)
 

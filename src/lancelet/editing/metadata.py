@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lancelet._naming.texts import check_text
 from lancelet.errors import InvalidChange, InvalidType, UnknownColumn
-from lancelet.table.commit import commit
-from lancelet.table.operations import MapEdits, UpdateConfig
-from lancelet.texts import check_text
+from lancelet.table.commit.operations import MapEdits, UpdateConfig
+from lancelet.table.commit.run import commit
 
 if TYPE_CHECKING:
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.snapshot import Snapshot
 
 
 def update_config(snapshot: Snapshot, values: Any, *, replace: bool) -> Snapshot:

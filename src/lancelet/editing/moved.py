@@ -26,22 +26,22 @@ import pyarrow as pa
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.encoding.rows import RowIndices
 from lancelet.errors import InvalidInput
+from lancelet.execution.fragment_reader import CREATED_AT, ROW_ID, FragmentReader
+from lancelet.execution.table_reader import TableReader
 from lancelet.file.versions import writable_version
 from lancelet.format.schema import Field, Schema
-from lancelet.query.fragment_reader import CREATED_AT, ROW_ID, FragmentReader
-from lancelet.query.table_reader import TableReader
-from lancelet.table import operations as ops
-from lancelet.table.addresses import by_fragment
-from lancelet.table.conflicts import Rows
-from lancelet.table.deletion_write import delete_rows
-from lancelet.table.fragment import CREATED_AT_FIELD, ROW_ID_FIELD, DataFile, Fragment, Spilled
-from lancelet.table.lineage import inline_bytes
-from lancelet.table.manifest import Manifest
-from lancelet.table.mending import refuse_mixed
-from lancelet.table.rowid_write import encode_row_ids, encode_versions
-from lancelet.table.rowids import Ids
-from lancelet.table.snapshot import Snapshot
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.conflicts import Rows
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.manifest.fragment import CREATED_AT_FIELD, ROW_ID_FIELD, DataFile, Fragment, Spilled
+from lancelet.table.manifest.manifest import Manifest
+from lancelet.table.manifest.mending import refuse_mixed
+from lancelet.table.manifest.snapshot import Snapshot
+from lancelet.table.rows.addresses import by_fragment
+from lancelet.table.rows.deletion_write import delete_rows
+from lancelet.table.rows.lineage import inline_bytes
+from lancelet.table.rows.row_id_write import encode_row_ids, encode_versions
+from lancelet.table.rows.row_ids import Ids
 from lancelet.writing.bases import Folder
 from lancelet.writing.fragments import Limits, write_fragments
 from lancelet.writing.options import WriteOptions

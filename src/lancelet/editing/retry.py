@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from lancelet.errors import InvalidInput, MissingFile, RetryableCommitConflict, VersionNotFound
-from lancelet.query.table_reader import TableReader
-from lancelet.table.snapshot import Snapshot
+from lancelet.execution.table_reader import TableReader
+from lancelet.table.manifest.snapshot import Snapshot
 
 R = TypeVar("R")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lancelet.editing.retry import retried
-from lancelet.table.commit import commit
-from lancelet.table.operations import Delete
+from lancelet.table.commit.operations import Delete
+from lancelet.table.commit.run import commit
 
 if TYPE_CHECKING:
-    from lancelet.query.table_reader import TableReader
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.execution.table_reader import TableReader
+    from lancelet.table.manifest.snapshot import Snapshot
 
 _TIMEOUT = 30.0
 

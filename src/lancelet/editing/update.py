@@ -24,22 +24,22 @@ from lancelet.editing.moved import (
 from lancelet.editing.retry import retried
 from lancelet.encoding.plain import numpy_array
 from lancelet.errors import FilterSyntaxError, InvalidInput, InvalidType, NotSupported, UnknownColumn
+from lancelet.execution.blobs import has_blobs
+from lancelet.execution.carried_blobs import blob_pieces
+from lancelet.execution.fragment_reader import ROW_ADDRESS
+from lancelet.execution.plan import ScanPlan, plan_filter
+from lancelet.execution.present import scan_field
+from lancelet.execution.scan import Scan
+from lancelet.execution.table_reader import TableReader
+from lancelet.expressions.expr import Column, Expr, columns_of
 from lancelet.format.schema import Field, Schema, split_path
-from lancelet.query.blobs import has_blobs
-from lancelet.query.carried_blobs import blob_pieces
-from lancelet.query.expr import Column, Expr, columns_of
-from lancelet.query.fragment_reader import ROW_ADDRESS
-from lancelet.query.plan import ScanPlan, plan_filter
-from lancelet.query.present import scan_field
-from lancelet.query.scan import Scan
-from lancelet.query.table_reader import TableReader
-from lancelet.table.addresses import OFFSET_BITS
-from lancelet.table.commit import commit
-from lancelet.table.flags import check_writable
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit.run import commit
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.manifest.flags import check_writable
+from lancelet.table.rows.addresses import OFFSET_BITS
 
 if TYPE_CHECKING:
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.snapshot import Snapshot
 
 
 class UpdateResult(TypedDict):
@@ -99,8 +99,8 @@ def plan_update(schema: Schema, updates: Mapping[str, str], where: Any) -> ScanP
 
 def _values(schema: Schema, updates: Mapping[str, str]) -> dict[str, Expr]:
     """The new value of each column, in the column's type."""
-    from lancelet.query.build import cast
-    from lancelet.query.sql import parse_expression
+    from lancelet.expressions.build import cast
+    from lancelet.expressions.sql import parse_expression
 
     if not isinstance(updates, Mapping):
         raise InvalidType(f"updates is a dict of columns and SQL expressions, not {type(updates)}")

@@ -1,8 +1,8 @@
 """One .lance file: its container, reading and writing rows of its fields."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from lancelet._naming.lazy import lazy_names
 from lancelet.file.cache import FileCache, OpenFile
 from lancelet.file.reader import FileReader, open_file
 
@@ -40,9 +40,11 @@ __all__ = [
     "stable_version",
 ]
 
-_LATER = {
-    **dict.fromkeys(
-        (
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "lancelet.file.lance_file": (
             "LanceBufferDescriptor",
             "LanceColumnMetadata",
             "LanceColumnStatistics",
@@ -52,17 +54,8 @@ _LATER = {
             "LancePageMetadata",
             "ReaderResults",
         ),
-        "lance_file",
-    ),
-    "LanceFileWriter": "lance_file_writer",
-    "LanceFileSession": "session",
-    "ListResult": "session",
-    "stable_version": "versions",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Tables do not need what reads and writes single files."""
-    if name in _LATER:
-        return getattr(import_module(f"lancelet.file.{_LATER[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        "lancelet.file.lance_file_writer": ("LanceFileWriter",),
+        "lancelet.file.session": ("LanceFileSession", "ListResult"),
+        "lancelet.file.versions": ("stable_version",),
+    },
+)

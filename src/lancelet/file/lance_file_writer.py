@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lancelet._naming.texts import check_text
 from lancelet.errors import InvalidInput, InvalidType, NotSupported, UnfitData
 from lancelet.file.place import split_place
 from lancelet.file.versions import writable_version
@@ -17,7 +18,6 @@ from lancelet.format.extensions import storage_field
 from lancelet.format.json_fields import with_json
 from lancelet.format.schema import schema_from_arrow
 from lancelet.located import vended
-from lancelet.texts import check_text
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -35,8 +35,8 @@ from lancelet.file.side_blobs import SideBlobs
 from lancelet.format.proto import column_pb2, file_pb2
 from lancelet.format.schema import Field, Schema
 from lancelet.format.schema_messages import metadata_bytes, schema_messages
+from lancelet.runtime.threads import Pool, Task, checkpoint, core_count
 from lancelet.store import Sink
-from lancelet.threads import Pool, Task, checkpoint, core_count
 
 VERSIONS = ("2.0", "2.1", "2.2")
 DEFAULT_VERSION = "2.2"

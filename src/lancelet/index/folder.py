@@ -20,7 +20,7 @@ from lancelet.file.writer import FileWriter
 from lancelet.format.schema import schema_from_arrow
 from lancelet.index.metadata import IndexFile
 from lancelet.store import HeldSource
-from lancelet.table.names import INDICES_DIR
+from lancelet.table.manifest.names import INDICES_DIR
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from lancelet.format.schema import Field
     from lancelet.index.metadata import IndexMetadata
     from lancelet.store import ByteSource, Store
-    from lancelet.table.paths import FilePlace
-    from lancelet.table.snapshot import Snapshot
-    from lancelet.table.written import WrittenFiles
+    from lancelet.table.commit.written import WrittenFiles
+    from lancelet.table.manifest.paths import FilePlace
+    from lancelet.table.manifest.snapshot import Snapshot
 
 
 @dataclass(slots=True)

@@ -11,11 +11,11 @@ import numpy.typing as npt
 from pyroaring import BitMap64
 
 from lancelet.errors import CorruptFile
-from lancelet.table.addresses import OFFSET_BITS
-from lancelet.table.fragment_reuse import Group, Version, read_rewrites
+from lancelet.table.commit.fragment_reuse import Group, Version, read_rewrites
+from lancelet.table.rows.addresses import OFFSET_BITS
 
 if TYPE_CHECKING:
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.snapshot import Snapshot
 
 Addresses = npt.NDArray[np.uint64]
 

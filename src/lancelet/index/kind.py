@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from lancelet.errors import InvalidInput
 from lancelet.index.row_set import RowNumbers, RowSet
-from lancelet.table.addresses import row_addresses
+from lancelet.table.rows.addresses import row_addresses
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFolder, SegmentWriter

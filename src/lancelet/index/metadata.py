@@ -14,13 +14,13 @@ from uuid import UUID
 from pyroaring import BitMap
 
 from lancelet.errors import CorruptFile
-from lancelet.table.roaring import decode_roaring
+from lancelet.table.rows.roaring import decode_roaring
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from lancelet.format.proto import table_pb2
-    from lancelet.table.manifest import Manifest
+    from lancelet.table.manifest.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)

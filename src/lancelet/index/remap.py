@@ -11,8 +11,8 @@ from lancelet.index.fragment_reuse import FragmentReuse
 from lancelet.index.kind import NewRows
 from lancelet.index.metadata import IndexMetadata, index_from_proto, read_indices
 from lancelet.index.segments import NewSegment, Whereabouts, indexed_field, usable_kind, write_segment
-from lancelet.table.fragment_reuse import Version, check_known, describe_rewrite
-from lancelet.table.operations import RewriteGroup, RewrittenIndex
+from lancelet.table.commit.fragment_reuse import Version, check_known, describe_rewrite
+from lancelet.table.commit.operations import RewriteGroup, RewrittenIndex
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from lancelet.index.kind import Kind, Rename
     from lancelet.index.row_set import RowNumbers
-    from lancelet.table.rowid_index import RowIdIndex
-    from lancelet.table.snapshot import Snapshot
-    from lancelet.table.written import WrittenFiles
+    from lancelet.table.commit.written import WrittenFiles
+    from lancelet.table.manifest.snapshot import Snapshot
+    from lancelet.table.rows.row_id_index import RowIdIndex
 
 
 def remap_indices(

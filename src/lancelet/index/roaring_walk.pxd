@@ -1,4 +1,4 @@
-# The containers of a Roaring bitmap, one after the other; lancelet.table.roaring draws its layout.
+# The containers of a Roaring bitmap, one after the other; lancelet.table.rows.roaring draws its layout.
 
 from libc.stdint cimport int64_t, uint8_t
 

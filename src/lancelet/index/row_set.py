@@ -25,7 +25,7 @@ from pyroaring import BitMap
 from lancelet.errors import CorruptFile
 from lancelet.index.row_set_wire import gather_rows, read_entries, scan_sets, unite_entries
 from lancelet.index.scalar.sorting import sort_words
-from lancelet.table.addresses import OFFSET_BITS, OFFSET_MASK, row_addresses
+from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK, row_addresses
 
 RowNumbers = npt.NDArray[np.uint64]
 

@@ -1,7 +1,7 @@
 """Many sets of rows at once, to and from their stored form.
 
 The form is that of :mod:`lancelet.index.row_set`: entries of one high half each, with a Roaring bitmap of the
-low halves, whose layout :mod:`lancelet.table.roaring` draws. Written are array containers up to 4096 values and
+low halves, whose layout :mod:`lancelet.table.rows.roaring` draws. Written are array containers up to 4096 values and
 bit containers above, as pylance writes them; read is everything, and every byte is checked before it is used.
 """
 

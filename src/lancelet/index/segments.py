@@ -28,10 +28,10 @@ from lancelet.index.kind import Built, Kind, NewRows, Rename, Segment, Source
 from lancelet.index.metadata import IndexFile, IndexMetadata
 from lancelet.index.registry import kind_of_entry
 from lancelet.index.row_set import RowSet
-from lancelet.table.addresses import OFFSET_BITS, OFFSET_MASK
-from lancelet.table.fragment_reuse import advanced, is_known
-from lancelet.table.index_upkeep import SYSTEM_INDICES
-from lancelet.table.names import INDICES_DIR
+from lancelet.table.commit.fragment_reuse import advanced, is_known
+from lancelet.table.commit.index_upkeep import SYSTEM_INDICES
+from lancelet.table.manifest.names import INDICES_DIR
+from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
     from lancelet.format.schema import Field
     from lancelet.index.row_set import RowNumbers
-    from lancelet.table.rowid_index import RowIdIndex
-    from lancelet.table.snapshot import Snapshot
-    from lancelet.table.written import WrittenFiles
+    from lancelet.table.commit.written import WrittenFiles
+    from lancelet.table.manifest.snapshot import Snapshot
+    from lancelet.table.rows.row_id_index import RowIdIndex
 
 LEGACY_VERSION = "0.1"
 

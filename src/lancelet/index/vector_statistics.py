@@ -21,7 +21,7 @@ from lancelet.index.wire import read_fields, read_varints
 
 if TYPE_CHECKING:
     from lancelet.index.metadata import IndexMetadata
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.snapshot import Snapshot
 
 FILE = "index.idx"
 STORAGE = "auxiliary.idx"

@@ -7,25 +7,25 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import index
 from typing import TYPE_CHECKING, Any
 
+from lancelet._naming.texts import check_text
 from lancelet.editing.retry import retried
 from lancelet.errors import IndexNotFound, IndexRefused, InvalidInput, InvalidType
+from lancelet.execution.table_reader import TableReader
 from lancelet.index.kind import NewRows
 from lancelet.index.metadata import IndexMetadata, read_indices
 from lancelet.index.registry import kind_of_entry
 from lancelet.index.segments import NewSegment, is_opaque, write_segment
 from lancelet.indexing.rows import find_column, read_rows
-from lancelet.query.table_reader import TableReader
-from lancelet.table import operations as ops
-from lancelet.table.commit import commit
-from lancelet.table.index_upkeep import SYSTEM_INDICES
-from lancelet.table.names import INDICES_DIR
-from lancelet.table.written import WrittenFiles
-from lancelet.texts import check_text
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.index_upkeep import SYSTEM_INDICES
+from lancelet.table.commit.run import commit
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.manifest.names import INDICES_DIR
 
 if TYPE_CHECKING:
     from lancelet.format.proto import table_pb2
     from lancelet.index.kind import Kind
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.snapshot import Snapshot
 
 _TIMEOUT = 1800.0
 _SUFFIX = "_idx"

@@ -19,23 +19,23 @@ from typing import TYPE_CHECKING
 
 from lancelet.editing.retry import retried
 from lancelet.errors import InvalidOption, InvalidType, NotSupported
+from lancelet.expressions.printing import quoted_path
 from lancelet.index.folder import IndexFolder
 from lancelet.index.kind import NewRows, Source
 from lancelet.index.metadata import IndexMetadata, index_from_proto, read_indices
 from lancelet.index.registry import kind_of_entry
 from lancelet.index.segments import NewSegment, Whereabouts, open_segment, usable_kind, write_segment
 from lancelet.indexing.rows import column_of_field, read_rows
-from lancelet.query.printing import quoted_path
-from lancelet.table import operations as ops
-from lancelet.table.commit import commit
-from lancelet.table.fragment_reuse import read_rewrites, unneeded_rewrites
-from lancelet.table.index_upkeep import SYSTEM_INDICES
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.fragment_reuse import read_rewrites, unneeded_rewrites
+from lancelet.table.commit.index_upkeep import SYSTEM_INDICES
+from lancelet.table.commit.run import commit
+from lancelet.table.commit.written import WrittenFiles
 
 if TYPE_CHECKING:
+    from lancelet.execution.table_reader import TableReader
     from lancelet.format.proto import table_pb2
-    from lancelet.query.table_reader import TableReader
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.snapshot import Snapshot
 
 _TIMEOUT = 1800.0
 DEFAULT_MERGED = 1

@@ -13,15 +13,15 @@ from lancelet.index.registry import kind_of_entry
 from lancelet.index.segments import NewSegment, Whereabouts, write_segment
 from lancelet.indexing.create import Watch, build_segment, check_name
 from lancelet.indexing.rows import column_of_field, find_column
-from lancelet.table import operations as ops
-from lancelet.table.commit import commit
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.run import commit
+from lancelet.table.commit.written import WrittenFiles
 
 if TYPE_CHECKING:
+    from lancelet.execution.table_reader import TableReader
     from lancelet.format.proto import table_pb2
     from lancelet.index.kind import Kind
-    from lancelet.query.table_reader import TableReader
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.snapshot import Snapshot
 
 
 def build_part(

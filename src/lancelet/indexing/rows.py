@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lancelet.errors import InvalidInput, UnknownColumn
+from lancelet.execution.fragment_reader import ROW_ADDRESS, ROW_ID
+from lancelet.execution.plan import ScanPlan, column_of
+from lancelet.execution.present import scan_field
+from lancelet.execution.scan import Scan
+from lancelet.expressions.expr import Column
 from lancelet.index.kind import ROW, VALUE, NewRows
-from lancelet.query.expr import Column
-from lancelet.query.fragment_reader import ROW_ADDRESS, ROW_ID
-from lancelet.query.plan import ScanPlan, column_of
-from lancelet.query.present import scan_field
-from lancelet.query.scan import Scan
 
 if TYPE_CHECKING:
+    from lancelet.execution.table_reader import TableReader
     from lancelet.format.schema import Field
     from lancelet.index.kind import Kind
-    from lancelet.query.table_reader import TableReader
 
 _BATCH_ROWS = 1 << 16
 

@@ -8,14 +8,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import InvalidCleanup, InvalidInput, InvalidType
-from lancelet.table.cleanup import CleanupPlan, CleanupPolicy, CleanupReferencedBranch, plan_cleanup
-from lancelet.table.cleanup_run import CleanupStats, DeleteRate, run_cleanup
-from lancelet.table.external import base_of
-from lancelet.table.names import MAX_VERSION
+from lancelet.table.cleanup.plan import CleanupPlan, CleanupPolicy, CleanupReferencedBranch, plan_cleanup
+from lancelet.table.cleanup.run import CleanupStats, DeleteRate, run_cleanup
+from lancelet.table.manifest.names import MAX_VERSION
+from lancelet.table.registers.external import base_of
 
 if TYPE_CHECKING:
     from lancelet.store import Store
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.snapshot import Snapshot
 
 __all__ = [
     "CleanupCandidateFile",

@@ -12,17 +12,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lancelet.errors import CommitConflict, CorruptFile, NotSupported
-from lancelet.table import operations as ops
-from lancelet.table.commit import write_hint
-from lancelet.table.external import external_for
-from lancelet.table.fragment_reuse import read_rewrites
-from lancelet.table.manifest_bytes import manifest_bytes
-from lancelet.table.names import MAIN_BRANCH, ManifestName
-from lancelet.table.next_manifest import next_manifest
-from lancelet.table.refs import list_tags
-from lancelet.table.snapshot import Snapshot
-from lancelet.table.transactions import transaction_message
-from lancelet.table.versions import list_versions, publish_version, read_named
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.fragment_reuse import read_rewrites
+from lancelet.table.commit.next_manifest import next_manifest
+from lancelet.table.commit.run import write_hint
+from lancelet.table.commit.transactions import transaction_message
+from lancelet.table.manifest.manifest_bytes import manifest_bytes
+from lancelet.table.manifest.names import MAIN_BRANCH, ManifestName
+from lancelet.table.manifest.snapshot import Snapshot
+from lancelet.table.manifest.versions import list_versions, publish_version, read_named
+from lancelet.table.refs.read import list_tags
+from lancelet.table.registers.external import external_for
 
 if TYPE_CHECKING:
     from lancelet.store import Store

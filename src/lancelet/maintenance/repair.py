@@ -19,15 +19,15 @@ from lancelet.errors import CorruptFile, InvalidInput
 from lancelet.maintenance.damaged_versions import aside_path, damaged_versions, set_aside
 from lancelet.maintenance.validation.report import Finding, show_table
 from lancelet.maintenance.validation.table import NOTHING, check_hint, missing_statistics
-from lancelet.table.cleanup import CleanupPlan, plan_cleanup
-from lancelet.table.cleanup_run import run_cleanup
-from lancelet.table.commit import HINT, commit
-from lancelet.table.counts import counted
-from lancelet.table.fragment import Fragment
-from lancelet.table.names import ManifestName, is_detached
-from lancelet.table.operations import Merge
-from lancelet.table.snapshot import Snapshot
-from lancelet.table.versions import newest_readable
+from lancelet.table.cleanup.plan import CleanupPlan, plan_cleanup
+from lancelet.table.cleanup.run import run_cleanup
+from lancelet.table.commit.operations import Merge
+from lancelet.table.commit.run import HINT, commit
+from lancelet.table.manifest.counts import counted
+from lancelet.table.manifest.fragment import Fragment
+from lancelet.table.manifest.names import ManifestName, is_detached
+from lancelet.table.manifest.snapshot import Snapshot
+from lancelet.table.manifest.versions import newest_readable
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,11 +31,11 @@ from lancelet.file.writer import DEFAULT_VERSION
 from lancelet.namespace.catalog_indices import write_indices
 from lancelet.namespace.errors import translated
 from lancelet.namespace.names import DELIMITER, SUFFIX
-from lancelet.table import operations as ops
-from lancelet.table.commit import Pace, commit, create
-from lancelet.table.snapshot import Snapshot
-from lancelet.table.versions import latest_version, read_version
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.run import Pace, commit, create
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.manifest.snapshot import Snapshot
+from lancelet.table.manifest.versions import latest_version, read_version
 from lancelet.writing.fit import new_schema
 from lancelet.writing.fragments import Limits, write_fragments
 

@@ -24,9 +24,9 @@ from lancelet.index.segments import NewSegment, write_segment
 if TYPE_CHECKING:
     from lancelet.format.proto import table_pb2
     from lancelet.format.schema import Schema
-    from lancelet.table.fragment import Fragment
-    from lancelet.table.snapshot import Snapshot
-    from lancelet.table.written import WrittenFiles
+    from lancelet.table.commit.written import WrittenFiles
+    from lancelet.table.manifest.fragment import Fragment
+    from lancelet.table.manifest.snapshot import Snapshot
 
 _INDICES = (
     ("object_id_btree", "BTREE", "object_id"),

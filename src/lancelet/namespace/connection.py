@@ -25,7 +25,7 @@ from lancelet.namespace.tables import open_table
 from lancelet.writing.options import write_options
 
 if TYPE_CHECKING:
-    from lancelet.session import Session
+    from lancelet._api.session import Session
 
 Name = str | Sequence[str]
 """Names with dots between them, or a list of names, which may have dots in them."""

@@ -14,6 +14,7 @@ import lance_namespace as ln
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet._api.stats import version_entry
 from lancelet.located import EXPIRY
 from lancelet.namespace import making, removing, tables, versions
 from lancelet.namespace.catalog import NAMESPACE, TABLE
@@ -24,13 +25,12 @@ from lancelet.namespace.migrate import migrate
 from lancelet.namespace.names import identifier, object_id, shown
 from lancelet.namespace.root import Found, Root
 from lancelet.namespace.settings import Settings
-from lancelet.stats import version_entry
 from lancelet.store.limit import OPTION as LIMIT
 from lancelet.store.limit import limit_options
-from lancelet.table.snapshot import open_snapshot
+from lancelet.table.manifest.snapshot import open_snapshot
 
 if TYPE_CHECKING:
-    from lancelet.session import Session
+    from lancelet._api.session import Session
 
 T = TypeVar("T")
 C = TypeVar("C")

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lancelet.errors import StorageError, TableNotFound, UncertainPut
+from lancelet.execution.threads import ordered_map
 from lancelet.namespace.names import SUFFIX, listed_folder
-from lancelet.query.threads import ordered_map
-from lancelet.table.external import forget_versions
-from lancelet.table.names import VERSIONS_DIR
-from lancelet.table.versions import latest_version
+from lancelet.table.manifest.names import VERSIONS_DIR
+from lancelet.table.manifest.versions import latest_version
+from lancelet.table.registers.external import forget_versions
 
 if TYPE_CHECKING:
     from lancelet.store import Store

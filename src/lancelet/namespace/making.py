@@ -44,13 +44,13 @@ from lancelet.namespace.names import (
 )
 from lancelet.namespace.root import Found, Root, location_of, only_root
 from lancelet.store.limit import limit_options
-from lancelet.table.external import OPTION as MANIFEST_STORE
+from lancelet.table.registers.external import OPTION as MANIFEST_STORE
 from lancelet.writing.options import WriteOptions, write_options
 from lancelet.writing.table import Target, write_table
 
 if TYPE_CHECKING:
     from lancelet.store import Store
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.snapshot import Snapshot
 
 CREATE, EXIST_OK, OVERWRITE = "create", "existok", "overwrite"
 _MODES = {CREATE: "Create", EXIST_OK: "ExistOk", OVERWRITE: "Overwrite"}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from lance_namespace import NamespaceNotFoundError, TableNotFoundError, UnsupportedOperationError
 
+from lancelet.execution.threads import ordered_map
 from lancelet.namespace.catalog import NAMESPACE, TABLE, Catalog, Entry, ManifestTable
 from lancelet.namespace.errors import translated
 from lancelet.namespace.listing import Folder, is_written, listed_names, look
@@ -24,7 +25,6 @@ from lancelet.namespace.names import (
     shown,
     table_identifier,
 )
-from lancelet.query.threads import ordered_map
 from lancelet.store import Store, open_store
 from lancelet.store.limit import with_limit
 

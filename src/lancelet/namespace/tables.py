@@ -40,14 +40,14 @@ from lancelet.errors import TableNotFound
 from lancelet.namespace.errors import translated
 from lancelet.namespace.json_types import arrow_type
 from lancelet.namespace.names import shown
-from lancelet.table.snapshot import open_snapshot
+from lancelet.table.manifest.snapshot import open_snapshot
 from lancelet.writing.options import write_options
 from lancelet.writing.table import Target, write_table
 
 if TYPE_CHECKING:
+    from lancelet._api.scanner import LanceScanner
+    from lancelet._api.session import Session
     from lancelet.namespace.root import Root
-    from lancelet.scanner import LanceScanner
-    from lancelet.session import Session
 
 _SMALL_FRAGMENT = 1 << 20
 """Fragments with fewer rows count as small."""

@@ -37,9 +37,9 @@ from lancelet.format.schema import join_path
 from lancelet.namespace.errors import translated
 from lancelet.namespace.names import identifier, shown
 from lancelet.namespace.tables import open_table, transaction_id
-from lancelet.table.external import base_of
-from lancelet.table.names import VERSIONS_DIR, ManifestName, NamingScheme
-from lancelet.table.versions import latest_version, list_manifests, publish_version, read_version
+from lancelet.table.manifest.names import VERSIONS_DIR, ManifestName, NamingScheme
+from lancelet.table.manifest.versions import latest_version, list_manifests, publish_version, read_version
+from lancelet.table.registers.external import base_of
 
 if TYPE_CHECKING:
     from lancelet.dataset import LanceDataset

@@ -14,13 +14,13 @@ import pyarrow as pa
 from lancelet.editing.columns.add import add_columns
 from lancelet.editing.columns.new_fields import with_null_columns
 from lancelet.errors import RetryableCommitConflict
-from lancelet.query.table_reader import TableReader
+from lancelet.execution.table_reader import TableReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lancelet.format.schema import Field, Schema
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.snapshot import Snapshot
 
 
 def missing_columns(schema: Schema, arrow: pa.Schema) -> pa.Schema:

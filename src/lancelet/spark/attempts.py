@@ -14,13 +14,13 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from lancelet.errors import StorageError
-from lancelet.table.names import DATA_DIR
+from lancelet.table.manifest.names import DATA_DIR
 from lancelet.writing.fragments import data_file_name
 
 if TYPE_CHECKING:
     from lancelet.format.schema import Schema
     from lancelet.store import Store
-    from lancelet.table.fragment import Fragment
+    from lancelet.table.manifest.fragment import Fragment
 
 _STEM_BYTES = 8
 _STEM_LETTERS = 24 + 2 * (_STEM_BYTES - 3)

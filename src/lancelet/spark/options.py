@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from lancelet._api.opening import open_table, parse_time
 from lancelet.errors import InvalidInput, TableNotFound
-from lancelet.opening import open_table, parse_time
 from lancelet.spark.named_tables import NamedTable
 from lancelet.store.limit import with_environment, with_limit
 
 if TYPE_CHECKING:
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.snapshot import Snapshot
 
 _READ = (
     "version",

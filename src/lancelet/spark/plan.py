@@ -15,20 +15,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancelet.query.build import all_of
-from lancelet.query.candidates import candidate_fragments
-from lancelet.query.expr import columns_of
-from lancelet.query.plan import DEFAULT_BATCH_SIZE, ScanPlan, needed_fields, plan_filter, plan_outputs
-from lancelet.query.scan import Scan
-from lancelet.query.table_reader import TableReader
-from lancelet.table.snapshot import open_snapshot
+from lancelet.execution.candidates import candidate_fragments
+from lancelet.execution.plan import DEFAULT_BATCH_SIZE, ScanPlan, needed_fields, plan_filter, plan_outputs
+from lancelet.execution.scan import Scan
+from lancelet.execution.table_reader import TableReader
+from lancelet.expressions.build import all_of
+from lancelet.expressions.expr import columns_of
+from lancelet.table.manifest.snapshot import open_snapshot
 
 if TYPE_CHECKING:
+    from lancelet.execution.fragment_reader import FragmentReader
+    from lancelet.expressions.expr import Expr
     from lancelet.format.schema import Schema
-    from lancelet.query.expr import Expr
-    from lancelet.query.fragment_reader import FragmentReader
-    from lancelet.table.fragment import Fragment
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.fragment import Fragment
+    from lancelet.table.manifest.snapshot import Snapshot
 
 SPLIT_BYTES = 128 << 20
 _LEAST_SPLIT_BYTES = 4 << 20
@@ -74,7 +74,7 @@ class ReadJob:
 
     def scan_plan(self, snapshot: Snapshot) -> ScanPlan:
         """The plan of the whole read."""
-        from lancelet.query.blobs import has_blobs
+        from lancelet.execution.blobs import has_blobs
 
         schema = snapshot.manifest.schema
         condition = plan_filter(schema, self.filter)

@@ -25,9 +25,9 @@ import numpy as np
 import pyarrow as pa
 
 from lancelet.errors import InvalidInput
-from lancelet.query import build
-from lancelet.query.expr import Expr, Literal
-from lancelet.query.plan import visible_schema
+from lancelet.execution.plan import visible_schema
+from lancelet.expressions import build
+from lancelet.expressions.expr import Expr, Literal
 
 if TYPE_CHECKING:
     from lancelet.format.schema import Schema

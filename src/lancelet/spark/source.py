@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import LongType, StructField, StructType
 
 from lancelet.errors import InvalidInput, TableNotFound
-from lancelet.query.plan import SYSTEM_FIELDS
+from lancelet.execution.plan import SYSTEM_FIELDS
 from lancelet.spark.names import distinguishes_case, find_name
 from lancelet.spark.options import WHOLE_FRAGMENTS, Place, ReadOptions, check_new, count, flag, read_options
 from lancelet.spark.requested import check_requested, own_names
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter
     from pyspark.sql.types import DataType
 
+    from lancelet.expressions.expr import Expr
     from lancelet.format.schema import Field, Schema
-    from lancelet.query.expr import Expr
     from lancelet.spark.plan import ReadJob
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.snapshot import Snapshot
 
 BRIDGE_FIELD = "lance.snapshot"
 
@@ -204,7 +204,7 @@ class LanceReader(DataSourceReader):
 
 def table_columns(snapshot: Snapshot, options: ReadOptions) -> StructType:
     """The Spark schema of what a read gives."""
-    from lancelet.query.plan import plan_outputs
+    from lancelet.execution.plan import plan_outputs
     from lancelet.spark.plan import ReadJob
     from lancelet.spark.types import spark_schema
 

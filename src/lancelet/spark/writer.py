@@ -28,8 +28,8 @@ from lancelet.spark.sentences import in_a_sentence
 from lancelet.spark.types import stored_columns, written_schema
 from lancelet.spark.workers import a_task
 from lancelet.store import open_store
-from lancelet.table.snapshot import open_snapshot
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.manifest.snapshot import open_snapshot
 from lancelet.writing.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancelet.writing.fit import fitted_schema
 from lancelet.writing.fragments import write_fragments
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from lancelet.store import Store
-    from lancelet.table.fragment import Fragment
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.fragment import Fragment
+    from lancelet.table.manifest.snapshot import Snapshot
 
 _SAVE_MODES = ("append", "overwrite", "errorifexists", "error", "ignore")
 

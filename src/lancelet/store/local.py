@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from lancelet.errors import MissingFile, PathNotAllowed, StorageError, UncertainPut
-from lancelet.interrupts import deferred
+from lancelet.runtime.interrupts import deferred
 from lancelet.store.base import ObjectInfo
 from lancelet.store.limit import Limit
 from lancelet.store.local_files import (

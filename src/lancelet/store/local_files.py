@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from lancelet.errors import LanceletError, MissingFile, StorageError
-from lancelet.threads import Pool, checkpoint
+from lancelet.runtime.threads import Pool, checkpoint
 
 _POOL = Pool("lancelet-delete", 2)
 _MANY = 500

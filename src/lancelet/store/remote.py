@@ -29,13 +29,13 @@ from obstore.store import AzureStore, GCSStore, S3Store
 
 from lancelet.errors import InvalidInput, LanceletError, MissingFile, StorageError, UncertainPut
 from lancelet.log import debug
+from lancelet.runtime.threads import Pool
 from lancelet.store.base import ObjectInfo
 from lancelet.store.objects import delete_each, put_own, remove_listed
 from lancelet.store.options import own_options, sort_options
 from lancelet.store.ranged_source import RangedSource
 from lancelet.store.remote_sink import RemoteSink
 from lancelet.store.source import ByteSource, Counters
-from lancelet.threads import Pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

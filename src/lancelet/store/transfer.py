@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lancelet.threads import checkpoint
+from lancelet.runtime.threads import checkpoint
 
 if TYPE_CHECKING:
     from lancelet.store.base import Store

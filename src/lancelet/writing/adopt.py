@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import InvalidBase, InvalidInput, InvalidType, Lines, MissingFile, NotFound, UnfitData
+from lancelet.execution.plan import table_schema
 from lancelet.file.reader import open_file
 from lancelet.format.schema import Field, Schema
-from lancelet.query.plan import table_schema
-from lancelet.table.fragment import DataFile, Fragment
+from lancelet.table.manifest.fragment import DataFile, Fragment
 from lancelet.writing.fit import side_by_side
 
 if TYPE_CHECKING:
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.snapshot import Snapshot
 
 
 _UNNUMBERED = -1

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lancelet._naming.texts import check_text
 from lancelet.errors import InvalidBase, InvalidType
 from lancelet.store import open_store
 from lancelet.store.location import SCHEME
-from lancelet.table.manifest import BasePath
-from lancelet.table.names import DATA_DIR
-from lancelet.texts import check_text
+from lancelet.table.manifest.manifest import BasePath
+from lancelet.table.manifest.names import DATA_DIR
 
 if TYPE_CHECKING:
     from lancelet.store import Store
-    from lancelet.table.paths import Places
+    from lancelet.table.manifest.paths import Places
 
 MAX_BASE_ID = 2**32 - 1
 

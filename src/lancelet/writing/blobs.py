@@ -20,14 +20,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet.errors import UnfitData
+from lancelet.execution.threads import ordered_map
 from lancelet.format.blob_types import INLINE, PREPARED
 from lancelet.format.schema import Field, Schema
-from lancelet.query.threads import ordered_map
 from lancelet.writing.bases import plain_path
 
 if TYPE_CHECKING:
     from lancelet.store import ByteSource, Store
-    from lancelet.table.paths import Places
+    from lancelet.table.manifest.paths import Places
 
 _READS_AT_ONCE = 8
 _STEP_BYTES = 64 << 20

@@ -17,6 +17,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lancelet.errors import Lines, UnfitData, printable
+from lancelet.execution.fragment_reader import SYSTEM_COLUMNS
+from lancelet.execution.plan import table_schema
 from lancelet.file.writer import check_schema
 from lancelet.format.blob_types import (
     BLOB_V2_NAME,
@@ -30,8 +32,6 @@ from lancelet.format.extensions import storage_field
 from lancelet.format.json_fields import with_json
 from lancelet.format.logical_types import EXTENSION_NAME
 from lancelet.format.schema import BLOB_KEY, Field, Schema, schema_from_arrow
-from lancelet.query.fragment_reader import SYSTEM_COLUMNS
-from lancelet.query.plan import table_schema
 
 _BLOBS_V2_SINCE = "2.2"
 

@@ -18,14 +18,14 @@ from lancelet.file.legacy_writer import LEGACY, LegacyFileWriter
 from lancelet.file.writer import PAGE_BYTES, FileWriter
 from lancelet.format.blob_types import side_file
 from lancelet.format.schema import Schema
-from lancelet.table.fragment import DataFile, Fragment
+from lancelet.table.manifest.fragment import DataFile, Fragment
 from lancelet.writing.bases import Folder
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from lancelet.store import Sink, Store
-    from lancelet.table.written import WrittenFiles
+    from lancelet.table.commit.written import WrittenFiles
 
 _NAME_BYTES = 16
 _STEP_BYTES = 64 << 20

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from lancelet.writing.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, ROWS_PER_GROUP
 
 if TYPE_CHECKING:
-    from lancelet.table.manifest import BasePath
+    from lancelet.table.manifest.manifest import BasePath
 
 
 class FragmentKeywords(TypedDict, total=False):

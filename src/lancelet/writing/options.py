@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lancelet._naming.keywords import refuse_unknown
+from lancelet._naming.texts import check_text
 from lancelet.errors import InvalidInput, InvalidOption, InvalidType, NotSupported
 from lancelet.file.checksums import CONFIG, are_wanted
 from lancelet.file.versions import writable_version
 from lancelet.file.writer import page_size
-from lancelet.keywords import refuse_unknown
-from lancelet.table.manifest import BasePath
-from lancelet.table.names import NamingScheme
-from lancelet.table.operations import COMMIT_MESSAGE
-from lancelet.texts import check_text
+from lancelet.table.commit.operations import COMMIT_MESSAGE
+from lancelet.table.manifest.manifest import BasePath
+from lancelet.table.manifest.names import NamingScheme
 from lancelet.writing.bases import numbered_bases
 from lancelet.writing.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, ROWS_PER_GROUP
 from lancelet.writing.fragments import Limits

@@ -19,15 +19,15 @@ from lancelet.store.location import parse_location
 from lancelet.store.memory import MemoryStore
 from lancelet.store.options import with_base_params
 from lancelet.store.uri import open_like
-from lancelet.table import operations as ops
-from lancelet.table.commit import commit, create
-from lancelet.table.flags import check_writable
-from lancelet.table.managed import managed_like, managed_store
-from lancelet.table.mending import refuse_mixed
-from lancelet.table.names import FOLDERS
-from lancelet.table.paths import Places
-from lancelet.table.snapshot import Snapshot, open_snapshot
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.run import commit, create
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.manifest.flags import check_writable
+from lancelet.table.manifest.mending import refuse_mixed
+from lancelet.table.manifest.names import FOLDERS
+from lancelet.table.manifest.paths import Places
+from lancelet.table.manifest.snapshot import Snapshot, open_snapshot
+from lancelet.table.registers.managed import managed_like, managed_store
 from lancelet.writing.bases import Folder, target_folders
 from lancelet.writing.blobs import BlobRules, stored_blobs
 from lancelet.writing.fit import fitted_schema, new_schema
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from lancelet.located import Manager
     from lancelet.store import Store
-    from lancelet.table.fragment import Fragment
+    from lancelet.table.manifest.fragment import Fragment
 
 
 LEGACY = "0.1"

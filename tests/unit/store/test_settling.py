@@ -13,7 +13,7 @@ import lancelet
 from lancelet.errors import MissingFile, StorageError
 from lancelet.fragment import write_fragments
 from lancelet.store.local import LocalStore
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit.written import WrittenFiles
 
 
 class Syscalls:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from lancelet.errors import CorruptFile, LanceletError
-from lancelet.table.deletion import ARROW_SCHEMA, NO_DELETIONS, DeletionVector, parse_arrow, parse_bitmap
+from lancelet.table.rows.deletions import ARROW_SCHEMA, NO_DELETIONS, DeletionVector, parse_arrow, parse_bitmap
 
 
 def arrow(*batches: list[int], schema: pa.Schema = ARROW_SCHEMA, compression: str | None = "zstd") -> bytes:

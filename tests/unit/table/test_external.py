@@ -18,12 +18,12 @@ from faults.stores import Fault, FaultyStore, Killed
 from lancelet.errors import CorruptFile, InvalidInput, LanceletError, MissingFile, StorageError
 from lancelet.format.schema import schema_from_arrow
 from lancelet.store import Store, open_store
-from lancelet.table import operations as ops
-from lancelet.table.commit import Pace, commit, create
-from lancelet.table.external import Entry, ManifestStore, base_of, external_for
-from lancelet.table.names import ManifestName, NamingScheme
-from lancelet.table.snapshot import open_snapshot
-from lancelet.table.versions import list_versions, migrate_to_v2, publish_version
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.run import Pace, commit, create
+from lancelet.table.manifest.names import ManifestName, NamingScheme
+from lancelet.table.manifest.snapshot import open_snapshot
+from lancelet.table.manifest.versions import list_versions, migrate_to_v2, publish_version
+from lancelet.table.registers.external import Entry, ManifestStore, base_of, external_for
 
 NUMBERS = itertools.count()
 SCHEMA = schema_from_arrow(pa.schema([("k", pa.int64())]))
@@ -318,7 +318,7 @@ def test_a_finished_version_of_the_same_size_is_somebody_elses(store: Store) -> 
 def test_a_database_that_does_not_answer(store: Store, monkeypatch: pytest.MonkeyPatch, writes: bool) -> None:
     made(store)
     moody = Moody(external(store), writes=writes)
-    monkeypatch.setattr("lancelet.table.versions.external_for", lambda _: moody)
+    monkeypatch.setattr("lancelet.table.manifest.versions.external_for", lambda _: moody)
     set_config(store, 3)
     assert moody.left == 0
     assert open_snapshot(store).version == 3

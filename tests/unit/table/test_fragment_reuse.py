@@ -13,12 +13,12 @@ from lancelet.errors import CorruptFile, NotSupported
 from lancelet.format.proto import table_pb2
 from lancelet.index.fragment_reuse import FragmentReuse
 from lancelet.maintenance.compaction.plan import even_parts
-from lancelet.table import operations as ops
-from lancelet.table.commit import commit
-from lancelet.table.fragment_reuse import Group, Version, advance_coverage, advanced, read_rewrites
-from lancelet.table.index_upkeep import REUSE_INDEX, covered_fragments, follow_rows
-from lancelet.table.rowid_write import encode_row_id_parts
-from lancelet.table.rowids import parse_row_ids
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.fragment_reuse import Group, Version, advance_coverage, advanced, read_rewrites
+from lancelet.table.commit.index_upkeep import REUSE_INDEX, covered_fragments, follow_rows
+from lancelet.table.commit.run import commit
+from lancelet.table.rows.row_id_write import encode_row_id_parts
+from lancelet.table.rows.row_ids import parse_row_ids
 
 
 def group(old: dict[int, int], new: dict[int, int], survivors: list[int] | None = None) -> Group:

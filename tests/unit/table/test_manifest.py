@@ -12,12 +12,12 @@ from lancelet.errors import CorruptFile, LanceletError, NotSupported, UnsafePath
 from lancelet.format.proto import table_pb2, transaction_pb2
 from lancelet.index.metadata import read_indices
 from lancelet.store import open_store
-from lancelet.table.flags import Feature
-from lancelet.table.fragment import fragment_from_proto
-from lancelet.table.manifest import Manifest, parse_message, read_manifest
-from lancelet.table.names import NamingScheme, manifest_path, parse_manifest_name
-from lancelet.table.paths import Places, check_inside
-from lancelet.table.rowids import read_row_ids
+from lancelet.table.manifest.flags import Feature
+from lancelet.table.manifest.fragment import fragment_from_proto
+from lancelet.table.manifest.manifest import Manifest, parse_message, read_manifest
+from lancelet.table.manifest.names import NamingScheme, manifest_path, parse_manifest_name
+from lancelet.table.manifest.paths import Places, check_inside
+from lancelet.table.rows.row_ids import read_row_ids
 
 NUMBERS = itertools.count()
 

@@ -8,9 +8,9 @@ import pytest
 
 from lancelet.errors import CommitConflict, CorruptFile, InvalidInput
 from lancelet.format.proto import mem_wal_pb2, table_pb2
-from lancelet.table.index_upkeep import MEM_WAL_INDEX
-from lancelet.table.mem_wal_state import record_compacted
-from lancelet.table.operations import CompactedSsTable
+from lancelet.table.commit.index_upkeep import MEM_WAL_INDEX
+from lancelet.table.commit.mem_wal_state import record_compacted
+from lancelet.table.commit.operations import CompactedSsTable
 
 SHARD, OTHER = UUID(int=3), UUID(int=4)
 LATER_FIELD = b"\xfa\x3f\x05later"

@@ -13,11 +13,11 @@ from lancelet.errors import CorruptFile
 from lancelet.format.proto import table_pb2
 from lancelet.format.proto import transaction_pb2 as pb
 from lancelet.format.schema import schema_from_arrow
-from lancelet.table import operations as ops
-from lancelet.table.fragment import DataFile, DeletionFile, Fragment, OverlayFile, Spilled, fragment_from_proto
-from lancelet.table.manifest import BasePath
-from lancelet.table.messages import fragment_message
-from lancelet.table.transactions import transaction_from_proto, transaction_message
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.transactions import transaction_from_proto, transaction_message
+from lancelet.table.manifest.fragment import DataFile, DeletionFile, Fragment, OverlayFile, Spilled, fragment_from_proto
+from lancelet.table.manifest.manifest import BasePath
+from lancelet.table.manifest.messages import fragment_message
 
 FILE = DataFile("a.lance", (0, 3, -2), (0, 1, 2), 2, 1, 99, 0)
 LEGACY = DataFile("b.lance", (0, 1), (), 0, 2)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from lancelet.errors import LanceletError
 from lancelet.format.proto import table_pb2
 from lancelet.store import open_store
-from lancelet.table.manifest import Manifest, ManifestFile
-from lancelet.table.manifest_bytes import manifest_bytes
-from lancelet.table.manifest_wire import split_manifest
-from lancelet.table.references import FileNames, NameReader, Origin, names_in, read_head
+from lancelet.table.cleanup.references import FileNames, NameReader, Origin, names_in, read_head
+from lancelet.table.manifest.manifest import Manifest, ManifestFile
+from lancelet.table.manifest.manifest_bytes import manifest_bytes
+from lancelet.table.manifest.manifest_wire import split_manifest
 
 NAMES = st.text("abc", min_size=1, max_size=3)
 FILES = st.builds(

@@ -9,7 +9,7 @@ import pytest
 
 from lancelet.errors import CorruptFile
 from lancelet.store import open_store
-from lancelet.table.refs import list_branches, list_tags, read_branch, read_tag
+from lancelet.table.refs.read import list_branches, list_tags, read_branch, read_tag
 
 NUMBERS = itertools.count()
 TAG = {"branch": None, "version": 2, "createdAt": "2026-11-15T09:44:06.180655013Z", "manifestSize": 5, "metadata": {}}

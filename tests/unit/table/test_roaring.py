@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from lancelet.errors import CorruptFile
-from lancelet.table.roaring import decode_roaring
+from lancelet.table.rows.roaring import decode_roaring
 
 SETS = st.lists(
     st.one_of(

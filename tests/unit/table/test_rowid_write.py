@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lancelet.errors import CorruptFile
 from lancelet.format.proto import rowids_pb2
-from lancelet.table.rowid_write import (
+from lancelet.table.rows.row_id_write import (
     complete_row_ids,
     encode_row_ids,
     encode_versions,
@@ -17,7 +17,7 @@ from lancelet.table.rowid_write import (
     same_version,
     stamp_versions,
 )
-from lancelet.table.rowids import parse_row_ids, parse_versions
+from lancelet.table.rows.row_ids import parse_row_ids, parse_versions
 
 
 def ids(values: list[int]) -> np.ndarray:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from lancelet.errors import CorruptFile
 from lancelet.format.proto import rowids_pb2
-from lancelet.table.deletion import NO_DELETIONS, DeletionVector
-from lancelet.table.rowid_index import build_row_id_index
-from lancelet.table.rowids import RowIdSequence, parse_row_ids, parse_versions
+from lancelet.table.rows.deletions import NO_DELETIONS, DeletionVector
+from lancelet.table.rows.row_id_index import build_row_id_index
+from lancelet.table.rows.row_ids import RowIdSequence, parse_row_ids, parse_versions
 
 TOP = 2**64 - 1
 

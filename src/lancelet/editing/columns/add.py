@@ -14,16 +14,16 @@ from lancelet.editing.columns.fill import with_file
 from lancelet.editing.columns.new_fields import Growth, grown, with_null_columns
 from lancelet.editing.columns.sources import ColumnSource, Computed, Expressions, Streamed, column_source
 from lancelet.errors import RetryableCommitConflict
+from lancelet.execution.table_reader import TableReader
 from lancelet.format.schema import Schema
-from lancelet.query.table_reader import TableReader
-from lancelet.table.commit import commit
-from lancelet.table.operations import Merge
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit.operations import Merge
+from lancelet.table.commit.run import commit
+from lancelet.table.commit.written import WrittenFiles
 
 if TYPE_CHECKING:
-    from lancelet.query.fragment_reader import FragmentReader
-    from lancelet.table.fragment import Fragment
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.execution.fragment_reader import FragmentReader
+    from lancelet.table.manifest.fragment import Fragment
+    from lancelet.table.manifest.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,19 +17,19 @@ from lancelet.editing.columns.commit import commit_columns
 from lancelet.editing.columns.fill import batch_rows
 from lancelet.editing.columns.new_fields import Growth, check_names, renumbered
 from lancelet.errors import InvalidChange, InvalidInput, InvalidType, UnknownColumn
+from lancelet.execution.plan import ScanPlan
+from lancelet.execution.present import scan_field
+from lancelet.execution.scan import Scan
+from lancelet.expressions.expr import Column, IsNull
 from lancelet.format.schema import Field, Schema, schema_from_arrow
-from lancelet.query.expr import Column, IsNull
-from lancelet.query.plan import ScanPlan
-from lancelet.query.present import scan_field
-from lancelet.query.scan import Scan
-from lancelet.table.commit import commit
-from lancelet.table.next_manifest import next_field_id
-from lancelet.table.operations import Project
+from lancelet.table.commit.next_manifest import next_field_id
+from lancelet.table.commit.operations import Project
+from lancelet.table.commit.run import commit
 
 if TYPE_CHECKING:
-    from lancelet.query.fragment_reader import FragmentReader
-    from lancelet.query.table_reader import TableReader
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.execution.fragment_reader import FragmentReader
+    from lancelet.execution.table_reader import TableReader
+    from lancelet.table.manifest.snapshot import Snapshot
 
 _KEYS = ("path", "name", "nullable", "data_type")
 

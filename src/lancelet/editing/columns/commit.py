@@ -20,24 +20,24 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
+from lancelet._api.fragment_metadata import FragmentMetadata, fragment_metadata, stored_file
 from lancelet.editing.columns.fill import spread_over_deleted, with_file, write_columns
 from lancelet.editing.columns.list_shapes import with_checked_lists
 from lancelet.editing.columns.new_fields import Growth
 from lancelet.errors import InvalidInput, RetryableCommitConflict
+from lancelet.execution.table_reader import TableReader
 from lancelet.file.versions import writable_version
-from lancelet.fragment_metadata import FragmentMetadata, fragment_metadata, stored_file
-from lancelet.query.table_reader import TableReader
-from lancelet.table.commit import commit
-from lancelet.table.flags import check_writable
-from lancelet.table.fragment import DataFile, Fragment
-from lancelet.table.mending import refuse_mixed
-from lancelet.table.names import DATA_DIR
-from lancelet.table.operations import Merge
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit.operations import Merge
+from lancelet.table.commit.run import commit
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.manifest.flags import check_writable
+from lancelet.table.manifest.fragment import DataFile, Fragment
+from lancelet.table.manifest.mending import refuse_mixed
+from lancelet.table.manifest.names import DATA_DIR
 
 if TYPE_CHECKING:
-    from lancelet.query.fragment_reader import FragmentReader
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.execution.fragment_reader import FragmentReader
+    from lancelet.table.manifest.snapshot import Snapshot
     from lancelet.udf import BatchUDFCheckpoint
 
 RETRY_SECONDS = 1800.0

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import InvalidInput, InvalidType
 from lancelet.format.schema import Field, Schema
-from lancelet.table.commit import commit
-from lancelet.table.operations import Project
+from lancelet.table.commit.operations import Project
+from lancelet.table.commit.run import commit
 
 if TYPE_CHECKING:
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.snapshot import Snapshot
 
 
 def drop_columns(snapshot: Snapshot, columns: Any) -> Snapshot:

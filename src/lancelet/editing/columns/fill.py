@@ -19,12 +19,12 @@ from lancelet.encoding.plain import arrow_array
 from lancelet.errors import InvalidChange
 from lancelet.file.checksums import are_wanted
 from lancelet.format.schema import Field, Schema
-from lancelet.table.fragment import MAX_ROWS, ROW_ID_FIELD, TOMBSTONE, DataFile, Fragment
+from lancelet.table.manifest.fragment import MAX_ROWS, ROW_ID_FIELD, TOMBSTONE, DataFile, Fragment
 from lancelet.writing.fragments import Limits, write_fragments
 
 if TYPE_CHECKING:
-    from lancelet.query.fragment_reader import FragmentReader
-    from lancelet.table.written import WrittenFiles
+    from lancelet.execution.fragment_reader import FragmentReader
+    from lancelet.table.commit.written import WrittenFiles
 
 _ONE_FILE = Limits(rows=MAX_ROWS, nbytes=2**63)
 _BATCH_BYTES = 8 << 20

@@ -22,19 +22,19 @@ from lancelet.editing.merge.keys import KeyIndex, plain
 from lancelet.editing.merge.source import HeldSource, joined_batches
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.errors import InvalidChange, InvalidType, NotSupported, UnfitData, UnknownColumn
+from lancelet.execution.plan import SYSTEM_FIELDS, ScanPlan, column_of
+from lancelet.execution.present import BlobForm, scan_field
+from lancelet.execution.scan import Scan
 from lancelet.file.versions import writable_version
 from lancelet.format.schema import Field, Schema
-from lancelet.query.plan import SYSTEM_FIELDS, ScanPlan, column_of
-from lancelet.query.present import BlobForm, scan_field
-from lancelet.query.scan import Scan
-from lancelet.table.deletion_write import bitmap_bytes
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.rows.deletion_write import bitmap_bytes
 
 if TYPE_CHECKING:
-    from lancelet.query.fragment_reader import FragmentReader
-    from lancelet.query.table_reader import TableReader
-    from lancelet.table.fragment import Fragment
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.execution.fragment_reader import FragmentReader
+    from lancelet.execution.table_reader import TableReader
+    from lancelet.table.manifest.fragment import Fragment
+    from lancelet.table.manifest.snapshot import Snapshot
 
 _SCAN_ROWS = 1 << 15
 _NOT_FOUND = -1

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet.errors import InvalidChange
+from lancelet.execution.plan import ScanPlan, plan_outputs
+from lancelet.execution.scan import Scan
 from lancelet.format.schema import Field, Schema
-from lancelet.query.plan import ScanPlan, plan_outputs
-from lancelet.query.scan import Scan
 
 if TYPE_CHECKING:
-    from lancelet.query.fragment_reader import FragmentReader
-    from lancelet.query.table_reader import TableReader
+    from lancelet.execution.fragment_reader import FragmentReader
+    from lancelet.execution.table_reader import TableReader
 
 
 def with_checked_lists(

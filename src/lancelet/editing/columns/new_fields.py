@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lancelet._naming.texts import check_text
 from lancelet.errors import InvalidChange, NotSupported
+from lancelet.execution.plan import SYSTEM_FIELDS
 from lancelet.file.writer import DEFAULT_VERSION, VERSIONS
 from lancelet.format.schema import Field, Schema
-from lancelet.query.plan import SYSTEM_FIELDS
-from lancelet.table.next_manifest import next_field_id
-from lancelet.texts import check_text
+from lancelet.table.commit.next_manifest import next_field_id
 from lancelet.writing.fit import new_schema
 
 if TYPE_CHECKING:
-    from lancelet.table.manifest import Manifest
+    from lancelet.table.manifest.manifest import Manifest
 
 LEGACY = "0.1"
 _PARTS_SINCE = "2.2"

@@ -13,13 +13,17 @@ from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from lancelet._naming.texts import check_text
 from lancelet.editing.columns.fill import batch_rows
 from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import RowRange
 from lancelet.errors import InvalidChange, InvalidInput, InvalidType, Lines, NotSupported, UnfitData
-from lancelet.format.schema import Schema
-from lancelet.query.evaluate import may_fail
-from lancelet.query.expr import (
+from lancelet.execution.fragment_reader import FragmentReader
+from lancelet.execution.plan import SYSTEM_FIELDS, ScanPlan, needed_fields, plan_outputs, plan_take
+from lancelet.execution.scan import Scan
+from lancelet.execution.table_reader import TableReader
+from lancelet.expressions.evaluate import may_fail
+from lancelet.expressions.expr import (
     And,
     Call,
     Cast,
@@ -35,11 +39,7 @@ from lancelet.query.expr import (
     columns_of,
     type_of,
 )
-from lancelet.query.fragment_reader import FragmentReader
-from lancelet.query.plan import SYSTEM_FIELDS, ScanPlan, needed_fields, plan_outputs, plan_take
-from lancelet.query.scan import Scan
-from lancelet.query.table_reader import TableReader
-from lancelet.texts import check_text
+from lancelet.format.schema import Schema
 from lancelet.udf import BatchUDF, BatchUDFCheckpoint
 from lancelet.writing.fit import side_by_side
 from lancelet.writing.source import Source, open_source

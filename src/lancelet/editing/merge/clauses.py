@@ -20,20 +20,20 @@ import pyarrow as pa
 
 from lancelet.editing.moved import write_version
 from lancelet.errors import InvalidInput, MergeRefused, UnfitData, UnknownColumn
+from lancelet.execution.blobs import has_blobs
+from lancelet.execution.fragment_reader import ROW_ADDRESS, ROW_ID
+from lancelet.execution.plan import SYSTEM_FIELDS, plan_filter
+from lancelet.execution.present import scan_field
 from lancelet.format.schema import Field, Schema
 from lancelet.format.schema_messages import PRIMARY_KEY, PRIMARY_KEY_POSITION
 from lancelet.index.metadata import read_indices
-from lancelet.query.blobs import has_blobs
-from lancelet.query.fragment_reader import ROW_ADDRESS, ROW_ID
-from lancelet.query.plan import SYSTEM_FIELDS, plan_filter
-from lancelet.query.present import scan_field
-from lancelet.table.operations import CompactedSsTable
+from lancelet.table.commit.operations import CompactedSsTable
 from lancelet.writing.fit import fitted_schema
 
 if TYPE_CHECKING:
-    from lancelet.query.expr import Expr
-    from lancelet.table.manifest import Manifest
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.expressions.expr import Expr
+    from lancelet.table.manifest.manifest import Manifest
+    from lancelet.table.manifest.snapshot import Snapshot
 
 SOURCE, TARGET = "source", "target"
 _EXACT_INDICES = ("BTreeIndexDetails", "BitmapIndexDetails")
@@ -239,7 +239,7 @@ def _check_insertable(schema: Schema, given: Sequence[Field]) -> None:
 
 
 def _condition(schema: Schema, given: Sequence[Field], text: str) -> Expr:
-    from lancelet.query.sql import parse_filter
+    from lancelet.expressions.sql import parse_filter
 
     hidden = [SYSTEM_FIELDS[name] for name in (ROW_ID, ROW_ADDRESS)]
     sides = {

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from lancelet.editing.merge.key_words import hash_fixed, hash_spans, set_bits
 from lancelet.encoding.plain import arrow_array, numpy_array
-from lancelet.table.operations import KeyFilter
+from lancelet.table.commit.operations import KeyFilter
 
 BYTES = 32768
 ITEMS = 8192

@@ -22,14 +22,14 @@ from lancelet.editing.moved import Addresses
 from lancelet.encoding.plain import numpy_array
 from lancelet.encoding.rows import Indices
 from lancelet.errors import MergeRefused
+from lancelet.execution.fragment_reader import ROW_ADDRESS
+from lancelet.execution.plan import ScanPlan, column_of
+from lancelet.execution.present import scan_field
+from lancelet.execution.scan import Scan
+from lancelet.execution.table_reader import TableReader
+from lancelet.expressions.expr import Column, Expr, In, ValueSet, columns_of
 from lancelet.format.schema import Field
-from lancelet.query.expr import Column, Expr, In, ValueSet, columns_of
-from lancelet.query.fragment_reader import ROW_ADDRESS
-from lancelet.query.plan import ScanPlan, column_of
-from lancelet.query.present import scan_field
-from lancelet.query.scan import Scan
-from lancelet.query.table_reader import TableReader
-from lancelet.table.addresses import by_fragment, row_addresses
+from lancelet.table.rows.addresses import by_fragment, row_addresses
 
 _SCAN_ROWS = 1 << 16
 _FEW_KEYS = 4096
@@ -97,7 +97,7 @@ def _among(table: TableReader, keys: Sequence[Field], index: KeyIndex) -> Expr |
     column = Column((keys[0].name,), scan_field(keys[0]).type)
     if wanted.type != column.type or pa.types.is_floating(column.type) or pa.types.is_nested(column.type):
         return None
-    from lancelet.query.candidates import Search
+    from lancelet.execution.candidates import Search
 
     condition = In(column, ValueSet(wanted.drop_null().unique()))
     return None if Search.of(table, condition, None) is None else condition
@@ -178,7 +178,7 @@ def _without(addresses: Addresses, known: Addresses) -> Addresses:
 
 def _meeting(table: TableReader, plan: MergePlan, condition: Expr, source: HeldSource, matches: Matches) -> Matches:
     """The pairs that meet a condition."""
-    from lancelet.query.evaluate import mask
+    from lancelet.expressions.evaluate import mask
 
     schema = table.snapshot.manifest.schema
     paths = columns_of(condition)

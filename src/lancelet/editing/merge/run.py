@@ -14,15 +14,15 @@ from lancelet.editing.merge.write import Decided, rewrite_columns, rewrite_rows
 from lancelet.editing.moved import Change, RowWriter
 from lancelet.editing.retry import retried
 from lancelet.encoding.plain import arrow_array
-from lancelet.query.table_reader import TableReader
-from lancelet.table import operations as ops
-from lancelet.table.commit import commit
-from lancelet.table.flags import check_writable
-from lancelet.table.written import WrittenFiles
+from lancelet.execution.table_reader import TableReader
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.run import commit
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.manifest.flags import check_writable
 from lancelet.writing.bases import Folder, plain_path, target_folders
 
 if TYPE_CHECKING:
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.snapshot import Snapshot
 
 
 class MergeResult(TypedDict):

@@ -17,18 +17,18 @@ from lancelet.editing.moved import Addresses, Change, RowWriter, lineage_of, rea
 from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import Indices, RowRange
 from lancelet.errors import NotSupported
+from lancelet.execution.blobs import has_blobs
+from lancelet.execution.carried_blobs import blob_pieces
+from lancelet.execution.fragment_reader import FragmentReader
+from lancelet.execution.present import BlobForm, present, scan_field
+from lancelet.execution.table_reader import TableReader
+from lancelet.expressions.expr import Column, Expr
 from lancelet.format.schema import Field, Schema
-from lancelet.query.blobs import has_blobs
-from lancelet.query.carried_blobs import blob_pieces
-from lancelet.query.expr import Column, Expr
-from lancelet.query.fragment_reader import FragmentReader
-from lancelet.query.present import BlobForm, present, scan_field
-from lancelet.query.table_reader import TableReader
-from lancelet.table import operations as ops
-from lancelet.table.addresses import OFFSET_BITS, by_fragment
-from lancelet.table.deletion_write import bitmap_bytes
-from lancelet.table.fragment import TOMBSTONE, DataFile, Fragment
-from lancelet.table.lineage import inline_bytes
+from lancelet.table.commit import operations as ops
+from lancelet.table.manifest.fragment import TOMBSTONE, DataFile, Fragment
+from lancelet.table.rows.addresses import OFFSET_BITS, by_fragment
+from lancelet.table.rows.deletion_write import bitmap_bytes
+from lancelet.table.rows.lineage import inline_bytes
 from lancelet.writing.blobs import BlobRules, stored_blobs
 
 _UNIT_BYTES = 16 << 20

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from lancelet.index.kind import ROW, VALUE
 from lancelet.index.scalar.sort_keys import key_at, order_of, places_of
-from lancelet.threads import Pool, Task
+from lancelet.runtime.threads import Pool, Task
 
 RUN_BYTES: Final = 32 << 20
 """How much is sorted at once. With what sorting needs beside, it is about three times as much."""

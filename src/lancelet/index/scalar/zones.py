@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from lancelet.errors import CorruptFile
 from lancelet.index.row_set import RowSet
-from lancelet.table.addresses import OFFSET_BITS, OFFSET_MASK, split_addresses
+from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK, split_addresses
 
 if TYPE_CHECKING:
     from lancelet.index.kind import Rename

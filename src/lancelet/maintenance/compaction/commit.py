@@ -14,21 +14,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from lancelet.errors import InvalidInput, RetryableCommitConflict
+from lancelet.execution.fragment_reader import FragmentReader
+from lancelet.execution.table_reader import TableReader
 from lancelet.maintenance.compaction.execute import Rewritten, rewrite_fragments
 from lancelet.maintenance.compaction.plan import ALL, index_coverage, plan_tasks
-from lancelet.query.fragment_reader import FragmentReader
-from lancelet.query.table_reader import TableReader
-from lancelet.table import operations as ops
-from lancelet.table.commit import commit
-from lancelet.table.fragment_reuse import describe_rewrite
-from lancelet.table.names import DATA_DIR, INDICES_DIR
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.fragment_reuse import describe_rewrite
+from lancelet.table.commit.run import commit
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.manifest.names import DATA_DIR, INDICES_DIR
 
 if TYPE_CHECKING:
     from lancelet.format.schema import Schema
     from lancelet.maintenance.compaction.options import CompactionSettings
-    from lancelet.table.fragment import Fragment
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.fragment import Fragment
+    from lancelet.table.manifest.snapshot import Snapshot
 
 FOLLOWERS = frozenset(("VectorIndexDetails",))
 """Kinds that cannot be remapped yet and go on through the fragment-reuse index, even if nobody asked to defer.

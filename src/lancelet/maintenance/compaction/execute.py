@@ -17,25 +17,25 @@ import pyarrow as pa
 from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import RowIndices, RowRange
 from lancelet.errors import CorruptFile
+from lancelet.execution.blobs import has_blobs
+from lancelet.execution.carried_blobs import blob_pieces
+from lancelet.execution.fragment_reader import FragmentReader
+from lancelet.execution.threads import core_count, ordered_map
 from lancelet.file.checksums import are_wanted
 from lancelet.maintenance.compaction.lineage import HIDDEN, lineage_of, spilled, traced
 from lancelet.maintenance.compaction.options import CompactionSettings, check_output
 from lancelet.maintenance.compaction.plan import even_parts
-from lancelet.query.blobs import has_blobs
-from lancelet.query.carried_blobs import blob_pieces
-from lancelet.query.fragment_reader import FragmentReader
-from lancelet.query.threads import core_count, ordered_map
-from lancelet.table.flags import check_writable
-from lancelet.table.fragment import Fragment
-from lancelet.table.lineage import inline_bytes
-from lancelet.table.mending import refuse_mixed
+from lancelet.table.manifest.flags import check_writable
+from lancelet.table.manifest.fragment import Fragment
+from lancelet.table.manifest.mending import refuse_mixed
+from lancelet.table.rows.lineage import inline_bytes
 from lancelet.writing.defaults import ROWS_PER_GROUP
 from lancelet.writing.fragments import Limits, write_fragments
 
 if TYPE_CHECKING:
+    from lancelet.execution.table_reader import TableReader
     from lancelet.format.schema import Schema
-    from lancelet.query.table_reader import TableReader
-    from lancelet.table.written import WrittenFiles
+    from lancelet.table.commit.written import WrittenFiles
 
 _UNIT_BYTES = 16 << 20
 _MIN_UNIT_ROWS = 1024

@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.encoding.rows import RowRange
+from lancelet.execution.fragment_reader import CREATED_AT, LAST_UPDATED_AT, ROW_ID, FragmentReader
+from lancelet.execution.threads import core_count, ordered_map
 from lancelet.format.schema import Field
-from lancelet.query.fragment_reader import CREATED_AT, LAST_UPDATED_AT, ROW_ID, FragmentReader
-from lancelet.query.threads import core_count, ordered_map
-from lancelet.table.fragment import CREATED_AT_FIELD, LAST_UPDATED_AT_FIELD, ROW_ID_FIELD, Fragment, Spilled
-from lancelet.table.rowid_write import encode_row_id_parts, encode_versions
-from lancelet.table.rowids import Ids
+from lancelet.table.manifest.fragment import CREATED_AT_FIELD, LAST_UPDATED_AT_FIELD, ROW_ID_FIELD, Fragment, Spilled
+from lancelet.table.rows.row_id_write import encode_row_id_parts, encode_versions
+from lancelet.table.rows.row_ids import Ids
 
 HIDDEN = (
     Field(ROW_ID_FIELD, ROW_ID, "uint64", nullable=False),

@@ -11,7 +11,7 @@ from lancelet.file.versions import writable_version
 from lancelet.writing.defaults import MAX_BYTES_PER_FILE
 
 if TYPE_CHECKING:
-    from lancelet.table.manifest import Manifest
+    from lancelet.table.manifest.manifest import Manifest
 
 CONFIG_PREFIX = "lance.compaction."
 LEGACY = "0.1"

@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lancelet.errors import NotSupported
-from lancelet.table.fragment_reuse import advance_coverage, read_rewrites
-from lancelet.table.index_upkeep import SYSTEM_INDICES, covered_fragments, follows
+from lancelet.table.commit.fragment_reuse import advance_coverage, read_rewrites
+from lancelet.table.commit.index_upkeep import SYSTEM_INDICES, covered_fragments, follows
 
 if TYPE_CHECKING:
+    from lancelet.execution.table_reader import TableReader
     from lancelet.maintenance.compaction.options import CompactionSettings
-    from lancelet.query.table_reader import TableReader
-    from lancelet.table.fragment import Fragment
-    from lancelet.table.manifest import Manifest
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.fragment import Fragment
+    from lancelet.table.manifest.manifest import Manifest
+    from lancelet.table.manifest.snapshot import Snapshot
 
 ALL = frozenset((-1,))
 """Stands for every fragment, in an index that does not say what it covers."""

@@ -19,6 +19,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.errors import CorruptFile, LanceletError, MissingFile
+from lancelet.execution.fragment_reader import ROW_ADDRESS
+from lancelet.execution.plan import ScanPlan
+from lancelet.execution.present import scan_field
+from lancelet.execution.scan import Scan
+from lancelet.execution.table_reader import TableReader
+from lancelet.expressions.expr import Column
 from lancelet.file import FileCache
 from lancelet.file.checksums import check_file
 from lancelet.file.container import MAGIC, TAIL_BYTES, Container, version_of_footer
@@ -30,20 +36,14 @@ from lancelet.index.row_set import RowSet
 from lancelet.index.segments import Whereabouts, usable_kind
 from lancelet.maintenance.validation.report import MISSING, UNREADABLE, Finding, Level, trouble
 from lancelet.maintenance.validation.version import Tally
-from lancelet.query.expr import Column
-from lancelet.query.fragment_reader import ROW_ADDRESS
-from lancelet.query.plan import ScanPlan
-from lancelet.query.present import scan_field
-from lancelet.query.scan import Scan
-from lancelet.query.table_reader import TableReader
-from lancelet.table.addresses import OFFSET_BITS, OFFSET_MASK
-from lancelet.table.names import INDICES_DIR
+from lancelet.table.manifest.names import INDICES_DIR
+from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK
 
 if TYPE_CHECKING:
     from lancelet.format.schema import Field
     from lancelet.index.row_set import RowNumbers
-    from lancelet.table.paths import FilePlace
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.paths import FilePlace
+    from lancelet.table.manifest.snapshot import Snapshot
 
 REBUILD: Final = "drop the index and build it again; rows can be read without it (use_scalar_index=False)"
 WRONG: Final = "wrong index"

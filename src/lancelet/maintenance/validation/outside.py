@@ -15,17 +15,17 @@ import pyarrow.compute as pc
 
 from lancelet.encoding.rows import RowRange
 from lancelet.errors import InvalidInput, LanceletError
+from lancelet.execution.fragment_reader import FragmentReader
 from lancelet.file import FileCache
 from lancelet.format.blob_types import EXTERNAL
 from lancelet.maintenance.validation.report import Finding, Level
-from lancelet.query.fragment_reader import FragmentReader
 from lancelet.store.limit import Limit
 from lancelet.store.location import parse_location
 
 if TYPE_CHECKING:
     from lancelet.format.schema import Field
-    from lancelet.table.manifest import Manifest
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.manifest import Manifest
+    from lancelet.table.manifest.snapshot import Snapshot
 
 OUTSIDE = "outside"
 _ROWS = 65_536

@@ -21,17 +21,24 @@ from lancelet.maintenance.validation.indices import check_indices
 from lancelet.maintenance.validation.outside import outside_bases, outside_blobs, outside_links
 from lancelet.maintenance.validation.report import MISSING, Finding, Level, VerifyReport, ordered, trouble
 from lancelet.maintenance.validation.version import Tally, check_version
-from lancelet.table.cleanup import CleanupPolicy, plan_cleanup
-from lancelet.table.commit import HINT
-from lancelet.table.index_upkeep import SYSTEM_INDICES
-from lancelet.table.names import DATA_DIR, DELETIONS_DIR, INDICES_DIR, MAIN_BRANCH, TRANSACTIONS_DIR, is_detached
-from lancelet.table.references import FileNames, ManifestHead, Origin, names_in, read_head
-from lancelet.table.refs import branch_store, list_branches, list_tags
-from lancelet.table.versions import list_manifests
+from lancelet.table.cleanup.plan import CleanupPolicy, plan_cleanup
+from lancelet.table.cleanup.references import FileNames, ManifestHead, Origin, names_in, read_head
+from lancelet.table.commit.index_upkeep import SYSTEM_INDICES
+from lancelet.table.commit.run import HINT
+from lancelet.table.manifest.names import (
+    DATA_DIR,
+    DELETIONS_DIR,
+    INDICES_DIR,
+    MAIN_BRANCH,
+    TRANSACTIONS_DIR,
+    is_detached,
+)
+from lancelet.table.manifest.versions import list_manifests
+from lancelet.table.refs.read import branch_store, list_branches, list_tags
 
 if TYPE_CHECKING:
-    from lancelet.table.fragment import Fragment
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.fragment import Fragment
+    from lancelet.table.manifest.snapshot import Snapshot
 
 NOTHING = CleanupPolicy(versions=frozenset())
 """Removes no version, only files that nobody named for a week."""

@@ -11,18 +11,18 @@ import pyarrow as pa
 
 from lancelet.encoding.rows import RowRange
 from lancelet.errors import CorruptFile, LanceletError
+from lancelet.execution.blobs import find_blobs, has_blobs
+from lancelet.execution.fragment_reader import CREATED_AT, LAST_UPDATED_AT, FragmentReader
+from lancelet.execution.table_reader import TableReader
+from lancelet.execution.threads import ordered_map
 from lancelet.file import FileCache
 from lancelet.file.checksums import check_file, check_side_file, side_checksums
 from lancelet.format.blob_types import side_file
 from lancelet.format.schema import Field
 from lancelet.maintenance.validation.report import UNREADABLE, Finding, Level, checksum_finding, trouble
-from lancelet.query.blobs import find_blobs, has_blobs
-from lancelet.query.fragment_reader import CREATED_AT, LAST_UPDATED_AT, FragmentReader
-from lancelet.query.table_reader import TableReader
-from lancelet.query.threads import ordered_map
-from lancelet.table.fragment import ROW_ID_FIELD, Fragment
-from lancelet.table.mending import file_versions
-from lancelet.table.snapshot import Snapshot
+from lancelet.table.manifest.fragment import ROW_ID_FIELD, Fragment
+from lancelet.table.manifest.mending import file_versions
+from lancelet.table.manifest.snapshot import Snapshot
 
 _BATCH = 65_536
 _BATCH_BYTES = 32 << 20

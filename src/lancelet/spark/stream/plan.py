@@ -16,19 +16,19 @@ import numpy as np
 import pyarrow as pa
 
 from lancelet.errors import InvalidInput, NotSupported, VersionNotFound
-from lancelet.query import build
-from lancelet.query.expr import Column, Expr, Literal
-from lancelet.query.fragment_reader import CREATED_AT, LAST_UPDATED_AT, ROW_ID
-from lancelet.query.scan import Scan
-from lancelet.query.table_reader import TableReader
+from lancelet.execution.fragment_reader import CREATED_AT, LAST_UPDATED_AT, ROW_ID
+from lancelet.execution.scan import Scan
+from lancelet.execution.table_reader import TableReader
+from lancelet.expressions import build
+from lancelet.expressions.expr import Column, Expr, Literal
 from lancelet.spark.plan import ReadJob, Split, read_split, split_fragments, wanted_ids
-from lancelet.table import operations as ops
-from lancelet.table.transactions import transaction_from_proto
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.transactions import transaction_from_proto
 
 if TYPE_CHECKING:
     from lancelet.encoding.rows import Indices
-    from lancelet.table.fragment import Fragment
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.fragment import Fragment
+    from lancelet.table.manifest.snapshot import Snapshot
 
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
 # What leaves the rows and their values as they are.

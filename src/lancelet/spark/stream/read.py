@@ -43,7 +43,7 @@ from lancelet.spark.workers import a_task
 
 if TYPE_CHECKING:
     from lancelet.spark.options import Place
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.snapshot import Snapshot
 
 CHANGE_TYPE = "_change_type"
 COMMIT_VERSION = "_commit_version"

@@ -21,27 +21,27 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from lancelet.errors import InvalidInput, RetryableCommitConflict, StorageError, TableExists, TableNotFound
-from lancelet.query.threads import ordered_map
+from lancelet.execution.threads import ordered_map
 from lancelet.spark.added_columns import holds
 from lancelet.spark.attempts import data_paths, sweep, written_paths
 from lancelet.spark.options import check_known
 from lancelet.spark.sentences import in_a_sentence
 from lancelet.spark.writer import WriteJob, Written, check_written, plan_write, write_rows
-from lancelet.table import operations as ops
-from lancelet.table.commit import commit, create
-from lancelet.table.manifest import read_manifest
-from lancelet.table.snapshot import open_snapshot
-from lancelet.table.versions import list_versions
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.run import commit, create
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.manifest.manifest import read_manifest
+from lancelet.table.manifest.snapshot import open_snapshot
+from lancelet.table.manifest.versions import list_versions
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from lancelet.store import Store
-    from lancelet.table.fragment import Fragment
-    from lancelet.table.names import ManifestName
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.fragment import Fragment
+    from lancelet.table.manifest.names import ManifestName
+    from lancelet.table.manifest.snapshot import Snapshot
 
 QUERY = "lancelet.stream.query"
 BATCH = "lancelet.stream.batch"

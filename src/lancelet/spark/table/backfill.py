@@ -27,15 +27,15 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
+from lancelet._api.fragment_metadata import DataFile, data_file, stored_file
 from lancelet.editing.columns.add import Addition
 from lancelet.editing.columns.commit import RETRY_SECONDS, Filled, fill_fragment
 from lancelet.editing.columns.fill import with_file
 from lancelet.editing.columns.new_fields import Growth, grown
 from lancelet.encoding.plain import numpy_array
 from lancelet.errors import InvalidChange, InvalidInput, RetryableCommitConflict
-from lancelet.fragment_metadata import DataFile, data_file, stored_file
-from lancelet.query.fragment_reader import ROW_ADDRESS
-from lancelet.query.table_reader import TableReader
+from lancelet.execution.fragment_reader import ROW_ADDRESS
+from lancelet.execution.table_reader import TableReader
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.attempts import swept
 from lancelet.spark.options import Place
@@ -43,21 +43,21 @@ from lancelet.spark.table.edit import place_of
 from lancelet.spark.table.jobs import run_over, run_tasks
 from lancelet.store import open_store
 from lancelet.store.removal import remove_below
-from lancelet.table.addresses import OFFSET_BITS, by_fragment
-from lancelet.table.commit import commit
-from lancelet.table.flags import check_writable
-from lancelet.table.names import DATA_DIR
-from lancelet.table.operations import Merge
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit.operations import Merge
+from lancelet.table.commit.run import commit
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.manifest.flags import check_writable
+from lancelet.table.manifest.names import DATA_DIR
+from lancelet.table.rows.addresses import OFFSET_BITS, by_fragment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lancelet.editing.columns.sources import Computed
-    from lancelet.query.fragment_reader import FragmentReader
-    from lancelet.table.fragment import DataFile as StoredFile
-    from lancelet.table.fragment import Fragment
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.execution.fragment_reader import FragmentReader
+    from lancelet.table.manifest.fragment import DataFile as StoredFile
+    from lancelet.table.manifest.fragment import Fragment
+    from lancelet.table.manifest.snapshot import Snapshot
 
 _MOST_PARTITIONS = 512
 Files = dict[int, "StoredFile"]

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from lancelet.cloning.clone import Copy, deep_clone
 from lancelet.spark.table.jobs import run_tasks
 from lancelet.store.transfer import copy_object
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit.written import WrittenFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lancelet.store import Store
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.snapshot import Snapshot
 
 _TASK_BYTES = 256 << 20
 _TASK_FILES = 64

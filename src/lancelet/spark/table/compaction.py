@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
+from lancelet.execution.fragment_reader import ROW_ADDRESS
+from lancelet.execution.table_reader import TableReader
 from lancelet.maintenance.compaction.commit import CompactionMetrics, compact
 from lancelet.maintenance.compaction.execute import Rewritten, rewrite_fragments
 from lancelet.maintenance.compaction.options import CompactionSettings, compaction_settings
-from lancelet.query.fragment_reader import ROW_ADDRESS
-from lancelet.query.table_reader import TableReader
 from lancelet.spark.attempts import data_paths, swept
 from lancelet.spark.table.edit import place_of
 from lancelet.spark.table.jobs import run_tasks
 from lancelet.spark.table.values import analysed, condition_of, in_words, table_frame
-from lancelet.table.addresses import OFFSET_BITS
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.rows.addresses import OFFSET_BITS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lancelet.spark.options import Place
-    from lancelet.table.fragment import Fragment
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.fragment import Fragment
+    from lancelet.table.manifest.snapshot import Snapshot
 
 _THREADS = 2
 """One that decodes, and one that is ahead of it."""

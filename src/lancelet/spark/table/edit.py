@@ -14,22 +14,22 @@ from lancelet.editing.delete import DeleteResult
 from lancelet.editing.retry import retried
 from lancelet.editing.truncate import truncate
 from lancelet.editing.update import UpdateResult
-from lancelet.query.fragment_reader import ROW_ADDRESS
-from lancelet.query.table_reader import TableReader
+from lancelet.execution.fragment_reader import ROW_ADDRESS
+from lancelet.execution.table_reader import TableReader
 from lancelet.spark.names import is_case_sensitive
 from lancelet.spark.options import Place
 from lancelet.spark.table.rows import Kind, RowJob, Step, commit_moved, run_rows
 from lancelet.spark.table.values import STEP, analysed, assigned, condition_of, fitted, in_words, table_frame
 from lancelet.spark.types import stored_columns
-from lancelet.table.commit import commit
-from lancelet.table.deletion_write import delete_rows
-from lancelet.table.flags import check_writable
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit.run import commit
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.manifest.flags import check_writable
+from lancelet.table.rows.deletion_write import delete_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.snapshot import Snapshot
 
 RETRY_SECONDS = 3600.0
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import InvalidInput
-from lancelet.query.table_reader import TableReader
-from lancelet.table.manifest import read_manifest
-from lancelet.table.versions import list_versions
+from lancelet.execution.table_reader import TableReader
+from lancelet.table.manifest.manifest import read_manifest
+from lancelet.table.manifest.versions import list_versions
 
 if TYPE_CHECKING:
-    from lancelet.table.manifest import Manifest
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.manifest import Manifest
+    from lancelet.table.manifest.snapshot import Snapshot
 
 HISTORY = (
     "version bigint, timestamp timestamp, operation string, readVersion bigint, properties map<string,string>, "

@@ -21,6 +21,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 
 from lancelet.editing.retry import retried
 from lancelet.errors import StorageError
+from lancelet.execution.fragment_reader import ROW_ADDRESS
+from lancelet.execution.table_reader import TableReader
 from lancelet.format.proto import table_pb2
 from lancelet.index.folder import SegmentWriter
 from lancelet.index.kind import ROW, VALUE, NewRows, Source
@@ -37,23 +39,21 @@ from lancelet.index.segments import (
 from lancelet.indexing.create import build_segment, name_index
 from lancelet.indexing.optimize import optimize_indices
 from lancelet.indexing.rows import find_column
-from lancelet.query.fragment_reader import ROW_ADDRESS
-from lancelet.query.table_reader import TableReader
 from lancelet.spark.table.edit import RETRY_SECONDS, place_of
 from lancelet.spark.table.jobs import run_over, run_tasks
 from lancelet.spark.table.values import table_frame
-from lancelet.table import operations as ops
-from lancelet.table.commit import commit
-from lancelet.table.names import INDICES_DIR
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.run import commit
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.manifest.names import INDICES_DIR
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lancelet.query.expr import Column
+    from lancelet.expressions.expr import Column
     from lancelet.spark.options import Place
     from lancelet.store import Store
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.snapshot import Snapshot
 
 _PART_ROWS = 2_000_000
 _ATTEMPTS = 1 << 32

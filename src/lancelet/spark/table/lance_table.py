@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from lancelet._api.opening import parse_time
 from lancelet.errors import InvalidInput, InvalidType, TableNotFound
 from lancelet.format.schema import split_path
-from lancelet.opening import parse_time
 from lancelet.spark.named_tables import NamedTable
 from lancelet.spark.names import is_case_sensitive, path_named
 from lancelet.spark.options import Place
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from lancelet.maintenance.cleanup_report import CleanupExplanation
     from lancelet.maintenance.compaction.commit import CompactionMetrics
     from lancelet.spark.table.merge import Clause, Merge
-    from lancelet.table.cleanup_run import CleanupStats
-    from lancelet.table.refs import Reference
+    from lancelet.table.cleanup.run import CleanupStats
+    from lancelet.table.refs.read import Reference
 
 
 class LanceTable:
@@ -295,7 +295,7 @@ class LanceTable:
         from lancelet.cloning.clone import shallow_clone
         from lancelet.spark.table.clone import clone_deep
         from lancelet.store import open_store
-        from lancelet.table.refs import check_reference
+        from lancelet.table.refs.read import check_reference
 
         newest = self._place.open()
         source = newest if version is None else newest.at(check_reference(version))
@@ -373,7 +373,7 @@ class LanceTable:
 
     def _dataset(self, place: Place | None = None) -> LanceDataset:
         """The table as one process holds it."""
-        from lancelet.entry import dataset
+        from lancelet._api.entry import dataset
 
         chosen = place or self._place
         version: Any = chosen.version

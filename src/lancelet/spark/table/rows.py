@@ -34,17 +34,17 @@ from lancelet.editing.merge.write import kept_columns
 from lancelet.editing.moved import Addresses, RowWriter, lineage_of, rows_moved
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.errors import MergeRefused
-from lancelet.query.present import BlobForm, scan_field
-from lancelet.query.table_reader import TableReader
+from lancelet.execution.present import BlobForm, scan_field
+from lancelet.execution.table_reader import TableReader
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.attempts import new_stem, sweep, written_paths
 from lancelet.spark.table.jobs import run_over
-from lancelet.table.addresses import by_fragment, row_address, row_addresses
-from lancelet.table.commit import commit
-from lancelet.table.flags import check_writable
-from lancelet.table.lineage import inline_bytes
-from lancelet.table.operations import KeyFilter
-from lancelet.table.written import WrittenFiles
+from lancelet.table.commit.operations import KeyFilter
+from lancelet.table.commit.run import commit
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.manifest.flags import check_writable
+from lancelet.table.rows.addresses import by_fragment, row_address, row_addresses
+from lancelet.table.rows.lineage import inline_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from lancelet.format.schema import Field
     from lancelet.spark.options import Place
     from lancelet.store import Store
-    from lancelet.table.fragment import Fragment
-    from lancelet.table.snapshot import Snapshot
+    from lancelet.table.manifest.fragment import Fragment
+    from lancelet.table.manifest.snapshot import Snapshot
 
 _SHOWN_COLUMNS = 4
 

@@ -1,0 +1,79 @@
+"""Committing what users build."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from lancelet._api.conversion import stored_operation
+from lancelet._api.fragment_metadata import FragmentMetadata
+from lancelet._api.transaction import LanceOperation, Transaction
+from lancelet.errors import InvalidInput, NotSupported
+from lancelet.table.commit.run import TIMEOUT, commit
+from lancelet.table.manifest.names import NamingScheme
+from lancelet.writing.options import transaction_texts
+from lancelet.writing.table import Target
+
+if TYPE_CHECKING:
+    from lancelet.located import Manager
+    from lancelet.table.manifest.snapshot import Snapshot
+
+DEFAULT_RETRIES = 20
+"""What pylance's calls have by default. Nobody chose it, so that only the time counts then."""
+
+
+def commit_change(
+    place: Any,
+    change: LanceOperation.BaseOperation | Transaction,
+    read_version: int | None = None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    base_params: Mapping[str, Mapping[str, str]] | None = None,
+    commit_message: str | None = None,
+    retries: int = DEFAULT_RETRIES,
+    timeout: timedelta | None = None,
+    detached: bool = False,
+    stable_row_ids: bool | None = None,
+    v2_names: bool | None = None,
+    manager: Manager | None = None,
+) -> Snapshot:
+    """Commit what a user built to the table at a uri; see :func:`lancelet.table.commit.run.commit`."""
+    uuid, properties = None, transaction_texts(commit_message, None)
+    if isinstance(change, Transaction):
+        if commit_message is not None:
+            raise InvalidInput(
+                "commit_message does not go with a Transaction; set the message among its transaction_properties"
+            )
+        uuid, read_version = change.uuid, change.read_version
+        properties = transaction_texts(None, change.transaction_properties)
+        change = change.operation
+    elif read_version is None and not isinstance(change, (LanceOperation.Overwrite, LanceOperation.Restore)):
+        raise InvalidInput("read_version is missing: only Overwrite and Restore are based on no version")
+    operation = stored_operation(change)
+    target = Target.of(place, storage_options, base_params, manager)
+    return commit(
+        target.snapshot or target.store,
+        operation,
+        read_version=read_version,
+        properties=properties,
+        retries=None if retries == DEFAULT_RETRIES else retries,
+        timeout=TIMEOUT if timeout is None else timeout.total_seconds(),
+        detached=detached,
+        stable_row_ids=stable_row_ids,
+        naming=None if v2_names is None else NamingScheme.V2 if v2_names else NamingScheme.V1,
+        uuid=uuid,
+    )
+
+
+def merged_appends(transactions: Iterable[Any]) -> Transaction:
+    """Several appends as one, based on the oldest version that any of them was based on."""
+    found = list(transactions)
+    if not found:
+        raise InvalidInput("there are no transactions to commit")
+    fragments: list[FragmentMetadata] = []
+    for transaction in found:
+        if not isinstance(transaction, Transaction) or not isinstance(transaction.operation, LanceOperation.Append):
+            raise NotSupported("only Append transactions can be committed as a batch")
+        fragments.extend(transaction.operation.fragments)
+    return Transaction(min(t.read_version for t in found), LanceOperation.Append(fragments))

@@ -1,0 +1,76 @@
+"""The keywords of scans: each is named once, for all calls that take it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypedDict
+
+import pyarrow.compute as pc
+
+from lancelet._api.scanner import ColumnOrdering, Columns, ScanStatistics
+from lancelet._naming.keywords import refuse_unknown
+
+
+class ScanOptions(TypedDict, total=False):
+    """What :meth:`lancelet.LanceDataset.scanner` takes by keyword alone."""
+
+    prefilter: bool | None
+    with_row_id: bool | None
+    with_row_address: bool | None
+    use_stats: bool | None
+    fast_search: bool | None
+    io_buffer_size: int | None
+    late_materialization: bool | list[str] | None
+    blob_handling: str | None
+    use_scalar_index: bool | None
+    include_deleted_rows: bool | None
+    scan_stats_callback: Callable[[ScanStatistics], None] | None
+    strict_batch_size: bool | None
+    order_by: Sequence[ColumnOrdering | str] | str | None
+    disable_scoring_autoprojection: bool | None
+    row_addr_allowlist: bytes | None
+    row_addr_blocklist: bytes | None
+
+
+class ResultOptions(ScanOptions, total=False):
+    """What calls that scan and return rows take by keyword alone."""
+
+    fragments: Iterable[Any] | None
+    index_segments: Iterable[Any] | None
+    full_text_query: Any
+
+
+FRAME_OPTIONS = tuple(
+    name for name in ResultOptions.__annotations__ if name not in ("blob_handling", "strict_batch_size")
+)
+"""A data frame has a word of its own for blobs, and no batches."""
+
+
+class FragmentOptions(TypedDict, total=False):
+    """What :meth:`lancelet.LanceFragment.scanner` takes."""
+
+    columns: Columns
+    batch_size: int | None
+    filter: str | pc.Expression | None
+    limit: int | None
+    offset: int | None
+    with_row_id: bool
+    with_row_address: bool
+    batch_readahead: int
+    blob_handling: str | None
+    order_by: Sequence[ColumnOrdering | str] | str | None
+    use_scalar_index: bool | None
+    io_buffer_size: int | None
+    late_materialization: bool | list[str] | None
+    include_deleted_rows: bool | None
+    batch_size_bytes: int | None
+    strict_batch_size: bool | None
+
+
+FRAGMENT_DEFAULTS: Mapping[str, Any] = {"with_row_id": False, "with_row_address": False, "batch_readahead": 16}
+
+
+def chosen(options: Mapping[str, Any], known: type) -> dict[str, Any]:
+    """The options that are set; None stands for those that are not."""
+    refuse_unknown("scanner", options, known)
+    return {name: value for name, value in options.items() if value is not None}

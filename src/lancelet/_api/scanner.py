@@ -1,0 +1,574 @@
+"""Scans as users ask for them: options one by one, then a scanner that runs them."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancelet.blob import lazy_frame
+from lancelet.errors import FilterSyntaxError, InvalidInput, InvalidType, NotSupported
+from lancelet.execution.blobs import has_blobs
+from lancelet.execution.plan import ScanPlan, column_of, default_batch_size, plan_filter, plan_outputs
+from lancelet.execution.rebatch import by_bytes, by_rows
+from lancelet.execution.scan import Scan
+from lancelet.execution.table_reader import TableReader
+from lancelet.expressions.expr import Column
+from lancelet.expressions.sort import SortKey
+from lancelet.log import debug
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from lancelet.execution.row_mask import RowMask
+
+Columns: TypeAlias = "Sequence[str] | Mapping[str, str | pc.Expression] | None"
+MAX_BATCH_SIZE = 2**32 - 1
+BLOB_HANDLING = ("all_binary", "all_descriptions", "blobs_descriptions")
+
+
+@dataclass
+class ColumnOrdering:
+    """A column to sort by."""
+
+    column_name: str
+    ascending: bool = True
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True)
+class ScanStatistics:
+    """What a finished scan cost."""
+
+    iops: int
+    """Requests to the store; for local files the ranges that were asked for."""
+    requests: int
+    bytes_read: int
+    indices_loaded: int = 0
+    parts_loaded: int = 0
+    index_comparisons: int = 0
+    index_cache_hits: int = 0
+    index_cache_misses: int = 0
+    all_counts: dict[str, int] = field(default_factory=dict)
+    all_times: dict[str, int] = field(default_factory=dict)
+    """Nanoseconds."""
+
+
+class Scanned(Protocol):
+    """What a scanner needs of its dataset."""
+
+    @property
+    def table(self) -> TableReader: ...
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+
+class ScannerBuilder:
+    """Collects the options of a scan.
+
+    Read-ahead is bounded in bytes by the engine itself, so the options that bound it otherwise are accepted and
+    have no effect; neither have those of vector and text search, which scans do not do yet.
+    """
+
+    def __init__(self, ds: Scanned) -> None:
+        self.ds = ds
+        self._columns: Columns = None
+        self._filter: str | pc.Expression | None = None
+        self._limit: int | None = None
+        self._offset = 0
+        self._batch_size: int | None = None
+        self._batch_size_bytes: int | None = None
+        self._scan_in_order = True
+        self._fragment_ids: tuple[int, ...] | None = None
+        self._with_row_id = False
+        self._with_row_address = False
+        self._late = True
+        self._blob_handling: str | None = None
+        self._include_deleted_rows = False
+        self._stats_callback: Callable[[ScanStatistics], None] | None = None
+        self._strict_batch_size = False
+        self._use_scalar_index = True
+        self._fast_search = False
+        self._order_by: tuple[SortKey, ...] = ()
+        self._index_segments: tuple[str, ...] | None = None
+        self._mask: RowMask | None = None
+
+    def apply_defaults(self, default_opts: Mapping[str, Any]) -> ScannerBuilder:
+        """Set options by name."""
+        for name, value in default_opts.items():
+            setter = None if name.startswith("_") or name == "to_scanner" else getattr(self, name, None)
+            if setter is None or not callable(setter):
+                raise InvalidInput(f"Unknown option {name}; the options are those of scanner()")
+            if name == "nearest":
+                if not isinstance(value, Mapping):
+                    raise InvalidType(f"nearest is a dict with the column and the query, not {value!r}")
+                self.nearest(**value)
+            else:
+                setter(value)
+        return self
+
+    def columns(self, cols: Columns = None) -> ScannerBuilder:
+        """Names and nested paths, or a dict of names and SQL expressions; all columns by default."""
+        if cols is not None and (isinstance(cols, str) or not isinstance(cols, (Sequence, Mapping))):
+            raise InvalidType(f"columns is a list of names or a dict of names and expressions, not {cols!r}")
+        self._columns = cols
+        return self
+
+    def filter(self, filter: str | pc.Expression | Mapping[str, Any] | None) -> ScannerBuilder:  # noqa: A002
+        """Rows for which an SQL text or a pyarrow expression is true."""
+        if isinstance(filter, Mapping):
+            if filter.get("search_filter") is not None:
+                raise NotSupported("search filters are not supported yet: they need an index")
+            filter = filter.get("expr_filter")  # noqa: A001
+        if isinstance(filter, str) and not filter.strip():
+            raise FilterSyntaxError(filter, 0, "the filter is empty")
+        if filter is not None and not isinstance(filter, (str, pc.Expression)):
+            raise InvalidType(f"a filter is an SQL text or a pyarrow expression, not {filter!r}")
+        self._filter = filter
+        return self
+
+    def limit(self, n: int | None = None) -> ScannerBuilder:
+        self._limit = None if n is None else _count("limit", n)
+        return self
+
+    def offset(self, n: int | None = None) -> ScannerBuilder:
+        self._offset = 0 if n is None else _count("offset", n)
+        return self
+
+    def batch_size(self, batch_size: int) -> ScannerBuilder:
+        """The greatest number of rows in a batch."""
+        if not 1 <= _count("batch_size", batch_size) <= MAX_BATCH_SIZE:
+            raise InvalidInput(f"batch_size must be between 1 and {MAX_BATCH_SIZE}, got {batch_size}")
+        self._batch_size = int(batch_size)
+        return self
+
+    def batch_size_bytes(self, batch_size_bytes: int) -> ScannerBuilder:
+        """About the greatest number of bytes in a batch."""
+        self._batch_size_bytes = _count("batch_size_bytes", batch_size_bytes)
+        return self
+
+    def strict_batch_size(self, strict_batch_size: bool = False) -> ScannerBuilder:
+        """Every batch but the last has exactly ``batch_size`` rows."""
+        self._strict_batch_size = strict_batch_size
+        return self
+
+    def io_buffer_size(self, io_buffer_size: int) -> ScannerBuilder:
+        _count("io_buffer_size", io_buffer_size)
+        return self
+
+    def batch_readahead(self, nbatches: int | None = None) -> ScannerBuilder:
+        if nbatches is not None and _count("batch_readahead", nbatches) == 0:
+            raise InvalidInput("batch_readahead must be greater than 0")
+        return self
+
+    def fragment_readahead(self, nfragments: int | None = None) -> ScannerBuilder:
+        if nfragments is not None:
+            _count("fragment_readahead", nfragments)
+        return self
+
+    def scan_in_order(self, scan_in_order: bool = True) -> ScannerBuilder:
+        self._scan_in_order = scan_in_order
+        return self
+
+    def with_row_id(self, with_row_id: bool = True) -> ScannerBuilder:
+        self._with_row_id = with_row_id
+        return self
+
+    def with_row_address(self, with_row_address: bool = True) -> ScannerBuilder:
+        self._with_row_address = with_row_address
+        return self
+
+    def with_fragments(self, fragments: Iterable[Any] | None) -> ScannerBuilder:
+        """Only these fragments, in this order."""
+        if fragments is None:
+            self._fragment_ids = None
+            return self
+        ids = []
+        for fragment in fragments:
+            number = getattr(fragment, "fragment_id", None)
+            if not isinstance(number, int):
+                raise InvalidType(f"fragments are LanceFragments, not {type(fragment)}")
+            ids.append(number)
+        self._fragment_ids = tuple(ids)
+        return self
+
+    def late_materialization(self, late_materialization: bool | list[str]) -> ScannerBuilder:
+        """Whether columns outside the filter are read for the passing rows only; a list of names counts as yes."""
+        if not isinstance(late_materialization, (bool, list)):
+            raise InvalidInput("late_materialization must be a bool or a list of strings")
+        self._late = bool(late_materialization)
+        return self
+
+    def blob_handling(self, blob_handling: str | None) -> ScannerBuilder:
+        """Blobs as descriptions, or with ``"all_binary"`` as their bytes."""
+        if blob_handling is not None and blob_handling not in BLOB_HANDLING:
+            raise InvalidInput(f"Invalid blob_handling: {blob_handling}. It is one of: {', '.join(BLOB_HANDLING)}")
+        self._blob_handling = blob_handling
+        return self
+
+    def include_deleted_rows(self, flag: bool) -> ScannerBuilder:
+        self._include_deleted_rows = flag
+        return self
+
+    def order_by(self, orderings: Sequence[ColumnOrdering | str] | str | None) -> ScannerBuilder:
+        """Columns to sort the result by."""
+        keys = []
+        for order in [orderings] if isinstance(orderings, str) else orderings or ():
+            if isinstance(order, str):
+                keys.append(SortKey(order))
+            elif isinstance(order, ColumnOrdering):
+                keys.append(SortKey(order.column_name, order.ascending, order.nulls_first))
+            else:
+                raise InvalidType(f"order_by is a list of names and ColumnOrderings, not of {type(order)}")
+        self._order_by = tuple(keys)
+        return self
+
+    def scan_stats_callback(self, callback: Callable[[ScanStatistics], None]) -> ScannerBuilder:
+        """Called with the costs when the scan has ended."""
+        self._stats_callback = callback
+        return self
+
+    def use_stats(self, use_stats: bool = True) -> ScannerBuilder:
+        return self
+
+    def use_scalar_index(self, use_scalar_index: bool = True) -> ScannerBuilder:
+        """Whether scalar indices are asked which rows the filter can be true for."""
+        self._use_scalar_index = use_scalar_index
+        return self
+
+    def prefilter(self, prefilter: bool) -> ScannerBuilder:
+        return self
+
+    def disable_scoring_autoprojection(self, disable: bool = True) -> ScannerBuilder:
+        return self
+
+    def fast_search(self, flag: bool) -> ScannerBuilder:
+        """Leave out fragments that the indices do not cover which the filter asks."""
+        self._fast_search = flag
+        return self
+
+    def nearest(
+        self,
+        column: str,
+        q: Any,
+        k: int | None = None,
+        metric: str | None = None,
+        nprobes: int | None = None,
+        minimum_nprobes: int | None = None,
+        maximum_nprobes: int | None = None,
+        refine_factor: int | None = None,
+        use_index: bool = True,
+        ef: int | None = None,
+        query_parallelism: int | None = None,
+        approx_mode: str = "normal",
+        distance_range: tuple[float | None, float | None] | None = None,
+        search_effort: Any = None,
+    ) -> ScannerBuilder:
+        return _needs_index("nearest (vector search)")
+
+    def full_text_search(self, query: Any, columns: list[str] | None = None) -> ScannerBuilder:
+        return _needs_index("full_text_query")
+
+    def minhash_search(self, query: Any) -> ScannerBuilder:
+        return _needs_index("minhash search")
+
+    def with_index_segments(self, index_segments: Iterable[str | uuid.UUID] | None) -> ScannerBuilder:
+        """The segments of a vector index to search; refused for scans without a vector search."""
+        self._index_segments = None if index_segments is None else _segment_ids(index_segments)
+        return self
+
+    def row_addr_prefilter(self, allowlist: bytes | None = None, blocklist: bytes | None = None) -> ScannerBuilder:
+        """Only rows whose row id is in one set and not in another; each is given as an index stores it."""
+        self._mask = None
+        if allowlist is not None or blocklist is not None:
+            from lancelet.execution.row_mask import RowMask
+
+            self._mask = RowMask(allowlist, blocklist)
+        return self
+
+    def substrait_aggregate(self, aggregate: bytes) -> ScannerBuilder:
+        return _needs_index("substrait aggregates")
+
+    def to_scanner(self) -> LanceScanner:
+        """Check the options against the table."""
+        return LanceScanner(
+            self.ds, self._plan(), self._batch_size_bytes, self._strict_batch_size, self._stats_callback
+        )
+
+    def _plan(self) -> ScanPlan:
+        if self._strict_batch_size and self._batch_size_bytes:
+            raise InvalidInput("strict_batch_size cannot be combined with batch_size_bytes; choose one of them")
+        if self._include_deleted_rows and not self._with_row_id:
+            raise InvalidInput("include_deleted_rows is set but with_row_id is false; ask for the row ids too")
+        if self._index_segments is not None:
+            raise InvalidInput("index_segments is only supported for vector search; filters choose their segments")
+        if self._mask is not None:
+            self._mask.check()
+        schema = self.ds.table.snapshot.manifest.schema
+        outputs = plan_outputs(
+            schema, self._columns, with_row_id=self._with_row_id, with_row_address=self._with_row_address
+        )
+        names = {name for name, _ in outputs}
+        for key in self._order_by:
+            if key.column not in names:
+                column_of(schema, key.column)
+        binary: frozenset[str] = frozenset()
+        if self._blob_handling == "all_binary":
+            stored = set(schema.names)
+            binary = frozenset(
+                name
+                for name, expr in outputs
+                if isinstance(expr, Column) and expr.path[0] in stored and has_blobs(schema.field_by_path(expr.path))
+            )
+        debug("a scan of %s gives %s", self.ds.table.snapshot.uri, ", ".join(name for name, _ in outputs))
+        return ScanPlan(
+            schema,
+            outputs,
+            plan_filter(schema, self._filter),
+            self._limit,
+            self._offset,
+            self._order_by,
+            self._batch_size or default_batch_size(),
+            self._fragment_ids,
+            self._include_deleted_rows,
+            self._scan_in_order,
+            self._late,
+            binary,
+            use_index=self._use_scalar_index,
+            indexed_only=self._fast_search,
+            mask=self._mask,
+        )
+
+
+class LanceScanner:
+    """A scan that is ready to run, as often as it is asked to."""
+
+    def __init__(
+        self,
+        dataset: Scanned,
+        plan: ScanPlan,
+        batch_bytes: int | None = None,
+        strict: bool = False,
+        callback: Callable[[ScanStatistics], None] | None = None,
+    ) -> None:
+        self._ds = dataset
+        self._plan = plan
+        self._batch_bytes = batch_bytes
+        self._strict = strict
+        self._callback = callback
+
+    @cached_property
+    def _scan(self) -> Scan:
+        return Scan(self._ds.table, self._plan)
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        """The schema of the result."""
+        return self._plan.output_schema
+
+    @property
+    def dataset_schema(self) -> pa.Schema:
+        """The schema of the dataset."""
+        return self._ds.schema
+
+    def to_table(self) -> pa.Table:
+        """The whole result."""
+        if self._callback is None:
+            return self._scan.to_table()
+        with self._watch() as watch:
+            return watch.done(watch.scan.to_table())
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The result as it comes."""
+        if self._callback is None:
+            yield from self._sized(self._scan.batches())
+            return
+        with self._watch() as watch:
+            for batch in self._sized(watch.scan.batches()):
+                watch.rows += batch.num_rows
+                yield batch
+
+    def _sized(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if self._strict:
+            return by_rows(batches, self._plan.batch_size)
+        return by_bytes(batches, self._batch_bytes) if self._batch_bytes else batches
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The result as a stream."""
+        return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.projected_schema.__arrow_c_schema__()
+
+    def to_pandas(self, *, blob_mode: str = "lazy", **kwargs: Any) -> pd.DataFrame:
+        """The result as a data frame.
+
+        Parameters
+        ----------
+        blob_mode
+            Blobs as file-like objects (``"lazy"``), as ``"bytes"`` or as ``"descriptions"``.
+        kwargs
+            Handed to :meth:`pyarrow.Table.to_pandas`.
+        """
+        if blob_mode not in ("lazy", "bytes", "descriptions"):
+            raise InvalidInput("blob_mode must be one of: 'lazy', 'bytes', 'descriptions'")
+        plan, stored = self._plan, set(self._plan.schema.names)
+        blobs = {
+            name: expr.path
+            for name, expr in plan.outputs
+            if isinstance(expr, Column)
+            and expr.path[0] in stored
+            and name not in plan.blobs_as_binary
+            and has_blobs(plan.schema.field_by_path(expr.path))
+        }
+        if not blobs or blob_mode == "descriptions":
+            return self.to_table().to_pandas(**kwargs)
+        if blob_mode == "bytes":
+            plan = replace(plan, blobs_as_binary=plan.blobs_as_binary | frozenset(blobs))
+            return Scan(self._ds.table, plan).to_table().to_pandas(**kwargs)
+        return lazy_frame(self._ds.table, plan, blobs, kwargs)
+
+    def head(self, num_rows: int) -> pa.Table:
+        """The first rows of the result."""
+        if num_rows < 0:
+            return self.to_table()[:num_rows]
+        limit = num_rows if self._plan.limit is None else min(self._plan.limit, num_rows)
+        return Scan(self._ds.table, replace(self._plan, limit=limit)).to_table()
+
+    def count_rows(self) -> int:
+        """How many rows pass the filter."""
+        if self._plan.limit is not None or self._plan.offset:
+            raise InvalidInput("rows are counted without limit and offset; apply them to the count")
+        return self._scan.count()
+
+    def scan_batches(self) -> list[pa.RecordBatch]:
+        """All batches."""
+        return list(self.to_batches())
+
+    def explain_plan(self, verbose: bool = False) -> str:
+        """What the scan will do, as a tree."""
+        from lancelet.execution.explain import explain
+
+        return explain(self._ds.table, self._plan, verbose=verbose)
+
+    def analyze_plan(self, count_rows: bool = False) -> str:
+        """Run the scan, and tell what it did and what it cost."""
+        counters = self._ds.table.snapshot.store.counters
+        requests, read = counters.requests, counters.bytes
+        started = time.perf_counter()
+        batches = 0
+        scan = Scan(self._ds.table, self._plan)
+        if count_rows:
+            rows = scan.count()
+        else:
+            rows = 0
+            for batch in scan.batches():
+                rows += batch.num_rows
+                batches += 1
+        taken = time.perf_counter() - started
+        cost = (
+            f"Analyze: rows={rows}, batches={batches}, requests={counters.requests - requests}, "
+            f"bytes={counters.bytes - read}, elapsed={taken * 1000:.3f}ms"
+        )
+        from lancelet.execution.explain import explain
+
+        tree = explain(self._ds.table, self._plan, found=scan.candidates)
+        return "\n".join([cost, *(f"  {line}" for line in tree.splitlines())])
+
+    def take(self, indices: object) -> NoReturn:
+        raise NotSupported("a scanner has no take; use LanceDataset.take")
+
+    @staticmethod
+    def from_dataset(*args: Any, **kwargs: Any) -> NoReturn:
+        raise NotSupported("a scanner is not made from a pyarrow dataset; use LanceDataset.scanner")
+
+    @staticmethod
+    def from_fragment(*args: Any, **kwargs: Any) -> NoReturn:
+        raise NotSupported("a scanner is not made from a pyarrow fragment; use LanceFragment.scanner")
+
+    @staticmethod
+    def from_batches(*args: Any, **kwargs: Any) -> NoReturn:
+        raise NotSupported("a scanner is not made from batches; use LanceDataset.scanner")
+
+    def _watch(self) -> _Watch:
+        assert self._callback is not None
+        return _Watch(Scan(self._ds.table, self._plan), self._callback)
+
+
+class _Watch:
+    """Counts what happens to the store during a scan, and tells it when the scan has ended."""
+
+    def __init__(self, scan: Scan, callback: Callable[[ScanStatistics], None]) -> None:
+        self.scan = scan
+        self.rows = 0
+        self._callback = callback
+        table, plan = scan.table, scan.plan
+        self._counters = table.snapshot.store.counters
+        self._before = (self._counters.requests, self._counters.bytes)
+        chosen = plan.fragment_ids
+        self._fragments = len(table.snapshot.manifest.fragments) if chosen is None else len(chosen)
+        self._started = time.perf_counter_ns()
+
+    def done(self, table: pa.Table) -> pa.Table:
+        self.rows += table.num_rows
+        return table
+
+    def __enter__(self) -> _Watch:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            return
+        requests, read = self._counters.requests - self._before[0], self._counters.bytes - self._before[1]
+        counts = {"rows_scanned": self.rows, "fragments_scanned": self._fragments}
+        times = {"elapsed": time.perf_counter_ns() - self._started}
+        found = self.scan.candidates
+        if found is None:
+            self._callback(ScanStatistics(requests, requests, read, all_counts=counts, all_times=times))
+            return
+        use = found.use
+        counts |= {"fragments_scanned": len(found.fragments), "index_rows_found": sum(use.found.values())}
+        index = (use.loaded, use.parts, use.rows, use.cached, use.loaded)
+        self._callback(ScanStatistics(requests, requests, read, *index, all_counts=counts, all_times=times))
+
+
+def _count(name: str, value: Any) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{name} is a number, not {value!r}") from None
+    if number != value:
+        raise InvalidType(f"{name} is a whole number, not {value!r}")
+    if number < 0:
+        raise InvalidInput(f"{name.capitalize()} must be non-negative, got {number}")
+    return number
+
+
+def _segment_ids(segments: Iterable[str | uuid.UUID]) -> tuple[str, ...]:
+    if isinstance(segments, (str, bytes, uuid.UUID)) or not isinstance(segments, Iterable):
+        raise InvalidType(f"index_segments is a list of texts or uuids, not a single {type(segments)}")
+    ids = []
+    for segment in segments:
+        if not isinstance(segment, (str, uuid.UUID)):
+            raise InvalidType(f"index_segments is a list of texts or uuids, not of {type(segment)}")
+        try:
+            ids.append(str(uuid.UUID(str(segment))))
+        except ValueError:
+            raise InvalidInput(f"invalid index segment uuid '{segment}'") from None
+    if not ids:
+        raise InvalidInput("index_segments is empty; leave it out to search all segments")
+    return tuple(ids)
+
+
+def _needs_index(what: str) -> NoReturn:
+    raise NotSupported(f"{what} is not supported yet: scans use scalar indices only")

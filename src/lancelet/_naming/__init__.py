@@ -1,0 +1,1 @@
+"""Public names and keywords, each said once."""

@@ -1,0 +1,1 @@
+"""Plans and how they run: candidates from indices, units of rows, scans, takes."""

@@ -1,0 +1,301 @@
+"""Reading one fragment: columns from its files, rows that are deleted, system columns.
+
+A fragment's columns may lie in several files of equal row counts; a field's
+leaves too, when a nested column was added later. What no file has is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancelet.encoding.fetch import gather, run
+from lancelet.encoding.plain import arrow_array
+from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
+from lancelet.errors import CorruptFile
+from lancelet.execution.overlays import apply_overlays
+from lancelet.execution.present import stored_type
+from lancelet.execution.split_fields import merged, pruned
+from lancelet.file import FileCache, OpenFile
+from lancelet.file.reader import LegacyFile
+from lancelet.format.schema import Field
+from lancelet.store import FAULT_AROUND
+from lancelet.table.manifest.fragment import CREATED_AT_FIELD, LAST_UPDATED_AT_FIELD, ROW_ID_FIELD, Fragment, Spilled
+from lancelet.table.manifest.snapshot import Snapshot
+from lancelet.table.rows.addresses import row_addresses
+from lancelet.table.rows.deletions import NO_DELETIONS, DeletionVector, read_deletions
+from lancelet.table.rows.row_ids import (
+    RowIdSequence,
+    VersionSequence,
+    read_created_at,
+    read_last_updated_at,
+    read_row_ids,
+)
+
+ROW_ID = "_rowid"
+ROW_ADDRESS = "_rowaddr"
+ROW_OFFSET = "_rowoffset"
+CREATED_AT = "_row_created_at_version"
+LAST_UPDATED_AT = "_row_last_updated_at_version"
+SYSTEM_COLUMNS = (ROW_ID, ROW_ADDRESS, ROW_OFFSET, LAST_UPDATED_AT, CREATED_AT)
+
+Column: TypeAlias = pa.Array | pa.ChunkedArray
+_SPILLED_IDS = {ROW_ID: ROW_ID_FIELD, CREATED_AT: CREATED_AT_FIELD, LAST_UPDATED_AT: LAST_UPDATED_AT_FIELD}
+# Scattered rows of a mapped file make much more resident than themselves; this many at a time keep that bounded.
+_TAKE_PIECE = 1500
+_BIG_COLUMN = 64 << 20
+_FEW_ROWS = 64
+_RANGES_AT_ONCE = 3
+
+
+@dataclass(frozen=True)
+class FragmentReader:
+    """Rows of one fragment. Safe to use from several threads."""
+
+    snapshot: Snapshot
+    fragment: Fragment
+    cache: FileCache
+
+    @cached_property
+    def files(self) -> tuple[OpenFile, ...]:
+        return tuple(self._open(index) for index in range(len(self.fragment.files)))
+
+    @cached_property
+    def _columns(self) -> tuple[dict[int, int], ...]:
+        """Field id to column number, for each file; a field belongs to the first file that lists it."""
+        taken: set[int] = set()
+        maps = []
+        for file in self.fragment.files:
+            # Files of some releases list structs and lists too, without a column.
+            own = {
+                field: column
+                for field, column in file.columns().items()
+                if field not in taken and (column >= 0 or field in self._owners)
+            }
+            taken.update(own)
+            maps.append(own)
+        return tuple(maps)
+
+    @cached_property
+    def _owners(self) -> frozenset[int]:
+        """Ids of fields without which a file has no value for them."""
+        return frozenset(node.id for node in self.snapshot.manifest.schema.walk() if node.owns_column)
+
+    @cached_property
+    def physical_rows(self) -> int:
+        """Rows in the files, deleted ones included."""
+        rows = self.fragment.physical_rows
+        if rows is not None:
+            return rows
+        if not self.fragment.files:
+            raise CorruptFile(self.snapshot.manifest.path, "has no files", f"fragment {self.fragment.id}")
+        return self._open(0).reader.num_rows
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """Rows of each batch of a fragment of legacy files, which new files of it are to have as well."""
+        if not self.fragment.files or not self.fragment.files[0].is_legacy:
+            return ()
+        reader = self.files[0].reader
+        return reader.groups if isinstance(reader, LegacyFile) else ()
+
+    @cached_property
+    def deletions(self) -> DeletionVector:
+        if self.fragment.deletion_file is None:
+            return NO_DELETIONS
+        return read_deletions(self.snapshot.places, self.fragment, self.physical_rows)
+
+    @property
+    def num_rows(self) -> int:
+        """Live rows."""
+        known = self.fragment.num_rows
+        return self.physical_rows - len(self.deletions) if known is None else known
+
+    @cached_property
+    def row_ids(self) -> RowIdSequence | None:
+        """Stable row ids; None when ids are addresses or a hidden column."""
+        if not self.snapshot.manifest.has_stable_row_ids or self.fragment.row_ids is Spilled.COLUMN:
+            return None
+        return read_row_ids(self.fragment, self.physical_rows, self.snapshot.manifest.path)
+
+    @cached_property
+    def _versions(self) -> dict[str, VersionSequence]:
+        path = self.snapshot.manifest.path
+        found = {}
+        if self.fragment.created_at is not Spilled.COLUMN:
+            found[CREATED_AT] = read_created_at(self.fragment, self.physical_rows, path)
+        if self.fragment.last_updated_at is not Spilled.COLUMN:
+            found[LAST_UPDATED_AT] = read_last_updated_at(self.fragment, self.physical_rows, path)
+        return found
+
+    def row_bytes(self, fields: Sequence[Field]) -> tuple[float, float]:
+        """Roughly the bytes of a row, in the files and in memory."""
+        stored = decoded = 0.0
+        for field in fields:
+            for index in self._holders(field):
+                more = self.files[index].reader.row_bytes(field)
+                stored += more[0]
+                decoded += more[1]
+        return stored, decoded
+
+    def read(self, fields: Sequence[Field], rows: Rows) -> list[Column]:
+        """Physical rows of some top-level fields, deleted ones included."""
+        found: list[Column | None] = [None] * len(fields)
+        split: list[tuple[int, Sequence[int]]] = []
+        by_file: dict[int, list[int]] = {}
+        for position, field in enumerate(fields):
+            holders = self._holders(field)
+            if not holders:
+                found[position] = pa.nulls(len(rows), stored_type(field))
+            elif len(holders) == 1:
+                by_file.setdefault(holders[0], []).append(position)
+            else:
+                split.append((position, holders))
+        for index, positions in by_file.items():
+            arrays = self._read_file(index, [fields[p] for p in positions], rows)
+            for position, array in zip(positions, arrays, strict=True):
+                found[position] = array
+        for position, holders in split:
+            found[position] = self._read_split(fields[position], holders, rows)
+        if self.fragment.overlays:
+            found = [self._overlaid(f, c, rows) for f, c in zip(fields, found, strict=True) if c is not None]
+        return [column for column in found if column is not None]
+
+    def system_column(self, name: str, rows: Rows) -> pa.Array:
+        """Values of a system column for physical rows; ``_rowoffset`` needs the rows before and is not here."""
+        if name == ROW_ADDRESS or (name == ROW_ID and not self.snapshot.manifest.has_stable_row_ids):
+            return arrow_array(row_addresses(self.fragment.id, rows.to_indices()))
+        if name == ROW_ID and self.row_ids is not None:
+            return arrow_array(_pick(self.row_ids, rows))
+        if name in self._versions:
+            return arrow_array(_pick(self._versions[name], rows))
+        hidden = Field(_SPILLED_IDS[name], name, "uint64", nullable=False)
+        if not self._holders(hidden):
+            raise CorruptFile(
+                self.snapshot.manifest.path,
+                f"says that {name} is a hidden column of the fragment's files, but none of them has field {hidden.id}",
+                f"fragment {self.fragment.id}",
+            )
+        (column,) = self.read([hidden], rows)
+        return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+    def live(self, rows: Rows) -> npt.NDArray[np.bool_] | None:
+        """Which of the physical rows are not deleted; None when all are."""
+        if self.fragment.deletion_file is None:
+            return None
+        if isinstance(rows, RowRange):
+            if self.deletions.count(rows.start, rows.stop) == 0:
+                return None
+            return self.deletions.keep(rows.start, rows.stop)
+        mask: npt.NDArray[np.bool_] = ~self.deletions.contains(rows.values)
+        return None if mask.all() else mask
+
+    def physical(self, live: Indices) -> Indices:
+        """Physical rows of positions among the live rows."""
+        if self.fragment.deletion_file is None:
+            return live
+        return self.deletions.physical(live)
+
+    def _open(self, index: int) -> OpenFile:
+        file = self.fragment.files[index]
+        place = self.snapshot.places.data_file(file)
+        # A legacy file is read by the places of its fields, those that another file has as well included.
+        columns = file.columns() if file.is_legacy else self._columns[index]
+        opened = self.cache.open(place.full_path, columns, lambda: place.open(file.size))
+        if opened.reader.version != file.version:
+            raise CorruptFile(
+                place.full_path,
+                f"it is a file of version {opened.reader.version}, the manifest says {file.version}",
+                f"fragment {self.fragment.id}",
+            )
+        expected = self.fragment.physical_rows
+        if expected is not None and opened.reader.num_rows != expected:
+            raise CorruptFile(
+                place.full_path,
+                f"it has {opened.reader.num_rows} rows, the manifest says {expected}",
+                f"fragment {self.fragment.id}",
+            )
+        return opened
+
+    def check(self, field: Field) -> None:
+        """Refuse a field that some file is said to have, and has not. Nothing is decoded."""
+        for index in self._holders(field):
+            own = pruned(field, self._columns[index]) if len(self._holders(field)) > 1 else field
+            if own is not None:
+                self.files[index].reader.check(own)
+
+    def holder(self, field: Field) -> int | None:
+        """The first file that has columns of a field."""
+        return next(iter(self._holders(field)), None)
+
+    def _holders(self, field: Field) -> Sequence[int]:
+        """The files that have columns of a field."""
+        if len(self._columns) == 1 and field.id in self._columns[0]:
+            return (0,)
+        ids = [node.id for node in field.walk()]
+        return [index for index, columns in enumerate(self._columns) if any(i in columns for i in ids)]
+
+    def _read_file(self, index: int, fields: Sequence[Field], rows: Rows) -> list[Column]:
+        file = self.files[index]
+        if file.source.mapped is None:
+            arrays: list[Column] = run(gather([file.reader.read(field, rows) for field in fields]), file.source)
+            return arrays
+        return [_read_mapped(file, field, rows) for field in fields]
+
+    def _read_split(self, field: Field, holders: Sequence[int], rows: Rows) -> Column:
+        """A field whose leaves lie in several files."""
+        parts = []
+        for index in holders:
+            own = pruned(field, self._columns[index])
+            if own is not None:
+                (column,) = self._read_file(index, [own], rows)
+                parts.append(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+        live = self.live(rows)
+        path = self.snapshot.places.data_file(self.fragment.files[holders[0]]).full_path
+        return merged(field, parts, len(rows), None if live is None else ~live, path)
+
+    def _overlaid(self, field: Field, column: Column, rows: Rows) -> Column:
+        return apply_overlays(self.snapshot, self.fragment, self.cache, field, column, rows)
+
+
+def _read_mapped(file: OpenFile, field: Field, rows: Rows) -> Column:
+    """One field of a mapped file, which is told how much of it is about to become resident."""
+    if len(rows) == 1 or (isinstance(rows, RowIndices) and len(rows) <= _FEW_ROWS):
+        file.source.reserve(len(rows), 0)
+        return run(file.reader.read(field, rows), file.source)
+    stored, decoded = file.reader.row_bytes(field)
+    if isinstance(rows, RowRange):
+        # Views of it are read again by whoever asked, while the next ranges are already under way.
+        file.source.reserve(1, int(stored * len(rows)) * _RANGES_AT_ONCE)
+        return run(file.reader.read(field, rows), file.source)
+    # Scattered rows make their surroundings resident, but never more than the column.
+    whole = int(stored * file.reader.num_rows)
+    # Wide values (those that ranges give as views) are copied out of the file where they are many.
+    step = _TAKE_PIECE if whole > _BIG_COLUMN and decoded else len(rows)
+    pieces = []
+    for at in range(0, len(rows), step):
+        piece = RowIndices(rows.values[at : at + step])
+        file.source.reserve(0, min(whole, min(len(piece), _TAKE_PIECE) * FAULT_AROUND))
+        pieces.append(run(file.reader.read(field, piece), file.source))
+    return pieces[0] if len(pieces) == 1 else _joined(pieces)
+
+
+def _pick(sequence: RowIdSequence | VersionSequence, rows: Rows) -> npt.NDArray[np.uint64]:
+    if isinstance(rows, RowRange):
+        return sequence.slice(rows.start, rows.stop)
+    return sequence.take(rows.values)
+
+
+def _joined(parts: Sequence[Column]) -> Column:
+    chunks = [chunk for part in parts for chunk in (part.chunks if isinstance(part, pa.ChunkedArray) else [part])]
+    return (
+        pa.chunked_array(chunks).unify_dictionaries()
+        if pa.types.is_dictionary(chunks[0].type)
+        else pa.concat_arrays(chunks)
+    )

@@ -1,0 +1,223 @@
+"""The scalar indices of a version, ready to be asked: open segments, and their answers as addresses of this version.
+
+Open segments are kept in the cache of the table (by UUID, so that all versions
+share them); what they cover, and where their rows are now, belongs to a version.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lancelet.errors import IndexNotFound
+from lancelet.execution.index_match import Lookup, asked_type
+from lancelet.execution.present import scan_field
+from lancelet.expressions.coercion import is_list_like
+from lancelet.expressions.expr import Column
+from lancelet.index.folder import IndexFolder
+from lancelet.index.kind import Kind, Segment, Weighing
+from lancelet.index.metadata import IndexMetadata, read_indices
+from lancelet.index.questions import Answer, HasItems, IsIn, Missing, Question
+from lancelet.index.row_set import RowSet
+from lancelet.index.segments import Whereabouts, kind_over
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from lancelet.execution.table_reader import TableReader
+
+EXACT = ("BITMAP", "BTREE", "LABEL_LIST")
+_BEST_FIRST = (*EXACT, "NGRAM", "ZONEMAP", "BLOOMFILTER")
+"""Kinds that know exactly which rows come before those that only know where rows may be."""
+_MOST_NARROW = 0.06
+_MOST_WIDE = 0.5
+"""Reading a larger share of an index takes longer than reading the column."""
+_ENTRIES_AN_ANSWER = 1024
+"""However small it is, an answer takes as long as reading so many entries."""
+_FEW_ROWS = 1 << 15
+"""So few are read in no time."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSegment:
+    """A segment, and what was read for it."""
+
+    folder: IndexFolder
+    segment: Segment
+    weighing: Weighing | None
+    """The segment, if it can tell what an answer costs."""
+
+    @classmethod
+    def of(cls, folder: IndexFolder, segment: Segment) -> OpenSegment:
+        return cls(folder, segment, segment if isinstance(segment, Weighing) else None)
+
+    @property
+    def nbytes(self) -> int:
+        return self.segment.nbytes + self.folder.held_bytes
+
+
+@dataclass(slots=True)
+class IndexUse:
+    """What the indices did for one search."""
+
+    loaded: int = 0
+    """Segments that were opened."""
+    cached: int = 0
+    """Segments that were open already."""
+    parts: int = 0
+    """Reads of some rows of index files."""
+    rows: int = 0
+    """Entries in these parts."""
+    found: dict[tuple[int, str], int] = field(default_factory=dict)
+    """Rows of answers, by the identity of what was looked up and the name of the index."""
+
+    def note(self, lookup: Lookup, part: IndexPart, answer: Answer) -> None:
+        """Count the rows of an answer; whole fragments count as nothing."""
+        rows = 0 if answer.rows.has_whole else len(answer.rows)
+        key = id(lookup), part.entry.name
+        self.found[key] = self.found.get(key, 0) + rows
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPart:
+    """A segment of a version."""
+
+    entry: IndexMetadata
+    kind: Kind
+    dtype: pa.DataType
+    fragments: frozenset[int]
+    """What it knows of this version."""
+    covered: RowSet
+    """The same as a set of rows."""
+    rows: int
+    """About how many these are."""
+
+    def takes(self, question: Question) -> bool:
+        """Whether it answers such a question; the values must be of its own type."""
+        asked = asked_type(question)
+        own = self.dtype.value_type if isinstance(question, HasItems) and is_list_like(self.dtype) else self.dtype
+        return (asked is None or asked == own) and self.kind.takes(question, self.dtype)
+
+
+class TableIndices:
+    """The segments of a version by the field that they are about, the best kinds first."""
+
+    def __init__(self, table: TableReader) -> None:
+        self._table = table
+        self._where = Whereabouts(table.snapshot, lambda: table.row_id_index, table.physical_rows)
+        self._by_field: dict[int, list[IndexPart]] = {}
+        self._by_path: dict[tuple[str, ...], Sequence[IndexPart]] = {}
+        for part in self._usable():
+            self._by_field.setdefault(part.entry.fields[0], []).append(part)
+        for parts in self._by_field.values():
+            parts.sort(key=lambda part: _BEST_FIRST.index(part.kind.name))
+
+    def __bool__(self) -> bool:
+        return bool(self._by_field)
+
+    def parts(self, column: Column) -> Sequence[IndexPart]:
+        """The segments on a column."""
+        found = self._by_path.get(column.path)
+        if found is None:
+            schema = self._table.snapshot.manifest.schema
+            known = self._by_field and column.path[0] in schema.names
+            found = self._by_field.get(schema.field_by_path(column.path).id, ()) if known else ()
+            self._by_path[column.path] = found
+        return found
+
+    def ask(self, part: IndexPart, question: Question, use: IndexUse, *, with_nulls: bool) -> Answer | None:
+        """The answer in addresses of this version, within what the segment covers; None when it is not worth asking."""
+        held = self._open(part, use)
+        if held.weighing is not None and part.rows > _FEW_ROWS and not _is_equality(question):
+            share = held.weighing.share(question)
+            if share > (_MOST_NARROW if _is_narrow(part.dtype) else _MOST_WIDE) and share * part.rows > _FEW_ROWS:
+                return None
+        before = held.folder.count.parts, held.folder.count.rows
+        answer = held.segment.ask(question)
+        use.parts += held.folder.count.parts - before[0]
+        use.rows += held.folder.count.rows - before[1]
+        self._table.cache.indices.trim()
+        nulls: RowSet | None = RowSet()
+        if not isinstance(question, Missing):
+            nulls = answer.nulls if with_nulls else None
+            nulls = None if nulls is None else self._where.present(part.entry, nulls, part.covered)
+        return Answer(self._where.present(part.entry, answer.rows, part.covered), answer.exact, nulls)
+
+    def entries(self, lookup: Lookup, use: IndexUse) -> float:
+        """About how many entries are read to answer exactly; infinite when no index does."""
+        asked = lookup.asked[0]
+        exact = [part for part in self.parts(lookup.column) if part.kind.name in EXACT and part.takes(asked.question)]
+        if asked.loose or not exact:
+            return math.inf
+        held = [(part, self._open(part, use).weighing) for part in exact]
+        shares = [0 if weighing is None else weighing.share(asked.question) * part.rows for part, weighing in held]
+        return sum(shares) + _ENTRIES_AN_ANSWER * len(exact)
+
+    def hold_segments(self, name: str, segments: Collection[UUID] | None = None) -> None:
+        """Open the segments of an index, or some of them, with all that they have in memory as far as the cache goes."""
+        cache = self._table.cache.indices
+        for parts in self._by_field.values():
+            for part in parts:
+                if part.entry.name != name or (segments is not None and part.entry.uuid not in segments):
+                    continue
+                held = self._open(part, IndexUse())
+                size = sum(file.size for file in part.entry.files)
+                if not held.folder.held and size <= cache.max_bytes:
+                    folder = IndexFolder(self._table.snapshot, part.entry)
+                    folder.hold()
+                    cache.put(part.entry.uuid, OpenSegment.of(folder, part.kind.open(folder, part.dtype)))
+
+    def _open(self, part: IndexPart, use: IndexUse) -> OpenSegment:
+        made: list[OpenSegment] = []
+
+        def make() -> OpenSegment:
+            folder = IndexFolder(self._table.snapshot, part.entry)
+            if self._table.cache.checked:
+                folder.check_files()
+            made.append(OpenSegment.of(folder, part.kind.open(folder, part.dtype)))
+            return made[0]
+
+        held: OpenSegment = self._table.cache.indices.get(part.entry.uuid, make)
+        if made:
+            use.loaded += 1
+            use.parts += held.folder.count.parts
+        else:
+            use.cached += 1
+        return held
+
+    def _usable(self) -> Iterable[IndexPart]:
+        manifest = self._table.snapshot.manifest
+        if not len(manifest.indices):
+            return
+        fields = {node.id: node for node in manifest.schema.walk()}
+        fragments, counts = manifest.fragments, self._table.row_counts.tolist()
+        for entry in read_indices(manifest):
+            node = fields.get(entry.fields[0]) if len(entry.fields) == 1 else None
+            kind = None if node is None else kind_over(node, entry)
+            if node is None or kind is None:
+                continue
+            covered = self._where.coverage(entry)
+            if not covered:
+                continue
+            rows = sum(counts[place] for number in covered if (place := fragments.position(number)) is not None)
+            yield IndexPart(entry, kind, scan_field(node).type, covered, RowSet.whole(covered), rows)
+
+
+def prewarm(table: TableReader, name: str, segments: Collection[UUID] | None = None) -> None:
+    """Have an index, or some of its segments, in memory for the filters to come."""
+    if not any(message.name == name for message in table.snapshot.manifest.indices):
+        raise IndexNotFound(f'Index "{name}" not found in version {table.snapshot.version} of {table.snapshot.uri}')
+    table.indices.hold_segments(name, segments)
+
+
+def _is_equality(question: Question) -> bool:
+    return isinstance(question, IsIn) and len(question.values) == 1
+
+
+def _is_narrow(dtype: pa.DataType) -> bool:
+    """Whether values are quick to read and to compare."""
+    return bool(pa.types.is_primitive(dtype) or pa.types.is_boolean(dtype))

@@ -1,0 +1,559 @@
+"""Running a scan: units of rows, read side by side, handed out in order.
+
+First the indices are asked which rows the filter can be true for
+(:mod:`lancelet.execution.candidates`); what they do not know is cut into units as a
+whole. For each unit: decode the filter's columns, find the rows that pass and
+are not deleted, then decode the other columns, whole when most rows are wanted
+and only the needed chunks when few are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancelet.encoding.plain import arrow_array, numpy_array
+from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
+from lancelet.errors import CorruptFile
+from lancelet.execution.blobs import as_binary
+from lancelet.execution.fragment_reader import ROW_ADDRESS, ROW_ID, ROW_OFFSET, FragmentReader
+from lancelet.execution.fragment_reader import Column as Values
+from lancelet.execution.plan import ScanPlan, column_of, needed_fields
+from lancelet.execution.present import present, resolve_batch
+from lancelet.execution.table_reader import TableReader
+from lancelet.execution.threads import core_count, ordered_map
+from lancelet.execution.units import (
+    LOCAL_UNIT,
+    MIN_UNIT_ROWS,
+    MOST_SPARSE_ROWS,
+    MOST_UNIT_BYTES,
+    REMOTE_UNIT,
+    Unit,
+    choose,
+    cut,
+)
+from lancelet.expressions.expr import Column, Expr
+from lancelet.expressions.sort import sort_table
+from lancelet.format.schema import Field
+from lancelet.log import debug
+
+if TYPE_CHECKING:
+    from lancelet.execution.candidates import Candidates
+    from lancelet.execution.filtering import Stage
+    from lancelet.index.row_set import RowSet
+
+_SPARSE = 0.1
+_SPARSE_WIDE = 0.75
+_WIDE_BYTES = 256
+_MOST = 0.5
+_LITTLE_ROWS = 64
+_LITTLE_BYTES = 1 << 20
+"""So few rows, or so little, are read one fragment after the other."""
+
+Piece: TypeAlias = tuple[int, FragmentReader, tuple[int, int]]
+"""A fragment's place in the table, its reader, and the physical rows that are wanted of it."""
+
+
+class Scan:
+    """One execution of a plan."""
+
+    def __init__(
+        self, table: TableReader, plan: ScanPlan, threads: int | None = None, *, outer: Scan | None = None
+    ) -> None:
+        """``outer`` is a scan with the same filter, which shares what it finds."""
+        self.table = table
+        self.plan = plan
+        self._outer = outer
+        # One unit for each core, and one that is ready when a core is.
+        self._threads = threads or core_count()
+        self._projection = plan.projection
+        self._fields, self._system = self._projection.fields, self._projection.system
+        self._ordered_stages: dict[int, list[Stage]] = {}
+        self._filter_fields, self._filter_system = needed_fields(plan.schema, [plan.filter] if plan.filter else [])
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return self.plan.output_schema
+
+    @cached_property
+    def candidates(self) -> Candidates | None:
+        """The rows that the filter can be true for; None when nothing is known about them."""
+        plan = self.plan
+        if plan.mask is None and (plan.filter is None or plan.include_deleted):
+            return None
+        if self._outer is not None:
+            return self._outer.candidates
+        if plan.mask is None:
+            return self._filtered
+        from lancelet.execution.row_mask import masked
+
+        return masked(self.table, plan.mask, plan.filter, plan.fragment_ids, self._filtered)
+
+    @property
+    def _filtered(self) -> Candidates | None:
+        """What indices and row ids tell about the filter."""
+        plan = self.plan
+        if plan.filter is None or plan.include_deleted:
+            return None
+        from lancelet.execution.candidates import find_candidates
+
+        found = find_candidates(
+            self.table, plan.filter, plan.fragment_ids, use_index=plan.use_index, indexed_only=plan.indexed_only
+        )
+        what = "asks no index" if found is None else "is told by indices where rows can be"
+        debug("the filter %s on %s %s", str(plan.filter), self.table.snapshot.uri, what)
+        return found
+
+    def readers(self) -> Iterator[FragmentReader]:
+        """Readers of the plan's fragments, in scan order."""
+        return self.table.readers(self.plan.fragment_ids)
+
+    def to_table(self) -> pa.Table:
+        """The whole result."""
+        return self._resolved(list(self._parts()))
+
+    def take(self, owners: Indices, offsets: Indices) -> pa.Table:
+        """Single rows in the order given, by the place of their fragment and their physical offset in it."""
+        if len(owners) == 1:
+            return self._resolved([self._take_from(int(owners[0]), offsets)])
+        parts, order, done = [], [], 0
+        for owner in np.unique(owners).tolist():
+            here = np.flatnonzero(owners == owner)
+            rows, back = np.unique(offsets[here], return_inverse=True)
+            parts.append(self._take_from(owner, rows))
+            order.append((here, back + done))
+            done += len(rows)
+        table = self._resolved(parts)
+        source = np.empty(len(owners), np.int64)
+        for here, positions in order:
+            source[here] = positions
+        if (source == np.arange(len(source))).all():
+            return table
+        return table.take(arrow_array(source))
+
+    def _take_from(self, owner: int, offsets: Indices) -> pa.Table:
+        reader = self.table.reader(owner)
+        unit = Unit(reader, RowRange(0, 0), self._rows_before(owner))
+        rows = RowIndices(offsets)
+        return self._table(unit, reader.read(self._fields, rows), rows)
+
+    def _rows_before(self, owner: int) -> int:
+        """Live rows of the fragments before one of the table, if that matters."""
+        return self.table.rows_before(owner) if self._counts_offsets else 0
+
+    def _resolved(self, parts: list[pa.Table]) -> pa.Table:
+        """Parts joined, with their extension types."""
+        if not parts:
+            return self.schema.empty_table()
+        if not self.plan.outputs:
+            return _rows_only(sum(part.num_rows for part in parts))
+        if self._projection.has_extensions:
+            batches = [resolve_batch(batch) for part in parts for batch in part.to_batches()]
+            return pa.Table.from_batches(batches, schema=self.schema)
+        return parts[0] if len(parts) == 1 else pa.concat_tables(parts)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The result as it comes, in batches of at most the plan's size."""
+        size = self.plan.batch_size
+        if not self.plan.outputs:
+            yield from self._empty_batches(size)
+            return
+        for part in self._parts():
+            for start in range(0, part.num_rows, size):
+                piece = part.slice(start, size).combine_chunks()
+                for batch in piece.to_batches():
+                    yield resolve_batch(batch) if self._projection.has_extensions else batch
+
+    def _empty_batches(self, size: int) -> Iterator[pa.RecordBatch]:
+        """Batches without columns; slices of such tables forget how many rows they have."""
+        for part in self._parts():
+            for start in range(0, part.num_rows, size):
+                yield pa.record_batch({"": pa.nulls(min(size, part.num_rows - start))}).select([])
+
+    def count(self) -> int:
+        """How many rows the result has, without making it."""
+        plan = replace(self.plan, outputs=(), order_by=())
+        if plan.filter is None and plan.mask is None and not plan.include_deleted and plan.row_ranges is None:
+            everything = plan.fragment_ids is None
+            total = self.table.num_rows if everything else sum(reader.num_rows for reader in self.readers())
+            total = max(total - plan.offset, 0)
+            return total if plan.limit is None else min(total, plan.limit)
+        counted = Scan(self.table, plan, self._threads, outer=self)
+        part = plan.limit is not None or plan.offset or plan.row_ranges is not None or plan.include_deleted
+        if counted.candidates is not None and not part and not _repeats(plan.fragment_ids):
+            return counted._count_candidates(counted.candidates)
+        return sum(part.num_rows for part in counted._parts())
+
+    def _count_candidates(self, candidates: Candidates) -> int:
+        """Rows that pass: those that are sure are counted without reading."""
+        decided = [number for number in candidates.fragments if candidates.bounds.decides(number)]
+        total = sum(self._live(candidates.bounds.sure, number) for number in decided)
+        units = self._chosen_units(candidates.within(candidates.fragments.difference(decided)))
+        tested: int = sum(part.num_rows for part in self._tables(units))
+        return total + tested
+
+    def _live(self, rows: RowSet, number: int) -> int:
+        (reader,) = self.table.readers((number,))
+        if rows.is_whole(number):
+            return reader.num_rows
+        found = rows.bitmap(number)
+        if reader.fragment.deletion_file is None:
+            return len(found)
+        gone: int = found.intersection_cardinality(reader.deletions.bitmap())
+        return len(found) - gone
+
+    def _parts(self) -> Iterator[pa.Table]:
+        """Tables in storage types, limit and order applied."""
+        if self.plan.order_by:
+            yield from self._sorted()
+            return
+        plan = self.plan
+        skip, left = plan.offset, plan.limit
+        if plan.filter is None and plan.mask is None and plan.row_ranges is None:
+            units: Iterable[Unit] = self._limited_units(skip, left)
+            skip, left = 0, None
+        elif self.candidates is None:
+            units = self._units()
+        elif self.candidates.is_counted:
+            units = self._chosen_units(self.candidates, skip, left)
+            skip, left = 0, None
+        else:
+            units = self._chosen_units(self.candidates)
+        if left == 0:
+            return
+        for part in self._tables(units):
+            if skip:
+                dropped = min(skip, part.num_rows)
+                skip -= dropped
+                part = part.slice(dropped)
+                if part.num_rows == 0:
+                    continue
+            if left is not None:
+                part = part.slice(0, left)
+                left -= part.num_rows
+            yield part
+            if left == 0:
+                return
+
+    def _tables(self, units: Iterable[Unit]) -> Iterator[pa.Table]:
+        for part in ordered_map(self._read, units, 1 if self._threads == 1 or self._is_little else self._threads + 1):
+            if part is not None and part.num_rows:
+                yield part
+
+    @property
+    def _is_little(self) -> bool:
+        """Whether reading takes less time than handing the units to threads."""
+        if self.candidates is None or self.plan.blobs_as_binary or not self.table.snapshot.store.is_local:
+            return False
+        maybe = self.candidates.bounds.maybe
+        if maybe.has_whole or len(maybe) <= _LITTLE_ROWS:
+            return not maybe.has_whole
+        _, reader, _ = next(self._candidate_pieces(maybe.fragments))
+        return len(maybe) * max(self._row_bytes(reader)) <= _LITTLE_BYTES
+
+    def _sorted(self) -> Iterator[pa.Table]:
+        plan = self.plan
+        names = {name for name, _ in plan.outputs}
+        extra = [key.column for key in plan.order_by if key.column not in names]
+        more = tuple((name, column_of(plan.schema, name)) for name in extra)
+        inner = replace(plan, outputs=plan.outputs + more, order_by=(), limit=None, offset=0)
+        parts = list(Scan(self.table, inner, self._threads, outer=self)._parts())
+        if not parts:
+            return
+        table = sort_table(pa.concat_tables(parts), plan.order_by).slice(plan.offset, plan.limit)
+        yield table.select([name for name, _ in plan.outputs])
+
+    def _units(self) -> Iterator[Unit]:
+        """All rows, cut into units."""
+        rows_a_unit = None
+        for owner, reader, (first, last) in self._pieces():
+            if rows_a_unit is None:
+                rows_a_unit = self._unit_rows(reader)
+            stages = self._stages(self.plan.filter, reader)
+            before = self._rows_before(owner)
+            for start in range(first, last, rows_a_unit):
+                yield Unit(reader, RowRange(start, min(start + rows_a_unit, last)), before, stages)
+
+    @property
+    def _counts_offsets(self) -> bool:
+        return ROW_OFFSET in self._system or ROW_OFFSET in self._filter_system
+
+    def _chosen_units(self, candidates: Candidates, skip: int = 0, limit: int | None = None) -> Iterator[Unit]:
+        """Units around the candidates; ``skip`` and ``limit`` are for candidates that are all sure and none a whole fragment."""
+        rows_a_unit = None
+        for owner, reader, (first, last) in self._candidate_pieces(candidates.fragments):
+            number, before = reader.fragment.id, self._rows_before(owner)
+            if limit == 0:
+                return
+            whole = candidates.bounds.maybe.is_whole(number)
+            if not whole and self._are_most(candidates, reader):
+                whole, stages = True, self._stages(self.plan.filter, reader)
+            else:
+                stages = self._stages(candidates.recheck(number), reader)
+            if whole:
+                rows_a_unit = rows_a_unit or self._unit_rows(reader)
+                for start in range(first, last, rows_a_unit):
+                    yield Unit(reader, RowRange(start, min(start + rows_a_unit, last)), before, stages)
+            else:
+                chosen = choose(reader, candidates, first, last, with_deleted=self.plan.include_deleted)
+                found = len(chosen)
+                if skip or limit is not None:
+                    chosen = chosen.part(skip, found if limit is None else skip + limit)
+                    skip = max(skip - found, 0)
+                    limit = None if limit is None else limit - len(chosen)
+                few = self.plan.batch_size if self.plan.blobs_as_binary else MIN_UNIT_ROWS
+                step = few if len(chosen) <= few else self._unit_rows(reader, sparse=chosen.share < _SPARSE)
+                for rows, places in cut(chosen, step, few) if len(chosen) else ():
+                    chosen_here = None if len(places) == len(rows) else places.offsets
+                    yield Unit(reader, rows, before, stages, chosen_here, places.sure)
+
+    def _are_most(self, candidates: Candidates, reader: FragmentReader) -> bool:
+        """Whether so many rows have to be tested that all may as well be."""
+        number = reader.fragment.id
+        if self.plan.mask is not None or candidates.bounds.decides(number):
+            return False
+        return len(candidates.bounds.maybe.bitmap(number)) > _MOST * reader.physical_rows
+
+    def _candidate_pieces(self, wanted: frozenset[int]) -> Iterator[Piece]:
+        """The pieces with candidates."""
+        if self.plan.fragment_ids is not None:
+            return (piece for piece in self._pieces() if piece[1].fragment.id in wanted)
+        fragments = self.table.snapshot.manifest.fragments
+        owners = sorted(owner for n in wanted if (owner := fragments.position(n)) is not None)
+        readers = ((owner, self.table.reader(owner)) for owner in owners)
+        return ((owner, reader, (0, reader.physical_rows)) for owner, reader in readers)
+
+    def _pieces(self) -> Iterator[Piece]:
+        """What is wanted of each fragment."""
+        ranges = self.plan.row_ranges
+        if ranges is None:
+            return ((owner, reader, (0, reader.physical_rows)) for owner, reader in self._owners())
+        bounded = zip(self._owners(), ranges, strict=True)
+        return ((owner, reader, (first, min(last, reader.physical_rows))) for (owner, reader), (first, last) in bounded)
+
+    def _owners(self) -> Iterator[tuple[int, FragmentReader]]:
+        """Readers of the plan's fragments, in scan order, each with the fragment's place in the table."""
+        if self.plan.fragment_ids is None:
+            return enumerate(self.readers())
+        positions = map(self.table.snapshot.manifest.fragments.position, self.plan.fragment_ids)
+        return ((owner, reader) for owner, reader in zip(positions, self.readers(), strict=True) if owner is not None)
+
+    def _limited_units(self, skip: int, limit: int | None) -> Iterator[Unit]:
+        """Units of the rows after ``skip`` and up to ``limit``; without a filter they can be counted beforehand."""
+        if skip == 0 and limit is None:
+            yield from self._units()
+            return
+        done = 0
+        stop = None if limit is None else skip + limit
+        for owner, reader in self._owners():
+            if stop is not None and done >= stop:
+                return
+            rows = reader.physical_rows if self.plan.include_deleted else reader.num_rows
+            first, last = max(skip - done, 0), rows if stop is None else min(stop - done, rows)
+            if first < last:
+                ends = np.array([first, last - 1], np.int64)
+                start, end = (ends if self.plan.include_deleted else reader.physical(ends)).tolist()
+                step, before = self._unit_rows(reader), self._rows_before(owner)
+                for at in range(start, end + 1, step):
+                    yield Unit(reader, RowRange(at, min(at + step, end + 1)), before)
+            done += rows
+
+    def _row_bytes(self, reader: FragmentReader) -> tuple[float, float]:
+        """About how many bytes a row has, stored and decoded."""
+        fields = {field.id: field for field in (*self._filter_fields, *self._fields)}
+        return reader.row_bytes(list(fields.values()))
+
+    def _unit_rows(self, reader: FragmentReader, *, sparse: bool = False) -> int:
+        """How many rows a unit has, or reaches over when only a few of them are read, ``sparse``."""
+        if self.plan.blobs_as_binary:
+            # Descriptors do not tell how large the blobs are; the caller's batch is what fits into memory.
+            return self.plan.batch_size
+        stored, decoded = self._row_bytes(reader)
+        most = LOCAL_UNIT if self.table.snapshot.store.is_local else REMOTE_UNIT
+        rows = min(most.decoded / max(decoded, 1), most.stored / max(stored, 1))
+        # Of rows as wide as images, even that few would be too much.
+        least = min(MIN_UNIT_ROWS, MOST_UNIT_BYTES / max(stored, decoded, 1))
+        most_rows = max(most.rows, MOST_SPARSE_ROWS) if sparse else most.rows
+        rows = int(min(max(rows, least, 1), most_rows))
+        step = self.plan.batch_size
+        return max(rows // step, 1) * step if step <= most_rows else step
+
+    def _read(self, unit: Unit) -> pa.Table | None:
+        """The rows of a unit that belong to the result."""
+        chosen = unit.chosen
+        if chosen is None:
+            live = None if self.plan.include_deleted else unit.reader.live(unit.rows)
+            chosen = None if live is None else np.flatnonzero(live)
+        found: dict[Field, Values] = {}
+        if unit.sure is None or not unit.stages:
+            chosen = self._tested(unit, chosen, found)
+        else:
+            every = np.arange(len(unit.rows)) if chosen is None else chosen
+            passed = self._tested(unit, every[~unit.sure], found)
+            chosen = every if passed is None else np.union1d(every[unit.sure], passed)
+        if chosen is None:
+            return self._whole(unit, found)
+        return self._chosen(unit, chosen, found) if len(chosen) else None
+
+    def _tested(self, unit: Unit, chosen: Indices | None, found: dict[Field, Values]) -> Indices | None:
+        """Of the chosen rows (None: all), those that pass the filter."""
+        for stage in unit.stages:
+            if chosen is not None and len(chosen) == 0:
+                break
+            chosen = self._passing(unit, stage, chosen, found)
+        return chosen
+
+    def _stages(self, condition: Expr | None, reader: FragmentReader) -> list[Stage]:
+        """The conditions of the filter, or of what is left of it, in the order to test them."""
+        if condition is None:
+            return []
+        if id(condition) not in self._ordered_stages:
+            # Scans without a filter have no need of the evaluator, which takes a while to load.
+            from lancelet.execution.filtering import filter_stages
+
+            self._ordered_stages[id(condition)] = filter_stages(
+                condition, self.plan.schema, lambda fields: reader.row_bytes(fields)[0]
+            )
+        return self._ordered_stages[id(condition)]
+
+    def _passing(self, unit: Unit, stage: Stage, chosen: Indices | None, found: dict[Field, Values]) -> Indices | None:
+        """Of the chosen rows (None: all), those that pass a condition. Columns read whole go into ``found``."""
+        late = self.plan.late or unit.chosen is not None
+        sparse = chosen is not None and late and len(chosen) < _SPARSE * len(unit.rows)
+        rows: Rows = RowIndices(chosen + unit.rows.start) if sparse and chosen is not None else unit.rows
+        known = {} if sparse else found
+        missing = [field for field in stage.fields if field not in known]
+        read = dict(zip(missing, unit.reader.read(missing, rows), strict=True))
+        columns = [known[field] if field in known else read[field] for field in stage.fields]
+        from lancelet.expressions.evaluate import mask
+
+        passed = mask(stage.condition, self._batch(unit, stage.fields, columns, stage.system, rows))
+        marks: npt.NDArray[np.bool_] = numpy_array(passed)
+        if sparse and chosen is not None:
+            return chosen[marks]
+        found.update(read)
+        if chosen is not None:
+            return chosen[marks[chosen]]
+        passing: Indices = np.flatnonzero(marks)
+        return None if len(passing) == len(unit.rows) else passing
+
+    def _whole(self, unit: Unit, found: dict[Field, Values]) -> pa.Table:
+        """All rows of a unit; ``found`` are columns that the filter has read already."""
+        missing = [field for field in self._fields if field not in found]
+        read = dict(zip(missing, unit.reader.read(missing, unit.rows), strict=True))
+        columns = [found[field] if field in found else read[field] for field in self._fields]
+        return self._table(unit, columns, unit.rows)
+
+    def _chosen(self, unit: Unit, chosen: Indices, found: dict[Field, Values]) -> pa.Table:
+        """Some rows of a unit."""
+        reader = unit.reader
+        late = self.plan.late or unit.chosen is not None
+        share = len(chosen) / len(unit.rows)
+        sparse: list[Field] = []
+        dense: list[Field] = []
+        for field in self._fields:
+            if field in found:
+                continue
+            wide = reader.row_bytes([field])[0] >= _WIDE_BYTES
+            (sparse if late and share < (_SPARSE_WIDE if wide else _SPARSE) else dense).append(field)
+        rows = RowIndices(chosen + unit.rows.start)
+        picked = dict(zip(sparse, reader.read(sparse, rows), strict=True))
+        picks = arrow_array(chosen)
+        for field, column in zip(dense, reader.read(dense, unit.rows), strict=True):
+            picked[field] = column.take(picks)
+        for field in self._fields:
+            if field in found:
+                picked[field] = found[field].take(picks)
+        return self._table(unit, [picked[field] for field in self._fields], rows)
+
+    def _table(self, unit: Unit, columns: Sequence[Values | None], rows: Rows) -> pa.Table:
+        """Evaluate the outputs."""
+        if not self.plan.outputs:
+            return _rows_only(len(rows))
+        batch: pa.RecordBatch | None = None
+        results = []
+        for source, target in self._projection.sources:
+            if isinstance(source, int):
+                column = columns[source]
+                assert column is not None
+                results.append(_typed(present(self._fields[source], column), target))
+            elif isinstance(source, str):
+                results.append(self._system_column(unit, source, rows))
+            else:
+                if batch is None:
+                    batch = self._batch(unit, self._fields, columns, self._system, rows)
+                from lancelet.expressions.evaluate import evaluate
+
+                results.append(_typed(evaluate(source, batch), target))
+        if self.plan.blobs_as_binary:
+            results = self._with_bytes(unit, results)
+        return pa.Table.from_arrays(results, schema=self._projection.schema)
+
+    def _with_bytes(self, unit: Unit, results: list[Values]) -> list[Values]:
+        """Blobs in place of their descriptors."""
+        plan = self.plan
+        return [
+            as_binary(unit.reader, plan.schema.field_by_path(expr.path), column)
+            if name in plan.blobs_as_binary and isinstance(expr, Column)
+            else column
+            for (name, expr), column in zip(plan.outputs, results, strict=True)
+        ]
+
+    def _batch(
+        self, unit: Unit, fields: Sequence[Field], columns: Sequence[Values | None], system: Sequence[str], rows: Rows
+    ) -> pa.RecordBatch:
+        """Columns that expressions look at."""
+        arrays = [_one(present(f, c)) for f, c in zip(fields, columns, strict=True)]
+        arrays.extend(self._system_column(unit, name, rows) for name in system)
+        if not arrays:
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
+        return pa.RecordBatch.from_arrays(arrays, names=[*(f.name for f in fields), *system])
+
+    def _system_column(self, unit: Unit, name: str, rows: Rows) -> pa.Array:
+        if name != ROW_OFFSET:
+            column = unit.reader.system_column(name, rows)
+            if self.plan.include_deleted and name in (ROW_ID, ROW_ADDRESS):
+                live = unit.reader.live(rows)
+                return column if live is None else _null_where_not(live, column)
+            return column
+        offsets = rows.to_indices()
+        gone = np.searchsorted(unit.reader.deletions.offsets, offsets) if unit.reader.fragment.deletion_file else 0
+        return arrow_array((unit.rows_before + offsets - gone).astype(np.uint64))
+
+
+def _repeats(numbers: Sequence[int] | None) -> bool:
+    return numbers is not None and len(set(numbers)) < len(numbers)
+
+
+def _rows_only(count: int) -> pa.Table:
+    """A table without columns that still has rows."""
+    return pa.table({"": pa.nulls(count)}).select([])
+
+
+def _null_where_not(live: npt.NDArray[np.bool_], column: pa.Array) -> pa.Array:
+    import pyarrow.compute as pc
+
+    return pc.if_else(arrow_array(live), column, None)
+
+
+def _one(column: Values) -> pa.Array:
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    combined = column.combine_chunks()
+    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
+
+
+def _typed(column: Values, dtype: pa.DataType) -> Values:
+    """Same buffers under the result's type, which may differ in the names and metadata of nested fields."""
+    if column.type == dtype:
+        return column
+    try:
+        return column.cast(dtype)
+    except pa.ArrowException:
+        raise CorruptFile("table", f"a column holds {column.type} where the schema says {dtype}", "schema") from None

@@ -1,0 +1,189 @@
+"""A version of a table, ready to read: readers of its fragments, and where rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancelet.encoding.rows import Indices, RowRange
+from lancelet.errors import InvalidInput, NotSupported, RowNotFound
+from lancelet.execution.fragment_reader import ROW_ID, FragmentReader
+from lancelet.file import FileCache
+from lancelet.table.manifest.snapshot import Snapshot
+from lancelet.table.rows.addresses import split_addresses
+from lancelet.table.rows.deletions import DeletionVector
+from lancelet.table.rows.row_id_index import RowIdIndex, build_row_id_index
+from lancelet.table.rows.row_ids import RowIdSequence
+
+if TYPE_CHECKING:
+    from lancelet.execution.open_indices import TableIndices
+    from lancelet.index.row_set import RowSet
+
+_MAX_READERS = 4096
+
+
+class TableReader:
+    """Holds what repeated reads of one version share."""
+
+    def __init__(self, snapshot: Snapshot, cache: FileCache | None = None) -> None:
+        self.snapshot = snapshot
+        self.cache = FileCache() if cache is None else cache
+        self._readers: dict[int, FragmentReader] = {}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return TableReader, (self.snapshot, self.cache)
+
+    def reader(self, position: int) -> FragmentReader:
+        """The fragment at a place in the scan order."""
+        found = self._readers.get(position)
+        if found is None:
+            found = FragmentReader(self.snapshot, self.snapshot.manifest.fragments[position], self.cache)
+            if len(self._readers) >= _MAX_READERS:
+                self._readers = {}
+            self._readers[position] = found
+        return found
+
+    def readers(self, fragment_ids: Sequence[int] | None = None) -> Iterator[FragmentReader]:
+        """All fragments in scan order, or those with the given ids in the given order."""
+        fragments = self.snapshot.manifest.fragments
+        if fragment_ids is None:
+            return (self.reader(position) for position in range(len(fragments)))
+        if self.ids_repeat:
+            raise NotSupported(f"fragments of {self.snapshot.uri} share ids, so that single ones cannot be named")
+        positions = []
+        for number in fragment_ids:
+            position = fragments.position(number)
+            if position is None:
+                raise InvalidInput(
+                    f"fragment {number} is not in version {self.snapshot.version} of {self.snapshot.uri}"
+                )
+            positions.append(position)
+        return (self.reader(position) for position in positions)
+
+    @cached_property
+    def ids_repeat(self) -> bool:
+        """Whether fragments share ids, as an old release wrote them."""
+        ids = self.snapshot.manifest.fragments.ids
+        return len(np.unique(ids)) < len(ids)
+
+    @cached_property
+    def row_counts(self) -> Indices:
+        """Live rows of each fragment."""
+        counts = self.snapshot.manifest.fragments.row_counts
+        unknown = np.flatnonzero(counts < 0)
+        if len(unknown):
+            counts = counts.copy()
+            for position in unknown.tolist():
+                counts[position] = self.reader(position).num_rows
+        return counts
+
+    @cached_property
+    def _starts(self) -> Indices:
+        return np.concatenate((np.zeros(1, np.int64), np.cumsum(self.row_counts)))
+
+    @property
+    def num_rows(self) -> int:
+        return int(self._starts[-1])
+
+    def rows_before(self, position: int) -> int:
+        """Live rows of the fragments before one."""
+        return int(self._starts[position])
+
+    def locate(self, positions: Indices) -> tuple[Indices, Indices]:
+        """Places of fragments and physical offsets of rows, given by their number in the scan order."""
+        if len(positions) and (int(positions.min()) < 0 or int(positions.max()) >= self.num_rows):
+            wrong = int(positions.max()) if int(positions.min()) >= 0 else int(positions.min())
+            raise RowNotFound(
+                f"row {wrong} is out of range: the table has {self.num_rows} rows (0 to {self.num_rows - 1})"
+            )
+        owners = self._starts.searchsorted(positions, "right") - 1
+        offsets = positions - self._starts[owners]
+        if not self._has_deletions:
+            return owners, offsets
+        for owner in np.unique(owners).tolist():
+            here = owners == owner
+            offsets[here] = self.reader(owner).physical(offsets[here])
+        return owners, offsets
+
+    @cached_property
+    def _has_deletions(self) -> bool:
+        return any(f.HasField("deletion_file") for f in self.snapshot.manifest.message.fragments)
+
+    def locate_addresses(self, addresses: npt.NDArray[np.uint64]) -> tuple[Indices, Indices]:
+        """Places of fragments and physical offsets of row addresses; rows that are gone are refused."""
+        owners, offsets, found = self._find(addresses)
+        if not found.all():
+            raise RowNotFound(
+                f"row address {int(addresses[np.flatnonzero(~found)[0]])} is not in this version of the table"
+            )
+        return owners, offsets
+
+    def _find(self, addresses: npt.NDArray[np.uint64]) -> tuple[Indices, Indices, npt.NDArray[np.bool_]]:
+        numbers, offsets = split_addresses(addresses)
+        fragments = self.snapshot.manifest.fragments
+        known = {number: fragments.position(number) for number in np.unique(numbers).tolist()}
+        owners = np.array([-1 if (p := known[n]) is None else p for n in numbers.tolist()], np.int64)
+        found = owners >= 0
+        for owner in np.unique(owners[found]).tolist():
+            here = owners == owner
+            reader = self.reader(owner)
+            alive = offsets[here] < reader.physical_rows
+            if reader.fragment.deletion_file is not None:
+                alive &= ~reader.deletions.contains(offsets[here])
+            found[here] = alive
+        return owners, offsets, found
+
+    def locate_ids(self, row_ids: npt.NDArray[np.uint64]) -> tuple[Indices, Indices, npt.NDArray[np.bool_]]:
+        """Places of fragments, physical offsets, and whether the table still has the row."""
+        if not self.snapshot.manifest.has_stable_row_ids:
+            return self._find(row_ids)
+        addresses, found = self.row_id_index.lookup(row_ids)
+        owners, offsets, alive = self._find(np.where(found, addresses, np.uint64(0)))
+        return owners, offsets, found & alive
+
+    @cached_property
+    def all_rows(self) -> RowSet:
+        """Every fragment as a whole."""
+        from lancelet.index.row_set import RowSet
+
+        return RowSet.whole(self.snapshot.manifest.fragments.ids.tolist())
+
+    @cached_property
+    def indices(self) -> TableIndices:
+        """The scalar indices that can be asked."""
+        from lancelet.execution.open_indices import TableIndices
+
+        return TableIndices(self)
+
+    def physical_rows(self, fragment_id: int) -> int:
+        """Rows of a fragment of this version, deleted ones included."""
+        position = self.snapshot.manifest.fragments.position(fragment_id)
+        if position is None:
+            raise InvalidInput(
+                f"fragment {fragment_id} is not in version {self.snapshot.version} of {self.snapshot.uri}"
+            )
+        known = self.snapshot.manifest.fragments[position].physical_rows
+        return self.reader(position).physical_rows if known is None else known
+
+    @cached_property
+    def row_id_index(self) -> RowIdIndex:
+        """Stable row ids to addresses, over the live rows of all fragments."""
+        return self.row_ids_of(None)
+
+    def row_ids_of(self, fragment_ids: Sequence[int] | None) -> RowIdIndex:
+        """Stable row ids to addresses, over the live rows of some fragments."""
+
+        def parts() -> Iterator[tuple[int, RowIdSequence, DeletionVector]]:
+            for reader in self.readers(fragment_ids):
+                ids = reader.row_ids
+                if ids is None:
+                    column: pa.Array = reader.system_column(ROW_ID, RowRange(0, reader.physical_rows))
+                    ids = RowIdSequence.from_values(column.to_numpy())
+                yield reader.fragment.id, ids, reader.deletions
+
+        return build_row_id_index(parts(), self.snapshot.manifest.path)

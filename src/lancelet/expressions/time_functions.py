@@ -1,0 +1,135 @@
+"""Functions on dates, times and timestamps. Values with a time zone show their local clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancelet.errors import InvalidInput
+from lancelet.expressions.casting import Datum, cast_datum
+from lancelet.expressions.coercion import TICKS, describe, is_text, value_type
+from lancelet.expressions.expr import Expr, Literal, type_of
+from lancelet.expressions.signature import Bound, Function, arity, coerce, constant
+
+__all__ = ["FUNCTIONS"]
+
+_UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond")
+
+
+def _sub_second(ticks: int) -> Callable[[Datum], Datum]:
+    """Seconds and their fraction, counted in ticks."""
+
+    def part(value: Datum) -> Datum:
+        fraction = pc.multiply(pc.subsecond(value), ticks)
+        return pc.add(pc.multiply(pc.second(value), ticks), pc.floor(pc.add(fraction, 1e-6)).cast(pa.int64()))
+
+    return part
+
+
+_PARTS: dict[str, Callable[[Datum], Datum]] = {
+    "year": pc.year,
+    "quarter": pc.quarter,
+    "month": pc.month,
+    "week": pc.iso_week,
+    "isoyear": pc.iso_year,
+    "day": pc.day,
+    "dow": lambda value: pc.day_of_week(value, count_from_zero=True, week_start=7),
+    "isodow": lambda value: pc.day_of_week(value, count_from_zero=False, week_start=1),
+    "doy": pc.day_of_year,
+    "hour": pc.hour,
+    "minute": pc.minute,
+    "second": pc.second,
+    "millisecond": _sub_second(10**3),
+    "microsecond": _sub_second(10**6),
+    "nanosecond": _sub_second(10**9),
+}
+_CLOCK = ("hour", "minute", "second", "millisecond", "microsecond", "nanosecond", "epoch")
+
+
+def _part_name(name: str, arg: Expr) -> str:
+    part = str(constant(name, arg)).lower()
+    singular = part[:-1] if part.endswith("s") and part[:-1] in _PARTS else part
+    if singular not in _PARTS and singular != "epoch":
+        raise InvalidInput(f"{name}() knows no part {part!r}; it knows {', '.join(_PARTS)} and epoch")
+    return singular
+
+
+def _bind_part(name: str, args: list[Expr]) -> Bound:
+    arity(name, args, 2)
+    part = _part_name(name, args[0])
+    kind = value_type(type_of(args[1]))
+    value = args[1]
+    if is_text(kind):
+        value, kind = coerce(value, pa.timestamp("ns")), pa.timestamp("ns")
+    fits = pa.types.is_timestamp(kind) or pa.types.is_date(kind) or (pa.types.is_time(kind) and part in _CLOCK)
+    if not fits:
+        raise InvalidInput(f"{name}() cannot take the {part} of {describe(kind)} ({args[1]})")
+    wide = {"epoch": pa.float64(), "nanosecond": pa.int64()}
+    return [Literal(part, pa.string()), value], wide.get(part, pa.int32())
+
+
+def _run_part(args: list[Datum], kind: pa.DataType) -> Datum:
+    part, value = args[0].as_py(), args[1]
+    if part == "epoch":
+        return _epoch(value)
+    if pa.types.is_date(value.type) and part in _CLOCK:
+        value = cast_datum(value, pa.timestamp("s"), lenient=False)
+    return _PARTS[part](value).cast(kind)
+
+
+def _epoch(value: Datum) -> Datum:
+    """Seconds since 1970, or since midnight for a time."""
+    if pa.types.is_date32(value.type):
+        value = cast_datum(value, pa.timestamp("s"), lenient=False)
+    ticks = TICKS["ms"] if pa.types.is_date64(value.type) else TICKS[value.type.unit]
+    return pc.divide(cast_datum(cast_datum(value, pa.int64(), False), pa.float64(), False), float(ticks))
+
+
+def _bind_trunc(name: str, args: list[Expr]) -> Bound:
+    arity(name, args, 2)
+    unit = str(constant(name, args[0])).lower()
+    if unit not in _UNITS:
+        raise InvalidInput(f"{name}() knows no unit {unit!r}; it knows {', '.join(_UNITS)}")
+    kind = value_type(type_of(args[1]))
+    value = args[1]
+    if pa.types.is_date(kind) or is_text(kind):
+        value, kind = coerce(value, pa.timestamp("ns")), pa.timestamp("ns")
+    if not pa.types.is_timestamp(kind):
+        raise InvalidInput(f"{name}() takes a date or a timestamp, not {describe(kind)} ({args[1]})")
+    return [Literal(unit, pa.string()), value], kind
+
+
+def _run_trunc(args: list[Datum], kind: pa.DataType) -> Datum:
+    return pc.floor_temporal(args[1], multiple=1, unit=args[0].as_py()).cast(kind)
+
+
+def _bind_cast(kind: pa.DataType, counts_in: str | None = None) -> Callable[[str, list[Expr]], Bound]:
+    """Text is parsed; a number counts units since 1970."""
+
+    def bind(name: str, args: list[Expr]) -> Bound:
+        arity(name, args, 1)
+        origin = value_type(type_of(args[0]))
+        if pa.types.is_integer(origin) and counts_in is not None:
+            return [coerce(coerce(args[0], pa.int64()), pa.timestamp(counts_in))], kind
+        return [args[0]], kind
+
+    return bind
+
+
+def _run_cast(args: list[Datum], kind: pa.DataType) -> Datum:
+    return cast_datum(args[0], kind, lenient=False)
+
+
+FUNCTIONS: dict[str, Function] = {
+    "date_part": Function(_bind_part, _run_part),
+    "date_trunc": Function(_bind_trunc, _run_trunc),
+    "to_time": Function(_bind_cast(pa.time64("ns")), _run_cast, may_fail=True),
+    "to_date": Function(_bind_cast(pa.date32()), _run_cast, may_fail=True),
+    "to_timestamp": Function(_bind_cast(pa.timestamp("ns"), "s"), _run_cast, may_fail=True),
+    **{
+        f"to_timestamp_{name}": Function(_bind_cast(pa.timestamp(unit), unit), _run_cast, may_fail=True)
+        for name, unit in (("seconds", "s"), ("millis", "ms"), ("micros", "us"), ("nanos", "ns"))
+    },
+}

@@ -1,0 +1,1 @@
+"""The process that we run in: its threads, and Ctrl-C."""

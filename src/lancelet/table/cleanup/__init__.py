@@ -1,0 +1,1 @@
+"""Which versions and files nobody needs any more, and their removal."""

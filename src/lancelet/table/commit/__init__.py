@@ -1,0 +1,1 @@
+"""Operations, their conflicts, and the one way to make a change visible."""

@@ -1,0 +1,1 @@
+"""Who took which version, where the store cannot tell: external manifest stores."""

@@ -1,0 +1,1 @@
+"""Which rows a fragment has: addresses, stable ids, versions, deletions."""
