@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import urllib.request
 from collections.abc import Iterator
@@ -10,9 +11,14 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import settings
 
+import lancelet.log
+
 # pylance prints a backtrace for every panic it turns into an exception; here panics are answers, not news.
 os.environ["RUST_BACKTRACE"] = "0"
 os.environ.setdefault("LANCE_LOG", "error")
+# The variable is meant for pylance alone: tests look at all that our own logger says.
+lancelet.log.LOGGER.setLevel(logging.NOTSET)
+lancelet.log.LOGGER.handlers.clear()
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("lancelet", deadline=None)

@@ -298,7 +298,7 @@ def test_loggers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_module_of_the_logger_leaves_its_level_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LANCE_LOG", "error")
+    monkeypatch.delenv("LANCE_LOG", raising=False)
     importlib.reload(lancelet.log)
     assert logging.getLogger("lancelet").level == logging.NOTSET
 

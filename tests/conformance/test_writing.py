@@ -263,6 +263,8 @@ def test_same_names_and_defaults_as_pylance() -> None:
     ours, theirs = (inspect.signature(module.write_dataset).parameters for module in (lancelet, lance))
     by_place = [[n for n, p in call.items() if p.kind is not p.KEYWORD_ONLY] for call in (ours, theirs)]
     assert by_place[0] == by_place[1]
+    additions = {"allowed_prefixes", "checksums"}
+    ours = {n: p for n, p in ours.items() if n not in additions}
     assert {n: p.kind for n, p in ours.items()} == {n: p.kind for n, p in theirs.items()}
     assert {n: p.default for n, p in ours.items() if n != "uri"} == {
         n: p.default for n, p in theirs.items() if n != "uri"
@@ -523,17 +525,12 @@ def test_operations_survive_as_values(tmp_path: Path, stable: bool) -> None:
     for version in range(1, ours.version + 1):
         stored = ours.checkout_version(version).table.snapshot.manifest.transaction
         kind = stored.WhichOneof("operation")
-        if kind == "reserve_fragments":
-            continue
         value = ours.read_transaction(version)
         operation = stored_operation(value.operation)
         again = ops.Transaction(value.read_version, operation, value.uuid, value.transaction_properties)
-        for index in stored.rewrite.rewritten_indices if kind == "rewrite" else ():
-            # pylance's value has no place for them.
-            index.ClearField("new_index_files")
         assert transaction_message(again) == stored
         seen.add(kind)
-    kinds = "overwrite append delete create_index update merge project update_config rewrite restore"
+    kinds = "overwrite append delete create_index update merge project update_config reserve_fragments rewrite restore"
     assert seen == set(kinds.split())
 
 

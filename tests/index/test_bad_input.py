@@ -126,6 +126,7 @@ def test_types(where: Path, tmp_path: Path, kind: str) -> None:
             assert isinstance(error, builtin), (kind, column)
 
 
+@pytest.mark.filterwarnings("ignore:.*stay as they are:UserWarning")
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
 @pytest.mark.parametrize("kind", ["ZONEMAP", "BTREE", "BITMAP"])
 def test_indices_of_pylance_on_odd_columns_are_left_alone(tmp_path: Path, kind: str, stable: bool) -> None:

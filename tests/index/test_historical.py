@@ -162,6 +162,7 @@ UNKNOWN: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*stay as they are:UserWarning")
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
 @pytest.mark.parametrize("kind", UNKNOWN)
 def test_unknown_kinds_are_carried_along(tmp_path: Path, kind: str, stable: bool) -> None:

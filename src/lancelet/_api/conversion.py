@@ -67,12 +67,18 @@ def stored_transaction(shown: Transaction) -> ops.Transaction:
 def shown_operation(operation: ops.Operation) -> LanceOperation.BaseOperation:
     """An operation as users see it."""
     show = _SHOW.get(type(operation))
-    return LanceOperation.Internal(operation) if show is None else show(operation)
+    if show is not None:
+        return show(operation)
+    shown = LanceOperation.BaseOperation()
+    shown.stored = operation
+    return shown
 
 
 def stored_operation(operation: LanceOperation.BaseOperation) -> ops.Operation:
     """The operation as the commit layer knows it."""
     store = _STORE.get(type(operation))
+    if type(operation) is LanceOperation.BaseOperation and operation.stored is not None:
+        return operation.stored
     if store is None:
         raise InvalidType(
             f"{type(operation)} cannot be committed; build one of the kinds in LanceOperation, or a Transaction"
@@ -413,5 +419,4 @@ _STORE: dict[type, Callable[[Any], ops.Operation]] = {
     LanceOperation.Clone: _stored_clone,
     LanceOperation.CreateIndex: _stored_create_index,
     LanceOperation.UpdateConfig: _stored_config,
-    LanceOperation.Internal: lambda operation: operation.stored,
 }

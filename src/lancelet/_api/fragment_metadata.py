@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, cast
 
 from lancelet.errors import InvalidInput, InvalidType, NotSupported
 from lancelet.table.manifest.fragment import DataFile as StoredFile
@@ -183,9 +185,9 @@ class FragmentMetadata:
     created_at_version_meta: RowDatasetVersionMeta | None = None
     last_updated_at_version_meta: RowDatasetVersionMeta | None = None
     overlays: list[Any] = field(default_factory=list)
-    spilled: frozenset[str] = field(default=frozenset(), init=False, repr=False)
+    spilled = cast("frozenset[str]", frozenset())
     """Which of ``row_ids``, ``created_at`` and ``last_updated_at`` are columns of a file instead."""
-    metadata: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+    metadata = cast("Mapping[str, str]", MappingProxyType({}))
     """What writers keep with the fragment."""
 
     @property

@@ -1,7 +1,7 @@
 """Transactions as users hold them, under pylance's names: what a commit did to a table (spec table-format.md 6.2).
 
-pylance's classes have no place for some of what a transaction holds. Attributes that are not in a constructor carry
-it, so that a change that was made and shown commits whole. ``conversion.py`` makes these of the operations
+pylance's classes have no place for some of what a transaction holds. Attributes that are no fields of these dataclasses
+carry it, so that a change that was made and shown commits whole. ``conversion.py`` makes these of the operations
 that the commit layer knows, and back.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import uuid as uuids
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
@@ -22,6 +22,8 @@ from lancelet.schema import LanceSchema
 from lancelet.table.manifest.manifest import BasePath
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lancelet.table.commit.operations import CompactedSsTable, KeyFilter, Operation
 
 
@@ -48,7 +50,7 @@ class Index:
     files: list[IndexFile] | None = None
     index_details: tuple[str, bytes] | None = None
     covering_fields: list[int] = field(default_factory=list)
-    stored: bytes | None = field(default=None, init=False, repr=False, compare=False)
+    stored = cast("bytes | None", None)
     """The entry of the manifest that this was made of, with whatever else it says."""
 
 
@@ -58,11 +60,8 @@ class LanceOperation:
     class BaseOperation:
         """Any change."""
 
-    @dataclass
-    class Internal(BaseOperation):
-        """A change that only the library makes: ids reserved, base paths added, runs of a MemWAL marked as merged."""
-
-        stored: Operation
+        stored = cast("Operation | None", None)
+        """What it is, when only the library makes it: ids reserved, base paths added, runs of a MemWAL marked as merged."""
 
     @dataclass
     class Append(BaseOperation):
@@ -77,7 +76,7 @@ class LanceOperation:
         new_schema: LanceSchema | pa.Schema
         fragments: list[FragmentMetadata]
         initial_bases: list[BasePath] | None = None
-        config_upserts: Mapping[str, str] = field(default_factory=dict, init=False, repr=False)
+        config_upserts = cast("Mapping[str, str]", MappingProxyType({}))
         """Entries of the new table's config."""
 
     @dataclass
@@ -99,9 +98,9 @@ class LanceOperation:
         fields_for_preserving_frag_bitmap: list[int] = field(default_factory=list)
         update_mode: str = ""
         updated_fragment_offsets: dict[int, bytes] | None = None
-        inserted_keys: KeyFilter | None = field(default=None, init=False, repr=False)
+        inserted_keys = cast("KeyFilter | None", None)
         """Keys of rows that a merge inserted: another merge of the same keys notices."""
-        compacted_sstables: tuple[CompactedSsTable, ...] = field(default=(), init=False, repr=False)
+        compacted_sstables = cast("tuple[CompactedSsTable, ...]", ())
         """Runs of a MemWAL whose rows these are."""
 
     @dataclass
@@ -157,7 +156,7 @@ class LanceOperation:
         new_details_type_url: str
         new_details_value: bytes
         new_index_version: int
-        files: tuple[tuple[str, int], ...] = field(default=(), init=False, repr=False)
+        files = cast("tuple[tuple[str, int], ...]", ())
         """Path and size of each file of the new segment."""
 
     @dataclass
@@ -233,4 +232,4 @@ class Transaction:
     operation: LanceOperation.BaseOperation
     uuid: str = field(default_factory=lambda: str(uuids.uuid4()))
     transaction_properties: dict[str, str] | None = field(default_factory=dict)
-    tag: str = field(default="", init=False, repr=False)
+    tag = ""

@@ -94,9 +94,13 @@ public final class LanceProvider extends PythonDataSourceV2 implements DataSourc
     return new StructType(Arrays.copyOf(fields, fields.length - 1));
   }
 
-  /** Looks at the table for a read whose columns somebody else gave; they must fit. */
-  Facts factsFor(StructType columns, Map<String, String> options) {
-    asked("schema", options, columns);
+  /** The columns of the table itself, for a read whose columns somebody else gave; those must fit. */
+  StructType ownColumns(StructType given, Map<String, String> options) {
+    return asked("schema", options, given);
+  }
+
+  /** What the last look at a table told. */
+  Facts facts() {
     return facts;
   }
 

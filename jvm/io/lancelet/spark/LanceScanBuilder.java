@@ -28,6 +28,7 @@ final class LanceScanBuilder
         SupportsPushDownLimit,
         SupportsPushDownAggregates {
   private final StructType columns;
+  private final StructType own;
   private final CaseInsensitiveStringMap options;
   private final Facts facts;
   private final List<Predicate> pushed = new ArrayList<>();
@@ -36,8 +37,10 @@ final class LanceScanBuilder
   private int limit = -1;
   private int counts = 0;
 
-  LanceScanBuilder(StructType columns, CaseInsensitiveStringMap options, Facts facts) {
+  /** {@code own} are the columns as the table has them: only they tell which values mean the same here and there. */
+  LanceScanBuilder(StructType columns, StructType own, CaseInsensitiveStringMap options, Facts facts) {
     this.columns = columns;
+    this.own = own;
     this.wanted = columns;
     this.options = options;
     this.facts = facts;
@@ -54,7 +57,7 @@ final class LanceScanBuilder
     List<Predicate> left = new ArrayList<>();
     for (Predicate predicate : predicates) {
       Optional<List<Object>> translated =
-          facts.pushes() ? Conditions.translate(predicate, columns) : Optional.empty();
+          facts.pushes() ? Conditions.translate(predicate, own) : Optional.empty();
       if (translated.isPresent()) {
         pushed.add(predicate);
         conditions.add(translated.get());

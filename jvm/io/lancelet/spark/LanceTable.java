@@ -41,8 +41,11 @@ final class LanceTable extends PythonTable {
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     CaseInsensitiveStringMap all = withNamed(options);
-    boolean known = facts.uri() != null;
-    return new LanceScanBuilder(columns, all, known ? facts : provider.factsFor(columns, all.asCaseSensitiveMap()));
+    if (facts.uri() != null) {
+      return new LanceScanBuilder(columns, columns, all, facts);
+    }
+    StructType own = provider.ownColumns(columns, all.asCaseSensitiveMap());
+    return new LanceScanBuilder(columns, own, all, provider.facts());
   }
 
   @Override
