@@ -1,12 +1,15 @@
-"""Shared by all tests: quiet oracles, an S3 of our own on the loopback."""
+"""Shared by all tests: quiet oracles, an S3 of our own on the loopback, and one Spark session."""
 
 from __future__ import annotations
 
 import logging
 import os
 import urllib.request
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -23,6 +26,32 @@ lancelet.log.LOGGER.handlers.clear()
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("lancelet", deadline=None)
 settings.load_profile("lancelet")
+
+SPARK_TESTS = Path(__file__).parent / "spark"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that use Spark stay on one worker, since it starts slowly."""
+    for item in items:
+        if item.path.is_relative_to(SPARK_TESTS) or "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"))
+            item.add_marker(pytest.mark.filterwarnings("ignore:lance is not fork-safe"))
+            # Sockets to the Java process, which Spark leaves to the collector.
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One session for all tests of a process."""
+    from spark.conftest import plain_source
+    from spark.sessions import MODE, started
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with started(MODE, tmp_path_factory.mktemp("spark")) as session:
+            session.dataSource.register(plain_source())
+            yield session
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
 """Lancelet: the Lance table format in Python.
 
 >>> import lancelet
->>> dataset = lancelet.dataset("table.lance")  # doctest: +SKIP
+>>> dataset = lancelet.write_dataset({"id": [1, 2, 3]}, "memory://docs/first")
+>>> dataset.to_table(filter="id > 1")["id"].to_pylist()
+[2, 3]
 """
 
 from typing import TYPE_CHECKING, Any

@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
+import enum
 import importlib
 import inspect
+import pkgutil
+import re
+import typing
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import lance
 import pytest
 
-MODULES = (
-    "",
-    "bitmap",
-    "blob",
-    "commit",
-    "dataset",
-    "file",
-    "fragment",
-    "log",
-    "optimize",
-    "progress",
-    "pydantic",
-    "schema",
-    "types",
-    "udf",
-    "util",
-)
+# Modules that are not there, and why.
+LATER = "of later work"
+INSIDE = "pylance's own affair, not for its users"
+NO_MODULE = {
+    **dict.fromkeys(("arrow", "debug", "hf", "otel", "sampler", "torch", "tracing"), LATER),
+    **dict.fromkeys(
+        ("indices.builder", "indices.ivf", "indices.pq", "query", "vector"), "vector and text search are " + LATER
+    ),
+    **dict.fromkeys(("download",), "language models for text search are " + LATER),
+    **dict.fromkeys(("mem_wal",), "the MemWAL is " + LATER),
+    **dict.fromkeys(("conftest", "dependencies", "lance"), INSIDE),
+}
+
+
+def _module_names() -> list[str]:
+    """Every public module of pylance that has a name of its own, but for those that are not here for a reason."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        walk = pkgutil.walk_packages(lance.__path__, "lance.", onerror=lambda name: None)
+        found = [module.name.removeprefix("lance.") for module in walk]
+    public = [name for name in found if not any(part.startswith("_") for part in name.split("."))]
+    assert {name for name in NO_MODULE if name not in public} == set(), "pylance has these no more"
+    return ["", *(name for name in public if not {name, name.partition(".")[0]} & NO_MODULE.keys())]
+
 
 # What is not there, and why.
 NO_INDICES = "building and searching indices is not supported yet"
@@ -40,12 +53,17 @@ MISSING = {
             "FtsToken",
             "FullTextQuery",
             "HNSW",
+            "IndexFileVersion",
             "IndexSegment",
+            "IndicesBuilder",
+            "IvfModel",
             "KMeans",
             "LanceDataset.centroids",
             "LanceDataset.get_ivf_model",
             "LanceDataset.merge_index_metadata",
+            "MetricType",
             "MinHashQuery",
+            "PqModel",
             "VectorIndexReader",
             "VectorSearchQuery",
             "simd_info",
@@ -86,7 +104,9 @@ MISSING = {
         ),
         INNER,
     ),
-    **dict.fromkeys(("dataset.td_to_micros", "fragment.Session"), BORROWED),
+    **dict.fromkeys(("PyDirectoryNamespace", "PyRestAdapter", "PyRestNamespace"), INNER),
+    **dict.fromkeys(("RestAdapter", "RestNamespace"), "clients and servers of namespaces over REST are " + LATER),
+    **dict.fromkeys(("dataset.DEFAULT_BLOB_BUFFER_SIZE", "dataset.td_to_micros", "fragment.Session"), BORROWED),
 }
 
 GIVEN = "users get it from a method and do not make it themselves"
@@ -111,6 +131,7 @@ OTHER = {
             "DedicatedBlobWriter",
             "FragmentSession",
             "IOStats",
+            "IndexSegmentDescription",
             "LanceBufferDescriptor",
             "LanceColumnMetadata",
             "LanceFileMetadata",
@@ -136,6 +157,13 @@ OTHER = {
 }
 
 
+OTHER_VALUES: dict[str, str] = {}
+"""Constants that have another value here, and why."""
+
+TURNED: dict[str, str] = {}
+"""Methods that are properties here or the other way round, and why."""
+
+
 def _modules(name: str) -> tuple[Any, Any]:
     path = f".{name}" if name else ""
     return importlib.import_module(f"lance{path}"), importlib.import_module(f"lancelet{path}")
@@ -145,14 +173,22 @@ def _public(thing: Any) -> list[str]:
     return [name for name in sorted(dir(thing)) if not name.startswith("_")]
 
 
+def _is_constant(name: str, value: Any) -> bool:
+    alias = typing.get_origin(value) is not None and getattr(value, "__module__", None) == "typing"
+    return alias or (name.isupper() and isinstance(value, (bool, int, float, str, bytes, tuple, frozenset)))
+
+
 def _names() -> Iterator[tuple[str, str]]:
-    """Module and name of every class and function that pylance defines."""
-    for module in MODULES:
+    """Module and name of every class, function and constant that pylance defines."""
+    for module in _module_names():
         theirs = importlib.import_module(f"lance.{module}" if module else "lance")
         for name in _public(theirs):
             value = getattr(theirs, name)
+            if getattr(typing, name, None) is value:
+                continue
             origin = getattr(value, "__module__", None) or "builtins"
-            if callable(value) and origin.partition(".")[0] in ("lance", "builtins", "_lib"):
+            defined = callable(value) and origin.partition(".")[0] in ("lance", "builtins", "_lib")
+            if defined or _is_constant(name, value):
                 yield module, name
 
 
@@ -170,8 +206,22 @@ def _shared() -> Iterator[tuple[str, Any, Any]]:
                 yield f"{name}.{method}", getattr(theirs, method), getattr(ours, method)
 
 
+def _is_described(value: Any) -> bool:
+    """Whether a member of a class is an attribute of its instances, or called on the class."""
+    return inspect.isdatadescriptor(value) or isinstance(value, (staticmethod, classmethod))
+
+
+def _is_called(value: Any) -> bool:
+    return callable(value) or isinstance(value, (staticmethod, classmethod))
+
+
 def _has(kind: type, member: str) -> bool:
-    return hasattr(kind, member) or member in getattr(kind, "__annotations__", {})
+    if hasattr(kind, member) or member in getattr(kind, "__annotations__", {}):
+        return True
+    made = kind.__dict__.get("__init__")
+    return inspect.isfunction(made) and member in set(
+        re.findall(r"\bself\.(\w+)(?:: [^=\n]+)? = ", inspect.getsource(made))
+    )
 
 
 def _absent() -> Iterator[tuple[str, str]]:
@@ -183,7 +233,7 @@ def _absent() -> Iterator[tuple[str, str]]:
         elif inspect.isclass(theirs):
             for member in _public(theirs):
                 value = inspect.getattr_static(theirs, member)
-                if (callable(value) or isinstance(value, property)) and not _has(ours, member):
+                if (callable(value) or _is_described(value)) and not _has(ours, member):
                     yield module, f"{name}.{member}"
 
 
@@ -220,6 +270,37 @@ def test_names() -> None:
     assert {(module, name) for module, name in absent if not {name, f"{module}.{name}"} & MISSING.keys()} == set()
     known = {name for _, name in absent} | {f"{module}.{name}" for module, name in absent}
     assert MISSING.keys() - known == set(), "these are there now"
+
+
+def test_constants() -> None:
+    differences = {}
+    for module, name in _names():
+        theirs, ours = (getattr(library, name, None) for library in _modules(module))
+        if ours is None:
+            continue
+        if inspect.isclass(theirs) and issubclass(theirs, enum.Enum):
+            theirs, ours = ({one.name: one.value for one in kind} for kind in (theirs, ours))
+        elif not _is_constant(name, theirs):
+            continue
+        if (typing.get_origin(theirs), typing.get_args(theirs)) == (typing.get_origin(ours), typing.get_args(ours)):
+            same = typing.get_origin(theirs) is not None or theirs == ours
+        else:
+            same = False
+        if not same:
+            differences[f"{module}.{name}"] = (theirs, ours)
+    assert differences.keys() == OTHER_VALUES.keys(), differences
+
+
+def test_what_is_called_is_called() -> None:
+    """A method is no property here, and a property no method."""
+    turned = set()
+    for name, theirs, ours in _shared():
+        if inspect.isclass(theirs) and not issubclass(theirs, enum.Enum):
+            for member in _public(theirs):
+                value, mine = (inspect.getattr_static(kind, member, None) for kind in (theirs, ours))
+                if mine is not None and _is_called(value) != _is_called(mine):
+                    turned.add(f"{name}.{member}")
+    assert turned == TURNED.keys()
 
 
 SHARED = {title: (theirs, ours) for title, theirs, ours in _shared()}

@@ -1,37 +1,11 @@
-"""One session for all tests of a process; those tests stay on one worker, since Spark starts slowly."""
+"""What the Spark tests share, beside the session of `tests/conftest.py`."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
-
-from spark.sessions import MODE, started
-
-HERE = Path(__file__).parent
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-            item.add_marker(pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"))
-            item.add_marker(pytest.mark.filterwarnings("ignore:lance is not fork-safe"))
-            # Sockets to the Java process, which Spark leaves to the collector.
-            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with started(MODE, tmp_path_factory.mktemp("spark")) as session:
-            session.dataSource.register(plain_source())
-            yield session
 
 
 def plain_source() -> type:

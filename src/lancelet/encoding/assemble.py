@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.encoding.place import Place
+from lancelet.encoding.plain import numpy_type
 from lancelet.encoding.rows import Bytes, Indices
 
 MAX_INT32 = 2**31 - 1
@@ -123,7 +124,7 @@ def dictionary_array(keys: pa.Array, values: pa.Array, dtype: pa.DataType, place
     present = values.is_valid().to_numpy(zero_copy_only=False)
     valid &= present[numbers]
     numbers = np.where(valid, (np.cumsum(present) - 1)[numbers], 0)
-    indices = pa.array(numbers.astype(dtype.index_type.to_pandas_dtype()), dtype.index_type, mask=~valid)
+    indices = pa.array(numbers.astype(numpy_type(dtype.index_type)), dtype.index_type, mask=~valid)
     return pa.DictionaryArray.from_arrays(indices, values.drop_null())
 
 

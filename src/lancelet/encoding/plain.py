@@ -12,6 +12,27 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+_NUMPY_TYPES: dict[pa.DataType, type[np.generic]] = {
+    pa.from_numpy_dtype(kind): kind
+    for kind in (
+        np.bool_,
+        *(np.int8, np.int16, np.int32, np.int64),
+        *(np.uint8, np.uint16, np.uint32, np.uint64),
+        *(np.float16, np.float32, np.float64),
+    )
+}
+
+
+def numpy_type(kind: pa.DataType) -> Any:
+    """Numpy's type for numbers or booleans; ``DataType.to_pandas_dtype`` needs pandas in older releases of pyarrow.
+
+    Examples
+    --------
+    >>> numpy_type(pa.uint16())
+    <class 'numpy.uint16'>
+    """
+    return _NUMPY_TYPES[kind]
+
 
 def arrow_array(values: npt.NDArray[Any]) -> pa.Array:
     """Numbers or booleans, without nulls and, but for booleans, without a copy."""
@@ -32,7 +53,7 @@ def numpy_array(array: pa.Array) -> npt.NDArray[Any]:
         bits = np.frombuffer(data, np.uint8)
         stop = array.offset + len(array)
         return np.unpackbits(bits, count=stop, bitorder="little")[array.offset :].view(np.bool_)
-    kind = array.type.to_pandas_dtype()
+    kind = numpy_type(array.type)
     if data is None:
         return np.empty(0, kind)
     return np.frombuffer(data, kind, len(array), array.offset * np.dtype(kind).itemsize)

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet.encoding.plain import numpy_type
 from lancelet.errors import InvalidInput
 from lancelet.expressions.coercion import DAY, TICKS, describe, is_bytes, is_list_like, is_number, is_text, value_type
 from lancelet.expressions.literals import integer_range, parse_text, sized
@@ -172,7 +173,7 @@ def _through_numpy(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Half floats have no compute kernels in pyarrow; numpy has them."""
     plain = values.fill_null(0) if not pa.types.is_float16(values.type) else values
     with np.errstate(over="ignore", invalid="ignore"):
-        numbers = plain.to_numpy(zero_copy_only=False).astype(kind.to_pandas_dtype())
+        numbers = plain.to_numpy(zero_copy_only=False).astype(numpy_type(kind))
     mask = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
     return pa.array(numbers, kind, mask=mask, from_pandas=False)
 

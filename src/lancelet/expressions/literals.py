@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet.encoding.plain import numpy_type
 from lancelet.errors import InvalidInput
 from lancelet.expressions.coercion import DAY, TICKS, is_bytes, is_list_like, is_number, is_text
 from lancelet.expressions.expr import Literal
@@ -283,7 +284,7 @@ def _unscaled(value: decimal.Decimal, kind: pa.DataType) -> decimal.Decimal:
 
 def _rounded(value: float, kind: pa.DataType) -> float:
     with np.errstate(over="ignore"):
-        return float(value if pa.types.is_float64(kind) else kind.to_pandas_dtype()(value))
+        return float(value if pa.types.is_float64(kind) else numpy_type(kind)(value))
 
 
 def _placed_float(value: int | float | decimal.Decimal, kind: pa.DataType, narrow: bool) -> Placed:
@@ -292,7 +293,7 @@ def _placed_float(value: int | float | decimal.Decimal, kind: pa.DataType, narro
     if narrow or near == wide or math.isnan(wide):
         return Placed(near)
     if near > wide:
-        dtype = kind.to_pandas_dtype()
+        dtype = numpy_type(kind)
         near = float(np.nextafter(dtype(near), dtype(-math.inf)))
     return Placed(near, exact=False)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet.encoding.plain import numpy_type
 from lancelet.errors import InvalidInput
 from lancelet.expressions.casting import Datum
 from lancelet.expressions.coercion import describe, value_type
@@ -40,7 +41,7 @@ def _by_numpy(function: Callable[..., Any]) -> Callable[[list[Datum], pa.DataTyp
         wide = np.float64 if pa.types.is_floating(kind) else np.int64
         with np.errstate(all="ignore"):
             numbers = function(*(array.fill_null(0).to_numpy(zero_copy_only=False).astype(wide) for array in arrays))
-            numbers = numbers.astype(kind.to_pandas_dtype())
+            numbers = numbers.astype(numpy_type(kind))
         missing = np.any([array.is_null().to_numpy(zero_copy_only=False) for array in arrays], axis=0)
         result = pa.array(numbers, kind, mask=missing, from_pandas=False)
         return result[0] if constant_row else result

@@ -15,8 +15,9 @@ except ImportError as error:
     raise MissingPackage(PACKAGE) from error
 
 from lancelet.namespace.connection import Connection, connect
+from lancelet.namespace.context import DynamicContextProvider
 from lancelet.namespace.directory import DirectoryNamespace
 
-__all__ = ["Connection", "DirectoryNamespace", "connect"]
+__all__ = ["Connection", "DirectoryNamespace", "DynamicContextProvider", "connect"]
 
 del lance_namespace

@@ -55,14 +55,13 @@ class deferred:  # noqa: N801 - read as a statement
 
     Examples
     --------
-    >>> with deferred():
-    ...     signal.raise_signal(signal.SIGINT)
-    ...     finished = True
-    Traceback (most recent call last):
-    ...
-    KeyboardInterrupt
-    >>> finished
-    True
+    >>> try:
+    ...     with deferred():
+    ...         signal.raise_signal(signal.SIGINT)
+    ...         finished = True
+    ... except KeyboardInterrupt:
+    ...     print("interrupted, finished:", finished)
+    interrupted, finished: True
     """
 
     __slots__ = ("_entered",)

@@ -52,6 +52,7 @@ def add_bridge(spark: SparkSession) -> None:
 
     Examples
     --------
+    >>> from pyspark.sql import SparkSession
     >>> spark = SparkSession.builder.remote("sc://host:15002").getOrCreate()  # doctest: +SKIP
     >>> add_bridge(spark)  # doctest: +SKIP
     """

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lancelet.encoding.kernels import dictionary as kernel
 from lancelet.encoding.place import Place
+from lancelet.encoding.plain import numpy_type
 from lancelet.encoding.rows import Bytes
 from lancelet.encoding.v2_1.levels import Levels
 from lancelet.encoding.v2_1.values import allocate
@@ -49,7 +50,7 @@ class PageDictionary:
                 return pa.nulls(len(indices), dtype)
             indices = self._without_nulls(indices, defs, place)
         if pa.types.is_dictionary(dtype):
-            index_type = dtype.index_type.to_pandas_dtype()
+            index_type = numpy_type(dtype.index_type)
             if len(indices) and int(indices.max()) > np.iinfo(index_type).max:
                 raise place.corrupt(f"dictionary index {indices.max()} in a column of {dtype}")
             keys = pa.array(indices.astype(index_type))

@@ -30,6 +30,7 @@ from lancelet.encoding.fetch import gather
 from lancelet.encoding.kernels import levels as levels_kernel
 from lancelet.encoding.kernels import miniblock, pick
 from lancelet.encoding.place import Place
+from lancelet.encoding.plain import numpy_type
 from lancelet.encoding.rows import Bytes, Indices, Ranges, RowRange, Rows
 from lancelet.encoding.v2_1.chunk_levels import decode_levels
 from lancelet.encoding.v2_1.codecs import (
@@ -586,6 +587,6 @@ def join_values(parts: list[pa.Array], place: Place) -> pa.Array:
         return concat(parts, dtype, place)
     wide = [pa.DictionaryArray.from_arrays(p.indices.cast(pa.int64()), p.dictionary, safe=False) for p in parts]
     joined = concat(wide, wide[0].type, place)
-    if len(joined.dictionary) - 1 > np.iinfo(dtype.index_type.to_pandas_dtype()).max:
+    if len(joined.dictionary) - 1 > np.iinfo(numpy_type(dtype.index_type)).max:
         raise place.too_large(f"{len(joined.dictionary)} dictionary items with {dtype.index_type} keys")
     return pa.DictionaryArray.from_arrays(joined.indices.cast(dtype.index_type), joined.dictionary, safe=False)

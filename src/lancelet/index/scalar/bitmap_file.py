@@ -27,6 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet.encoding.plain import numpy_type
 from lancelet.errors import CorruptFile
 from lancelet.index.row_set import RowSet
 from lancelet.index.scalar.sort_keys import has_order, has_words, order_of, places_of, words_of
@@ -148,7 +149,7 @@ def meant_words(values: pa.Array) -> npt.NDArray[np.uint64]:
     """Words of values without nulls, in the order of filters."""
     words = words_of(values)
     if pa.types.is_floating(values.type):
-        exact = np.array([-np.inf, -0.0, 0.0, np.inf], values.type.to_pandas_dtype())
+        exact = np.array([-np.inf, -0.0, 0.0, np.inf], numpy_type(values.type))
         lowest, minus_zero, zero, highest = words_of(pa.array(exact, values.type))
         words[(words < lowest) | (words > highest)] = np.uint64(2**64 - 1)
         words[words == minus_zero] = zero

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet.encoding.plain import numpy_type
 from lancelet.errors import CorruptFile, InvalidInput
 from lancelet.index.kind import ROW, VALUE, Entries, Rename, Source
 from lancelet.index.questions import Answer, Between, IsIn, Missing, Question, StartsWith
@@ -297,7 +298,7 @@ class BTreeSegment:
         return [(None, (self._float(-math.inf), False)), ((self._float(math.inf), True), None)]
 
     def _float(self, value: float) -> Keys:
-        return keys_of(pa.array(np.array([value], self.dtype.to_pandas_dtype())))
+        return keys_of(pa.array(np.array([value], numpy_type(self.dtype))))
 
     def _rows_of(self, ranges: Sequence[tuple[_End | None, _End | None]]) -> list[tuple[int, int]]:
         """The first row of each range, and the one after its last."""

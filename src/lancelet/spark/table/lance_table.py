@@ -41,10 +41,13 @@ class LanceTable:
 
     Examples
     --------
-    >>> from lancelet.spark import LanceTable
-    >>> table = LanceTable.forPath(spark, "s3://bucket/people.lance")  # doctest: +SKIP
-    >>> table.delete("age < 18")  # doctest: +SKIP
-    {'num_deleted_rows': 3}
+    >>> from pathlib import Path
+    >>> import lancelet
+    >>> uri = str(Path("people.lance").absolute())  # or s3://bucket/people.lance
+    >>> dataset = lancelet.write_dataset({"name": ["Ann", "Ben"], "age": [40, 17]}, uri)
+    >>> table = LanceTable.forPath(spark, uri)
+    >>> table.delete("age < 18")
+    {'num_deleted_rows': 1}
     """
 
     def __init__(self, spark: SparkSession, place: Place, alias: str | None = None) -> None:
