@@ -93,6 +93,7 @@ class Lines(str):
 
     @classmethod
     def of(cls, *lines: str) -> Lines:
+        """Each line escaped as :func:`printable` does."""
         return cls("\n".join(map(printable, lines)))
 
 

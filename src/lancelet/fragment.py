@@ -232,10 +232,12 @@ class LanceFragment:
 
     @property
     def fragment_id(self) -> int:
+        """Its number in the table, which no other fragment gets."""
         return self._fragment.id
 
     @property
     def metadata(self) -> FragmentMetadata:
+        """What the manifest says of it, for operations that are committed."""
         return fragment_metadata(
             self._fragment,
             self.physical_rows if self._fragment.physical_rows is None else None,
@@ -244,6 +246,7 @@ class LanceFragment:
 
     @property
     def schema(self) -> pa.Schema:
+        """The table's schema."""
         return self._ds.schema
 
     @property
@@ -253,6 +256,7 @@ class LanceFragment:
 
     @property
     def num_deletions(self) -> int:
+        """How many of its rows are deleted."""
         known = self._fragment.num_deletions
         return len(self._reader.deletions) if known is None else known
 
@@ -262,6 +266,7 @@ class LanceFragment:
         return self._reader.num_rows
 
     def data_files(self) -> list[DataFile]:
+        """Its data files; each holds some of the columns."""
         return [data_file(file) for file in self._fragment.files]
 
     def deletion_file(self) -> str | None:
@@ -271,10 +276,12 @@ class LanceFragment:
 
     @property
     def physical_schema(self) -> NoReturn:
+        """Not supported: each data file has a schema of its own."""
         raise NotSupported("a fragment has no physical schema; each of its data files has one")
 
     @property
     def partition_expression(self) -> NoReturn:
+        """Not supported: tables have no partitions."""
         raise NotSupported("Lance tables are not partitioned, so a fragment has no partition expression")
 
     def count_rows(self, filter: str | pc.Expression | None = None) -> int:  # noqa: A002

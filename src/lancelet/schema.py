@@ -39,16 +39,20 @@ class LanceField:
         return hash(self._field)
 
     def name(self) -> str:
+        """The field's own name, without those around it."""
         return self._field.name
 
     def id(self) -> int:
+        """The number by which files and manifests know it."""
         return self._field.id
 
     @property
     def metadata(self) -> dict[str, str]:
+        """Its metadata."""
         return dict(self._field.metadata)
 
     def children(self) -> list[LanceField]:
+        """The fields inside it."""
         return [LanceField(child, self._field.id) for child in self._field.children]
 
     def to_arrow(self) -> pa.Field:
@@ -56,6 +60,7 @@ class LanceField:
         return Schema((self._field,)).to_arrow().field(0)
 
     def is_unenforced_primary_key(self) -> bool:
+        """Whether it is part of the primary key, which nothing enforces."""
         flag = self._field.metadata.get(_PRIMARY_KEY, "").lower()
         return flag in ("true", "1", "yes") or self.unenforced_primary_key_position() is not None
 
@@ -65,9 +70,11 @@ class LanceField:
         return int(position) if position is not None and position.isdecimal() else None
 
     def is_unenforced_clustering_key(self) -> bool:
+        """Whether it is part of the clustering key, which nothing enforces."""
         return self.unenforced_clustering_key_position() is not None
 
     def unenforced_clustering_key_position(self) -> int | None:
+        """Its place in the clustering key, if it is part of it."""
         position = self._field.metadata.get(_CLUSTERING_KEY)
         return int(position) if position is not None and position.isdecimal() else None
 
@@ -102,6 +109,7 @@ class LanceSchema:
         return hash(self._schema.fields)
 
     def to_pyarrow(self) -> pa.Schema:
+        """The schema of the Arrow data that a scan gives."""
         return self._schema.to_arrow()
 
     def fields(self) -> list[LanceField]:
@@ -129,6 +137,7 @@ class LanceSchema:
         return sorted(key, key=lambda f: (f.unenforced_primary_key_position() or _LAST, f.id()))
 
     def unenforced_clustering_key(self) -> list[LanceField]:
+        """The fields of the clustering key, in order."""
         key = [f for f in self._walk() if f.is_unenforced_clustering_key()]
         return sorted(key, key=lambda f: (f.unenforced_clustering_key_position() or 0, f.id()))
 

@@ -82,6 +82,7 @@ class DataFile:
         return data_file(adopted_file(table.snapshot, path, base_id))
 
     def to_json(self) -> dict[str, Any]:
+        """The file as a value that ``json.dumps`` takes."""
         return {
             "fields": self.fields,
             "column_indices": self.column_indices,
@@ -93,6 +94,7 @@ class DataFile:
         }
 
     def field_ids(self) -> list[int]:
+        """Deprecated: the same as ``fields``."""
         warnings.warn("DataFile.field_ids is deprecated, use DataFile.fields", DeprecationWarning, stacklevel=2)
         return self.fields
 
@@ -112,6 +114,7 @@ class DeletionFile:
         return f"DeletionFile(type='{self.file_type}', num_deleted_rows={self.num_deleted_rows})"
 
     def asdict(self) -> dict[str, Any]:
+        """The file as a plain value."""
         return {
             "read_version": self.read_version,
             "id": self.id,
@@ -121,10 +124,12 @@ class DeletionFile:
         }
 
     def json(self) -> str:
+        """The file as text."""
         return json.dumps(self.asdict())
 
     @staticmethod
     def from_json(json: str) -> DeletionFile:
+        """The file that :meth:`json` showed."""
         return DeletionFile(**_parsed(json))
 
     def path(self, fragment_id: int, base_uri: str | None = None) -> str:
@@ -141,17 +146,21 @@ class RowIdMeta:
     inline: bytes
 
     def asdict(self) -> dict[str, list[int]]:
+        """The ids as a plain value."""
         return {"Inline": list(self.inline)}
 
     def json(self) -> str:
+        """The ids as text."""
         return json.dumps(self.asdict())
 
     @staticmethod
     def from_dict(dict: dict[str, list[int]]) -> RowIdMeta:  # noqa: A002
+        """The ids that :meth:`asdict` showed."""
         return RowIdMeta(bytes(dict["Inline"]))
 
     @staticmethod
     def from_json(json: str) -> RowIdMeta:
+        """The ids that :meth:`json` showed."""
         return RowIdMeta.from_dict(_parsed(json))
 
 
@@ -162,13 +171,16 @@ class RowDatasetVersionMeta:
     inline: bytes
 
     def asdict(self) -> dict[str, list[int]]:
+        """The versions as a plain value."""
         return {"inline": list(self.inline)}
 
     def json(self) -> str:
+        """The versions as text."""
         return json.dumps(self.asdict())
 
     @staticmethod
     def from_json(json: str) -> RowDatasetVersionMeta:
+        """The versions that :meth:`json` showed."""
         return RowDatasetVersionMeta(bytes(_parsed(json)["inline"]))
 
 
@@ -192,6 +204,7 @@ class FragmentMetadata:
 
     @property
     def num_deletions(self) -> int:
+        """How many rows are deleted."""
         return 0 if self.deletion_file is None else self.deletion_file.num_deleted_rows
 
     @property
@@ -200,6 +213,7 @@ class FragmentMetadata:
         return self.physical_rows - self.num_deletions
 
     def data_files(self) -> list[DataFile]:
+        """Deprecated: the same as ``files``."""
         warnings.warn(
             "FragmentMetadata.data_files is deprecated, use FragmentMetadata.files", DeprecationWarning, stacklevel=2
         )

@@ -135,10 +135,12 @@ class ScannerBuilder:
         return self
 
     def limit(self, n: int | None = None) -> ScannerBuilder:
+        """At most so many rows."""
         self._limit = None if n is None else _count("limit", n)
         return self
 
     def offset(self, n: int | None = None) -> ScannerBuilder:
+        """Pass over the first so many rows that the filter lets through."""
         self._offset = 0 if n is None else _count("offset", n)
         return self
 
@@ -160,28 +162,34 @@ class ScannerBuilder:
         return self
 
     def io_buffer_size(self, io_buffer_size: int) -> ScannerBuilder:
+        """Checked and not used: reads are bounded by their units."""
         _count("io_buffer_size", io_buffer_size)
         return self
 
     def batch_readahead(self, nbatches: int | None = None) -> ScannerBuilder:
+        """Checked and not used: see :meth:`fragment_readahead`."""
         if nbatches is not None and _count("batch_readahead", nbatches) == 0:
             raise InvalidInput("batch_readahead must be greater than 0")
         return self
 
     def fragment_readahead(self, nfragments: int | None = None) -> ScannerBuilder:
+        """Checked and not used: how much is read ahead follows from the sizes of units."""
         if nfragments is not None:
             _count("fragment_readahead", nfragments)
         return self
 
     def scan_in_order(self, scan_in_order: bool = True) -> ScannerBuilder:
+        """Whether batches come in the order of the table."""
         self._scan_in_order = scan_in_order
         return self
 
     def with_row_id(self, with_row_id: bool = True) -> ScannerBuilder:
+        """Add the column ``_rowid``."""
         self._with_row_id = with_row_id
         return self
 
     def with_row_address(self, with_row_address: bool = True) -> ScannerBuilder:
+        """Add the column ``_rowaddr``."""
         self._with_row_address = with_row_address
         return self
 
@@ -214,6 +222,7 @@ class ScannerBuilder:
         return self
 
     def include_deleted_rows(self, flag: bool) -> ScannerBuilder:
+        """Deleted rows too, with a null as their ``_rowid``."""
         self._include_deleted_rows = flag
         return self
 
@@ -236,6 +245,7 @@ class ScannerBuilder:
         return self
 
     def use_stats(self, use_stats: bool = True) -> ScannerBuilder:
+        """Taken and not needed: statistics of pages never change an answer."""
         return self
 
     def use_scalar_index(self, use_scalar_index: bool = True) -> ScannerBuilder:
@@ -244,9 +254,11 @@ class ScannerBuilder:
         return self
 
     def prefilter(self, prefilter: bool) -> ScannerBuilder:
+        """Taken for vector search, which is not supported yet."""
         return self
 
     def disable_scoring_autoprojection(self, disable: bool = True) -> ScannerBuilder:
+        """Taken for text search, which is not supported yet."""
         return self
 
     def fast_search(self, flag: bool) -> ScannerBuilder:
@@ -271,12 +283,15 @@ class ScannerBuilder:
         distance_range: tuple[float | None, float | None] | None = None,
         search_effort: Any = None,
     ) -> ScannerBuilder:
+        """Not supported yet: the rows whose vectors are nearest."""
         return _needs_index("nearest (vector search)")
 
     def full_text_search(self, query: Any, columns: list[str] | None = None) -> ScannerBuilder:
+        """Not supported yet: the rows whose texts match."""
         return _needs_index("full_text_query")
 
     def minhash_search(self, query: Any) -> ScannerBuilder:
+        """Not supported yet: the rows that are near duplicates."""
         return _needs_index("minhash search")
 
     def with_index_segments(self, index_segments: Iterable[str | uuid.UUID] | None) -> ScannerBuilder:
@@ -294,6 +309,7 @@ class ScannerBuilder:
         return self
 
     def substrait_aggregate(self, aggregate: bytes) -> ScannerBuilder:
+        """Not supported: aggregates are left to engines."""
         return _needs_index("substrait aggregates")
 
     def to_scanner(self) -> LanceScanner:
@@ -486,18 +502,22 @@ class LanceScanner:
         return "\n".join([cost, *(f"  {line}" for line in tree.splitlines())])
 
     def take(self, indices: object) -> NoReturn:
+        """Not supported: see :meth:`lancelet.LanceDataset.take`."""
         raise NotSupported("a scanner has no take; use LanceDataset.take")
 
     @staticmethod
     def from_dataset(*args: Any, **kwargs: Any) -> NoReturn:
+        """Not supported: see :meth:`lancelet.LanceDataset.scanner`."""
         raise NotSupported("a scanner is not made from a pyarrow dataset; use LanceDataset.scanner")
 
     @staticmethod
     def from_fragment(*args: Any, **kwargs: Any) -> NoReturn:
+        """Not supported: see :meth:`lancelet.LanceFragment.scanner`."""
         raise NotSupported("a scanner is not made from a pyarrow fragment; use LanceFragment.scanner")
 
     @staticmethod
     def from_batches(*args: Any, **kwargs: Any) -> NoReturn:
+        """Not supported: see :meth:`lancelet.LanceDataset.scanner`."""
         raise NotSupported("a scanner is not made from batches; use LanceDataset.scanner")
 
     def _watch(self) -> _Watch:

@@ -24,6 +24,8 @@ _CHECK_EVERY = 64
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
+    """A file that is held open, and what reads it."""
+
     source: ByteSource
     reader: FileReader
 
@@ -112,6 +114,7 @@ class FileCache:
 
     @property
     def nbytes(self) -> int:
+        """Bytes that it holds."""
         with self._lock:
             return sum(file.reader.nbytes for file in self._files.values())
 

@@ -103,6 +103,7 @@ class Container:
 
     @property
     def nbytes(self) -> int:
+        """Bytes that it holds in memory."""
         return self.tail.nbytes + self.columns.nbytes + self.global_buffers.nbytes
 
     def piece(self, source: Reader, position: int, size: int) -> bytes:
@@ -134,5 +135,6 @@ class Container:
             raise CorruptFile(self.path, f"the file descriptor does not parse: {error}", "global buffer 0") from None
 
     def schema(self, source: Reader) -> Schema:
+        """The schema in the file."""
         message = self.descriptor(source).schema
         return Schema.from_proto(message.fields, message.metadata, path=self.path)

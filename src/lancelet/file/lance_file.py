@@ -88,9 +88,11 @@ class ReaderResults:
         self.reader = reader
 
     def to_batches(self) -> pa.RecordBatchReader:
+        """The rows as a reader of batches."""
         return self.reader
 
     def to_table(self) -> pa.Table:
+        """All rows in memory."""
         return self.reader.read_all()
 
 
@@ -141,6 +143,7 @@ class LanceFileReader:
         self._schema = schema if columns is None else schema.project(columns)
 
     def num_rows(self) -> int:
+        """How many rows the file has."""
         return self._reader.num_rows
 
     def read_all(self, *, batch_size: int = 1024, batch_readahead: int = 16) -> ReaderResults:
@@ -168,6 +171,7 @@ class LanceFileReader:
         return self._results(RowIndices(rows[at : at + step]) for at in range(0, len(rows), step))
 
     def metadata(self) -> LanceFileMetadata:
+        """Where the file's columns, pages and buffers are."""
         container = self._container
         major, minor = _MAJOR_MINOR[self._reader.version]
         buffers = [LanceBufferDescriptor(int(at), int(size)) for at, size in container.global_buffers]

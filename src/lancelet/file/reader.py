@@ -25,10 +25,12 @@ class FileReader(Protocol):
     """What the versions have in common."""
 
     @property
-    def version(self) -> str: ...
+    def version(self) -> str:
+        """The file version, such as 2.1."""
 
     @property
-    def num_rows(self) -> int: ...
+    def num_rows(self) -> int:
+        """How many rows the file has."""
 
     @property
     def nbytes(self) -> int:

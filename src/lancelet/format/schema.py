@@ -57,10 +57,12 @@ class Field:
 
     @property
     def extension_name(self) -> str | None:
+        """Of an extension type, its name."""
         return self.metadata.get(EXTENSION_NAME)
 
     @property
     def is_json(self) -> bool:
+        """Whether it holds JSON."""
         return self.logical_type == "json"
 
     @property
@@ -111,6 +113,7 @@ class Field:
 
     @cached_property
     def arrow_field(self) -> pa.Field:
+        """The field of Arrow data that a scan gives."""
         return pa.field(self.name, self.arrow_type, self.nullable, dict(self.metadata) or None)
 
     def walk(self) -> Iterator[Field]:
@@ -188,11 +191,13 @@ class Schema:
         return resolve_extensions(pa.schema([f.arrow_field for f in self.fields], metadata=dict(self.metadata) or None))
 
     def walk(self) -> Iterator[Field]:
+        """Every field, each before those inside it."""
         for field in self.fields:
             yield from field.walk()
 
     @cached_property
     def names(self) -> list[str]:
+        """Names of the columns."""
         return [field.name for field in self.fields]
 
     def paths(self) -> list[str]:

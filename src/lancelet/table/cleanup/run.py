@@ -47,6 +47,7 @@ class CleanupStats:
 
     @classmethod
     def of(cls, files: Sequence[Candidate], failed: int = 0) -> CleanupStats:
+        """Count and size of files, by what they are."""
         counts = {"manifest": 0, "data": 0, "transaction": 0, "index": 0, "deletion": 0, "temporary_manifest": 0}
         size = 0
         for file in files:
