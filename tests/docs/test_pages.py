@@ -90,3 +90,17 @@ def test_links(page: Path) -> None:
 def test_every_page_is_found_from_the_readme() -> None:
     readme = (ROOT / "README.md").read_text()
     assert [page.name for page in PAGES[1:] if f"{page.relative_to(ROOT)})" not in readme] == []
+
+
+def test_modules_that_are_named_are_there() -> None:
+    """A page or a docstring that says ``room/module.py`` names a file of today."""
+    files = [path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if ".venv" not in path.parts]
+    ends = {"/".join(parts[start:]) for parts in (file.split("/") for file in files) for start in range(len(parts))}
+    texts = [*PAGES, *(ROOT / "src").rglob("*.py")]
+    lost = {
+        f"{page.relative_to(ROOT)}: {name}"
+        for page in texts
+        for name in re.findall(r"`([\w/]+\.py)`", page.read_text())
+        if name not in ends
+    }
+    assert lost == set()

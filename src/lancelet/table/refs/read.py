@@ -2,7 +2,7 @@
 
 Spec table-format.md 1.4 and 1.5. A tag names a version; a branch is a table of
 its own under ``tree/``, whose first version is a shallow clone of its parent.
-``refs_write.py`` writes these files.
+``write.py`` writes these files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writing tags and branches: the files that ``refs.py`` reads (spec table-format.md 1.4 and 1.5).
+"""Writing tags and branches: the files that ``read.py`` reads (spec table-format.md 1.4 and 1.5).
 
 A name is taken by creating its file only if there is none, so that of several
 who want it one wins. A branch is two things, a file and a table under
