@@ -70,7 +70,17 @@ __getattr__ = lazy_names(
 
 
 class LanceFragment:
-    """One fragment of a dataset."""
+    """One fragment of a dataset.
+
+    Examples
+    --------
+    >>> import lancelet
+    >>> dataset = lancelet.write_dataset({"id": range(10)}, "memory://docs/fragment", max_rows_per_file=6)
+    >>> [(fragment.fragment_id, fragment.count_rows()) for fragment in dataset.get_fragments()]
+    [(0, 6), (1, 4)]
+    >>> dataset.get_fragment(1).to_table(filter="id > 7")["id"].to_pylist()
+    [8, 9]
+    """
 
     def __init__(self, dataset: Scanned, fragment_id: int | None, *, position: int | None = None) -> None:
         fragments = dataset.table.snapshot.manifest.fragments

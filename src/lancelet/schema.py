@@ -17,7 +17,15 @@ _NESTED = ("struct", "list", "large_list", "fixed_size_list")
 
 
 class LanceField:
-    """One field of a Lance schema."""
+    """One field of a Lance schema.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> schema = LanceSchema.from_pyarrow(pa.schema({"id": pa.int64(), "point": pa.struct({"x": pa.float32()})}))
+    >>> [(field.name(), field.id()) for field in schema.fields()]
+    [('id', 0), ('point', 1)]
+    """
 
     __slots__ = ("_field", "_parent")
 

@@ -45,6 +45,22 @@ WITHOUT = {
 """Members of datasets and of results of compactions that may still lack a docstring: none may join them."""
 
 
+SHOWN = (
+    *(
+        "LanceDataset",
+        "LanceFragment",
+        "LanceScanner",
+        "ScannerBuilder",
+        "MergeInsertBuilder",
+        "LanceSchema",
+        "LanceField",
+    ),
+    *("Branches", "Tags", "DatasetDelta", "LanceStats", "DatasetOptimizer", "FragmentMetadata", "LanceFileReader"),
+    *("LanceFileWriter", "LanceFileSession", "Session", "Connection", "DirectoryNamespace", "LanceTable"),
+)
+"""Classes with an example, of their own or of a method."""
+
+
 def _modules() -> list[str]:
     found = pkgutil.walk_packages(lancelet.__path__, "lancelet.")
     return ["lancelet", *(module.name for module in found if not module.name.endswith("_pb2"))]
@@ -139,3 +155,9 @@ def test_what_users_call_is_described() -> None:
             bare |= {f"{name}.{method}" for method, member in _methods(thing) if not _is_described(member)}
     waiting = re.compile(r"lancelet\.([\w.]+\.)?(LanceDataset|RewriteResult)\.(" + "|".join(sorted(WITHOUT)) + ")")
     assert {name for name in bare if not waiting.fullmatch(name)} == set()
+
+
+def test_main_classes_have_an_example() -> None:
+    things = {thing.__name__: thing for thing in _public_things().values() if inspect.isclass(thing)}
+    texts = {name: [things[name], *(member for _, member in _methods(things[name]))] for name in SHOWN}
+    assert [name for name, some in texts.items() if not any(">>>" in (inspect.getdoc(one) or "") for one in some)] == []

@@ -186,7 +186,15 @@ class RowDatasetVersionMeta:
 
 @dataclass
 class FragmentMetadata:
-    """What the manifest says about a fragment."""
+    """What the manifest says about a fragment.
+
+    Examples
+    --------
+    >>> from lancelet.fragment import write_fragments
+    >>> (fragment,) = write_fragments({"id": [1, 2, 3]}, "memory://docs/fragment_metadata")
+    >>> fragment.num_rows, [file.fields for file in fragment.files]
+    (3, [[0]])
+    """
 
     id: int
     files: list[DataFile]

@@ -52,6 +52,16 @@ class MergeInsertBuilder:
     """Says what to do with rows that the source and the table have in common, and with those that only one has.
 
     Rows without a clause stay as they are; a later clause for the same rows replaces an earlier one.
+
+    Examples
+    --------
+    >>> import lancelet
+    >>> dataset = lancelet.write_dataset({"id": [1, 2], "n": [10, 20]}, "memory://docs/merge_builder")
+    >>> merge = dataset.merge_insert("id").when_matched_update_all("source.n > target.n").when_not_matched_insert_all()
+    >>> merge.execute({"id": [1, 2, 3], "n": [5, 25, 30]})["num_updated_rows"]
+    1
+    >>> sorted(dataset.to_table()["n"].to_pylist())
+    [10, 25, 30]
     """
 
     def __init__(self, dataset: Mergeable, on: str | Iterable[str] | None = None) -> None:

@@ -75,6 +75,13 @@ class ScannerBuilder:
 
     Read-ahead is bounded in bytes by the engine itself, so the options that bound it otherwise are accepted and
     have no effect; neither have those of vector and text search, which scans do not do yet.
+
+    Examples
+    --------
+    >>> import lancelet
+    >>> dataset = lancelet.write_dataset({"id": range(100)}, "memory://docs/scanner_builder")
+    >>> ScannerBuilder(dataset).filter("id % 2 = 1").limit(3).with_row_id().to_scanner().to_table().to_pydict()
+    {'id': [1, 3, 5], '_rowid': [1, 3, 5]}
     """
 
     def __init__(self, ds: Scanned) -> None:
@@ -364,7 +371,16 @@ class ScannerBuilder:
 
 
 class LanceScanner:
-    """A scan that is ready to run, as often as it is asked to."""
+    """A scan that is ready to run, as often as it is asked to.
+
+    Examples
+    --------
+    >>> import lancelet
+    >>> dataset = lancelet.write_dataset({"id": range(100)}, "memory://docs/scanner")
+    >>> scanner = dataset.scanner(filter="id >= 90", batch_size=4)
+    >>> scanner.count_rows(), [batch.num_rows for batch in scanner.to_batches()]
+    (10, [4, 4, 2])
+    """
 
     def __init__(
         self,

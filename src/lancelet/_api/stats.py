@@ -61,7 +61,15 @@ class IOWatch:
 
 
 class LanceStats:
-    """Statistics of one version."""
+    """Statistics of one version.
+
+    Examples
+    --------
+    >>> import lancelet
+    >>> dataset = lancelet.write_dataset({"id": range(100)}, "memory://docs/stats", max_rows_per_file=60)
+    >>> dataset.stats.dataset_stats()["num_fragments"]
+    2
+    """
 
     def __init__(self, table: TableReader) -> None:
         self._table = table

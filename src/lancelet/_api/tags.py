@@ -77,7 +77,17 @@ class Tags:
 
 
 class Branches:
-    """Lines of versions next to the main one."""
+    """Lines of versions next to the main one.
+
+    Examples
+    --------
+    >>> import lancelet
+    >>> dataset = lancelet.write_dataset({"id": [1, 2]}, "memory://docs/branches")
+    >>> branch = dataset.create_branch("try")
+    >>> branch.insert({"id": [3]})
+    >>> list(dataset.branches.list()), branch.count_rows(), dataset.count_rows()
+    (['try'], 3, 2)
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot

@@ -25,7 +25,16 @@ _BATCH_ROWS = 8192
 
 
 class DatasetDelta:
-    """The changes after version ``begin`` up to and including ``end``."""
+    """The changes after version ``begin`` up to and including ``end``.
+
+    Examples
+    --------
+    >>> import lancelet
+    >>> dataset = lancelet.write_dataset({"id": [1, 2]}, "memory://docs/delta", enable_stable_row_ids=True)
+    >>> dataset.insert({"id": [3]})
+    >>> dataset.delta(compared_against=1).get_inserted_rows().read_all()["id"].to_pylist()
+    [3]
+    """
 
     def __init__(self, table: TableReader, begin: int, end: int) -> None:
         version: Any

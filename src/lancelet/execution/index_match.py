@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet.expressions.coercion import is_list_like, is_text
+from lancelet.expressions.comparing import distinct
 from lancelet.expressions.expr import (
     And,
     Call,
@@ -274,7 +275,7 @@ def _membership(column: Column, values: pa.Array, wanted: bool) -> _Found | Fixe
     if values.null_count and not wanted:
         # A value is among them, or nobody knows: NOT IN is never true.
         return Fixed(False)
-    some = values.drop_null().unique()
+    some = distinct(values.drop_null())
     if not len(some):
         return Fixed(False) if wanted else (column, (Asked(Missing()),), True)
     if pa.types.is_floating(some.type) and pc.any(pc.is_nan(some.cast(pa.float64()))).as_py():
@@ -345,7 +346,7 @@ def _has_items(every: bool) -> Callable[[Column, Literal], Asked | None]:
         if not is_list_like(column.type) or column.type.value_type != literal.type.value_type:
             return None
         dtype = literal.type.value_type
-        return Asked(HasItems(_array([to_scalar(Literal(item, dtype)) for item in items], dtype).unique(), every))
+        return Asked(HasItems(distinct(_array([to_scalar(Literal(item, dtype)) for item in items], dtype)), every))
 
     return asked
 

@@ -87,6 +87,19 @@ def _compare_lists(op: str, left: Datum, right: Datum) -> Datum:
     return result if op == "=" else pc.invert(result)
 
 
+def distinct(values: pa.Array) -> pa.Array:
+    """Each value once, in the order in which they come; half floats by their bits, since older releases of pyarrow hash none.
+
+    Examples
+    --------
+    >>> distinct(pa.array([2, 1, 2])).to_pylist()
+    [2, 1]
+    """
+    if pa.types.is_float16(values.type):
+        return values.view(pa.uint16()).unique().view(values.type)
+    return values.unique()
+
+
 def is_in(values: pa.Array, wanted: pa.Array, match_null: bool = False) -> pa.Array:
     """Whether each value is among ``wanted``; for a null value whether a null is (or False)."""
     kind = values.type

@@ -109,6 +109,16 @@ class LanceFileReader:
         Names and nested paths; all columns by default.
     namespace_client, table_id
         A ``LanceNamespace`` and the id of the table whose file it is, for storage options where none are given.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from lancelet.file import LanceFileWriter
+    >>> with LanceFileWriter("memory://docs/single/one.lance") as writer:
+    ...     writer.write_batch(pa.table({"id": [1, 2, 3]}))
+    >>> reader = LanceFileReader("memory://docs/single/one.lance")
+    >>> reader.num_rows(), reader.take_rows([0, 2]).to_table()["id"].to_pylist()
+    (3, [1, 3])
     """
 
     def __init__(

@@ -72,6 +72,16 @@ class Connection:
 
     Names are texts with dots between their parts (``"sales.orders"``), or lists of names. Errors are those of
     ``lance_namespace``.
+
+    Examples
+    --------
+    >>> import lancelet
+    >>> space = lancelet.connect("memory://docs/connection")
+    >>> space.create_namespace("sales")
+    >>> space.create("sales.orders", {"id": [1, 2, 3]}).count_rows()
+    3
+    >>> list(space.tables("sales"))
+    ['orders']
     """
 
     def __init__(self, client: DirectoryNamespace) -> None:
