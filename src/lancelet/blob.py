@@ -130,7 +130,6 @@ class BlobFile(io.BufferedIOBase):
         return self.read()
 
     def readinto(self, b: Buffer) -> int:
-        """Fill a buffer with the bytes from here on; how many there were."""
         self._check_open()
         view = memoryview(b).cast("B")
         if view.readonly:
