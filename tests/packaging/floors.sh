@@ -11,7 +11,7 @@ floors=$(sed -nE 's/^    "((numpy|protobuf|pyarrow))>=([0-9.]+)",$/\1==\3.*/p' p
 others=$(sed -nE 's/^    "((obstore|pyroaring|sqlglot|zstandard)>=[0-9.]+)",$/\1/p' pyproject.toml)
 "$python" -m venv "$work/venv"
 # shellcheck disable=SC2086
-"$work/venv/bin/python" -m pip install --quiet $floors $others boto3 hypothesis lance-namespace pylance pytest
+"$work/venv/bin/python" -m pip install --quiet $floors $others boto3 hypothesis lance-namespace "moto[server]" pylance pytest
 "$work/venv/bin/python" -m pip list | grep -E "^(numpy|protobuf|pyarrow) "
 export PYTHONPATH="$PWD/src"
 "$work/venv/bin/python" tests/packaging/smoke.py
