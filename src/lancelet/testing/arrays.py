@@ -224,7 +224,8 @@ class _Draw:
 
     def _integer(self, kind: pa.DataType, length: int) -> pa.Array:
         """Values of a random number of bits, the extremes of the type among them."""
-        width = np.dtype(kind.to_pandas_dtype())
+        sign = "i" if pa.types.is_signed_integer(kind) else "u"
+        width = np.dtype(f"{sign}{kind.bit_width // 8}")
         info = np.iinfo(width)
         bits = int(self.rng.integers(1, info.bits + 1))
         if bits < info.bits:
@@ -236,9 +237,8 @@ class _Draw:
         return pa.array(data, kind)
 
     def _float(self, kind: pa.DataType, length: int) -> pa.Array:
-        data = (self.rng.standard_normal(length) * 10.0 ** self.rng.integers(-3, 4, length)).astype(
-            kind.to_pandas_dtype()
-        )
+        data = self.rng.standard_normal(length) * 10.0 ** self.rng.integers(-3, 4, length)
+        data = data.astype(f"f{kind.bit_width // 8}")
         if length > 8:
             places = self.rng.choice(length, 6, replace=False)
             data[places] = [np.nan, -0.0, 0.0, np.inf, -np.inf, np.finfo(data.dtype).tiny]
