@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from lancelet.progress import IndexProgress
 
 _STAGE = "read rows"
-_OTHER_KINDS = ("INVERTED", "FTS", "RTREE", "MINHASHLSH")
 
 
 class IndexedTable(EditableTable):
@@ -201,8 +200,6 @@ def _kind(index_type: Any, options: dict[str, Any]) -> tuple[Kind, dict[str, Any
         index_type, options = index_type.index_type, {**index_type.parameters, **options}
     if not isinstance(index_type, str):
         raise InvalidType(f"index_type is a text or an IndexConfig, not {index_type!r}")
-    if index_type.upper() in _OTHER_KINDS or index_type.upper().startswith("IVF"):
-        raise NotSupported(f"{index_type} indices are not supported yet")
     return kind_named(index_type), options
 
 

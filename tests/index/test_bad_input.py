@@ -129,6 +129,7 @@ def test_types(where: Path, tmp_path: Path, kind: str) -> None:
 @pytest.mark.filterwarnings("ignore:.*stay as they are:UserWarning")
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
 @pytest.mark.parametrize("kind", ["ZONEMAP", "BTREE", "BITMAP"])
+@pytest.mark.filterwarnings("ignore:.*lancelet does not extend:UserWarning")
 def test_indices_of_pylance_on_odd_columns_are_left_alone(tmp_path: Path, kind: str, stable: bool) -> None:
     """JSON and blobs: our upkeep does not touch what our filters never ask."""
     names = [name for name in table().schema.names if name not in ("map", "with`tick")]

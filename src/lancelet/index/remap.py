@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lancelet.index.folder import IndexFolder
 from lancelet.index.fragment_reuse import FragmentReuse
-from lancelet.index.kind import NewRows
+from lancelet.index.kind import Moves, NewRows
 from lancelet.index.metadata import IndexMetadata, index_from_proto, read_indices
 from lancelet.index.segments import NewSegment, Whereabouts, indexed_field, usable_kind, write_segment
 from lancelet.table.commit.fragment_reuse import Version, check_known, describe_rewrite
@@ -39,7 +39,7 @@ def remap_indices(
         (entry, kind)
         for entry in read_indices(snapshot.manifest)
         if (kind := usable_kind(snapshot, entry)) is not None
-        and kind.follows_moves
+        and kind.moves is Moves.REWRITTEN
         and not where.names_ids(entry)
         and where.coverage(entry) & old
     ]

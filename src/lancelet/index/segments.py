@@ -22,7 +22,7 @@ from lancelet.errors import CorruptFile, InvalidInput
 from lancelet.file.checksums import are_wanted
 from lancelet.file.writer import DEFAULT_VERSION, VERSIONS
 from lancelet.format.proto import table_pb2
-from lancelet.index.folder import IndexFolder, SegmentWriter
+from lancelet.index.folder import BUILD_MEMORY, IndexFolder, SegmentWriter
 from lancelet.index.fragment_reuse import FragmentReuse
 from lancelet.index.kind import Built, Kind, NewRows, Rename, Segment, Source
 from lancelet.index.metadata import IndexFile, IndexMetadata
@@ -254,6 +254,7 @@ class NewSegment:
     options: Mapping[str, Any]
     uuid: UUID | None = None
     """Drawn when it is not given."""
+    memory_limit: int = BUILD_MEMORY
 
 
 def write_segment(
@@ -269,6 +270,7 @@ def write_segment(
         files,
         manifest.has_stable_row_ids,
         are_wanted(manifest.config),
+        new.memory_limit,
     )
     built = new.kind.write(sources, rows, out, new.options)
     return entry_of(snapshot, new, uuid, built, out.written)

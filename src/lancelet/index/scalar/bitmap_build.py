@@ -30,10 +30,10 @@ from lancelet.index.scalar.bitmap_file import (
     KEYS,
     STATISTICS,
     BitmapFile,
-    key_type,
     plain_keys,
 )
 from lancelet.index.scalar.sort_keys import compared, order_of, places_of
+from lancelet.index.scalar.value_types import key_type
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -29,7 +29,8 @@ import pyarrow.compute as pc
 
 from lancelet.errors import CorruptFile
 from lancelet.index.row_set import RowSet
-from lancelet.index.scalar.sort_keys import has_order, has_words, order_of, places_of, words_of
+from lancelet.index.scalar.sort_keys import order_of, places_of, words_of
+from lancelet.index.scalar.value_types import has_order, has_words, key_type
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFileReader, IndexFolder
@@ -50,11 +51,6 @@ _FEW_SETS: Final = 64
 _RECENT_BYTES: Final = 64 << 20
 _SET_BYTES: Final = 512
 """About what a set takes beyond its stored form."""
-
-
-def key_type(dtype: pa.DataType) -> pa.DataType:
-    """The type in which keys of a column are compared: without a dictionary around them."""
-    return dtype.value_type if pa.types.is_dictionary(dtype) else dtype
 
 
 def _narrow(dtype: pa.DataType) -> pa.DataType:

@@ -34,7 +34,7 @@ import pyarrow as pa
 from lancelet.errors import InvalidInput
 from lancelet.index.kind import ROW, VALUE, Built
 from lancelet.index.metadata import IndexFile
-from lancelet.index.scalar.external_sort import sorted_rows
+from lancelet.index.scalar.external_sort import sorted_within
 from lancelet.index.scalar.sort_keys import key_at
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def write_part(
     side have numbers, so that each has a file of its own. :func:`finish_parts` makes a segment of the parts.
     """
     number = part << _PART_SHIFT | attempt
-    ordered = sorted_rows(batches)
+    ordered = sorted_within(batches, out.memory_limit)
     first = next(ordered, None)
     if first is None:
         return PartLookup(part, number, Pages(*_no_pages(dtype)), page_rows, None)

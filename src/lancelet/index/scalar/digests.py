@@ -20,7 +20,8 @@ from lancelet.index.row_set import RowSet, scan_stored
 from lancelet.index.row_set_wire import read_entries
 from lancelet.index.scalar.bitmap_file import BITMAPS, BitmapFile, meant_words, plain_keys
 from lancelet.index.scalar.bloom import hash_fixed, hash_spans
-from lancelet.index.scalar.sort_keys import has_words, keys_of, words_of
+from lancelet.index.scalar.sort_keys import keys_of, words_of
+from lancelet.index.scalar.value_types import has_words
 
 Digests = npt.NDArray[np.uint64]
 

@@ -29,7 +29,7 @@ from lancelet.file import FileCache
 from lancelet.file.checksums import check_file
 from lancelet.file.container import MAGIC, TAIL_BYTES, Container, version_of_footer
 from lancelet.index.folder import IndexFolder
-from lancelet.index.kind import ROW, VALUE, Kind, Listing, Segment, Source, Summarizing
+from lancelet.index.kind import ROW, VALUE, Answering, Kind, Listing, ScalarKind, Segment, Source, Summarizing
 from lancelet.index.metadata import IndexMetadata, read_indices
 from lancelet.index.questions import Missing
 from lancelet.index.row_set import RowSet
@@ -181,9 +181,13 @@ def _content(
             _compare_entries(rows, segment, source, column)
         elif isinstance(segment, Summarizing):
             _compare_zones(rows, segment, source, column)
-        if not isinstance(segment, Listing) and kind.takes(Missing(), column.type):
+        if isinstance(segment, Answering) and not isinstance(segment, Listing) and _knows_nulls(kind, column):
             _compare_nulls(rows, segment, where, entry, column)
         yield from rows.findings(f"index {entry.name!r}, segment {entry.uuid}", main)
+
+
+def _knows_nulls(kind: Kind, column: Column) -> bool:
+    return isinstance(kind, ScalarKind) and kind.takes(Missing(), column.type)
 
 
 def _column(table: TableReader, field: Field) -> Column:
@@ -306,7 +310,7 @@ def _compare_zones(rows: _Rows, segment: Summarizing, source: Source, column: Co
     rows.note("would not find", ~admitted)
 
 
-def _compare_nulls(rows: _Rows, segment: Segment, where: Whereabouts, entry: IndexMetadata, column: Column) -> None:
+def _compare_nulls(rows: _Rows, segment: Answering, where: Whereabouts, entry: IndexMetadata, column: Column) -> None:
     answer = segment.ask(Missing())
     found = where.present(entry, answer.rows, RowSet.whole(rows.fragments.tolist()))
     known, nulls = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
