@@ -119,6 +119,10 @@ def test_types(where: Path, tmp_path: Path, kind: str) -> None:
             # pylance finds the column, then loses it.
             act(lancelet.dataset(shutil.copytree(where, tmp_path / "ours alone")))
             continue
+        if column == "dictionary" and kind in ("BTREE", "BITMAP"):
+            # pylance refuses it under this name, and builds it by an IndexConfig.
+            act(lancelet.dataset(shutil.copytree(where, tmp_path / "ours by name")))
+            continue
         error = refused(where, act)
         assert column in str(error), (kind, column)
         if isinstance(theirs, Exception):

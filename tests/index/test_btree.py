@@ -150,7 +150,12 @@ def test_a_nested_column(tmp_path: Path) -> None:
 
 
 def test_what_it_takes() -> None:
-    for dtype in (pa.list_(pa.int8()), pa.struct([("a", pa.int8())]), pa.null(), pa.dictionary(pa.int8(), pa.string())):
+    for dtype in (
+        pa.list_(pa.int8()),
+        pa.struct([("a", pa.int8())]),
+        pa.null(),
+        pa.dictionary(pa.int8(), pa.list_(pa.int8())),
+    ):
         with pytest.raises(TypeError, match="BTREE index is on"):
             KIND.check(pa.field("v", dtype), {})
         assert not KIND.takes(Missing(), dtype)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lancelet.errors import IndexNotFound
-from lancelet.execution.index_match import Lookup, asked_type
+from lancelet.execution.index_match import Lookup, asked_type, compared_type
 from lancelet.execution.present import scan_field
 from lancelet.expressions.coercion import is_list_like
 from lancelet.expressions.expr import Column
@@ -96,7 +96,11 @@ class IndexPart:
     def takes(self, question: Question) -> bool:
         """Whether it answers such a question; the values must be of its own type."""
         asked = asked_type(question)
-        own = self.dtype.value_type if isinstance(question, HasItems) and is_list_like(self.dtype) else self.dtype
+        own = (
+            self.dtype.value_type
+            if isinstance(question, HasItems) and is_list_like(self.dtype)
+            else compared_type(self.dtype)
+        )
         return (asked is None or asked == own) and self.kind.takes(question, self.dtype)
 
 

@@ -11,7 +11,7 @@ from lancelet.errors import InvalidType
 from lancelet.index.kind import Built, Moves, NewRows, ScalarKind, Source
 from lancelet.index.questions import Between, Holds, IsIn, Missing, Question, StartsWith
 from lancelet.index.scalar.options import refuse_options
-from lancelet.index.scalar.value_types import has_order, is_bytes
+from lancelet.index.scalar.value_types import has_order, is_bytes, key_type
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFolder, SegmentWriter
@@ -30,14 +30,15 @@ class BitmapKind(ScalarKind):
     rank = 0
 
     def check(self, column: pa.Field, options: Mapping[str, Any]) -> None:
-        if not has_order(column.type):
+        if not has_order(key_type(column.type)):
             raise InvalidType(
                 f"column {column.name!r} is {column.type}; a BITMAP index takes integers, floats, booleans, texts, "
-                "bytes, decimals, dates and times"
+                "bytes, decimals, dates and times, also from a dictionary"
             )
         refuse_options(self.name, options)
 
     def takes(self, question: Question, dtype: pa.DataType) -> bool:
+        dtype = key_type(dtype)
         match question:
             case IsIn() | Between() | Missing():
                 return has_order(dtype)

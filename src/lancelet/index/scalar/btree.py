@@ -10,7 +10,7 @@ import pyarrow as pa
 from lancelet.errors import CorruptFile, InvalidInput, InvalidType, NotSupported
 from lancelet.index.kind import Built, Moves, NewRows, ScalarKind, Source
 from lancelet.index.questions import Between, IsIn, Missing, Question, StartsWith
-from lancelet.index.scalar.value_types import has_order, is_bytes
+from lancelet.index.scalar.value_types import has_order, is_bytes, key_type, stored_type
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFolder, SegmentWriter
@@ -49,7 +49,7 @@ class BTree(ScalarKind):
         if not _can_have(dtype):
             return False
         return isinstance(question, IsIn | Between | Missing) or (
-            isinstance(question, StartsWith) and is_bytes(_stored(dtype))
+            isinstance(question, StartsWith) and is_bytes(_compared(dtype))
         )
 
     def options(self, folder: IndexFolder) -> Mapping[str, Any]:
@@ -66,14 +66,14 @@ class BTree(ScalarKind):
         """Read the lookup of a segment."""
         from lancelet.index.scalar.btree_lookup import open_segment
 
-        return open_segment(folder, _stored(dtype))
+        return open_segment(folder, _compared(dtype))
 
     def write(self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]) -> Built:
         """Sort new rows and merge them with those of older segments."""
         from lancelet.index.scalar.btree_files import built
         from lancelet.index.scalar.btree_lookup import write_segment
 
-        write_segment(sources, rows, _stored(rows.dtype), out, _page_rows(options))
+        write_segment(sources, rows, stored_type(rows.dtype), out, _page_rows(options))
         return built(out)
 
     def write_range(
@@ -95,13 +95,14 @@ class BTree(ScalarKind):
         return finish_parts(parts, dtype, out)
 
 
-def _stored(dtype: pa.DataType) -> pa.DataType:
-    return dtype.storage_type if isinstance(dtype, pa.BaseExtensionType) else dtype
+def _compared(dtype: pa.DataType) -> pa.DataType:
+    """The type in which values are compared."""
+    return key_type(stored_type(dtype))
 
 
 def _can_have(dtype: pa.DataType) -> bool:
     is_json = isinstance(dtype, pa.BaseExtensionType) and dtype.extension_name in _JSON
-    return has_order(_stored(dtype)) and not is_json
+    return has_order(_compared(dtype)) and not is_json
 
 
 def _page_rows(options: Mapping[str, Any]) -> int | None:

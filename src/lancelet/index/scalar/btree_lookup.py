@@ -7,14 +7,14 @@ For the files see :mod:`lancelet.index.scalar.btree_files`, for how they are sea
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from lancelet.errors import CorruptFile
-from lancelet.index.kind import NewRows, Source
+from lancelet.index.kind import ROW, VALUE, NewRows, Source
 from lancelet.index.scalar.btree_files import (
     DATA,
     LOOKUP,
@@ -32,6 +32,7 @@ from lancelet.index.scalar.btree_files import (
     write_segment_files,
 )
 from lancelet.index.scalar.btree_segment import BTreeSegment, Part
+from lancelet.index.scalar.dictionaries import plain_values
 from lancelet.index.scalar.external_sort import merge_sorted, sorted_within
 from lancelet.index.scalar.sort_keys import compared, is_ascending
 
@@ -65,19 +66,28 @@ def open_segment(folder: IndexFolder, dtype: pa.DataType) -> BTreeSegment:
 def write_segment(
     sources: Sequence[Source], rows: NewRows, dtype: pa.DataType, out: SegmentWriter, page_rows: int | None
 ) -> None:
-    """Sort new rows and merge them with those of older segments."""
+    """Sort new rows and merge them with those of older segments; files have values of the type ``dtype``."""
     streams = []
     for source in sources:
         assert isinstance(source.segment, BTreeSegment)
         page_rows = page_rows or source.segment.page_rows
         streams.append(source.segment.rows(source.rename, len(sources) + 1))
-    merged = merge_sorted([*streams, sorted_within(rows.batches, out.memory_limit)])
+    merged = merge_sorted([*streams, sorted_within(_plain(rows.batches), out.memory_limit)])
     write_segment_files(merged, dtype, out, page_rows or PAGE_ROWS)
+
+
+def _plain(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows whose values are without dictionaries, which differ from batch to batch."""
+    for batch in batches:
+        if pa.types.is_dictionary(batch.column(VALUE).type):
+            batch = pa.RecordBatch.from_arrays([plain_values(batch.column(VALUE)), batch.column(ROW)], [VALUE, ROW])
+        yield batch
 
 
 def _read_lookup(reader: IndexFileReader, dtype: pa.DataType) -> pa.RecordBatch:
     """The lookup, by ascending number of page."""
-    lookup = reader.read([MIN, MAX, NULLS, PAGE])
+    stored = reader.read([MIN, MAX, NULLS, PAGE])
+    lookup = pa.RecordBatch.from_arrays([plain_values(array) for array in stored.columns], stored.schema.names)
     for name, wanted in ((MIN, dtype), (MAX, dtype), (NULLS, pa.uint32()), (PAGE, pa.uint32())):
         column = lookup.column(name)
         if column.type != wanted:

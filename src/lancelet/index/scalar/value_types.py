@@ -47,6 +47,11 @@ def is_ordered(dtype: pa.DataType) -> bool:
     )
 
 
+def stored_type(dtype: pa.DataType) -> pa.DataType:
+    """The type without an extension around it."""
+    return dtype.storage_type if isinstance(dtype, pa.BaseExtensionType) else dtype
+
+
 def key_type(dtype: pa.DataType) -> pa.DataType:
     """The type in which keys of a column are compared: without a dictionary around them."""
     return dtype.value_type if pa.types.is_dictionary(dtype) else dtype
