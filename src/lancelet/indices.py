@@ -15,7 +15,7 @@ from lancelet.errors import IndexNotFound, InvalidType
 from lancelet.index.kind import KnownKind, title_of
 from lancelet.index.metadata import IndexMetadata, read_indices
 from lancelet.index.registry import known_kind
-from lancelet.index.segments import indexed_field, open_segment, usable_kind
+from lancelet.index.segments import indexed_type, open_segment, usable_kind
 
 if TYPE_CHECKING:
     from lancelet.execution.table_reader import TableReader
@@ -139,7 +139,7 @@ def _segment_statistics(table: TableReader, segment: IndexMetadata) -> dict[str,
     if usable_kind(table.snapshot, segment) is None:
         kind = _kind(table, segment) or KnownKind()
         return dict(kind.statistics(table.snapshot, segment))
-    dtype = indexed_field(table.snapshot, segment).arrow_field.type
+    dtype = indexed_type(table.snapshot, segment)
     return dict(open_segment(table.snapshot, segment, dtype).statistics())
 
 

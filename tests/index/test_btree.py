@@ -74,7 +74,7 @@ def commit_segment(where: Path, page_rows: int = 16) -> None:
     snapshot = lancelet.dataset(where)._snapshot
     table = lance.dataset(where).to_table(["v"], with_row_address=True)
     fragments = snapshot.manifest.fragments.ids.tolist()
-    new = NewSegment("v_idx", 0, KIND, frozenset(fragments), {"zone_size": page_rows})
+    new = NewSegment("v_idx", (0,), KIND, frozenset(fragments), {"zone_size": page_rows})
     values, rows = table["v"].combine_chunks(), table["_rowaddr"].to_numpy()
     with WrittenFiles(snapshot.store) as files:
         entry = write_segment(snapshot, new, (), NewRows(values.type, batches(values, rows, 50)), files)

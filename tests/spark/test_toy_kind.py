@@ -26,8 +26,8 @@ from lancelet.index.ranked import Ranked, RankedKind, best_rows
 from lancelet.index.registry import kind_named, known_named, known_names, register
 from lancelet.index.row_set import RowNumbers, RowSet
 from lancelet.index.scalar.digests import value_digests
-from lancelet.index.segments import NewSegment, Whereabouts, open_segment, write_segment
-from lancelet.indexing.rows import find_column, read_rows
+from lancelet.index.segments import NewSegment, Whereabouts, indexed_type, write_segment
+from lancelet.indexing.rows import find_columns, read_rows
 from lancelet.spark import LanceTable
 from lancelet.spark.table import indices
 from lancelet.table.commit.written import WrittenFiles
@@ -54,11 +54,11 @@ class Pairs:
         found = np.asarray(pc.is_in(self.values, question.values)) & ~nulls
         return Answer(RowSet.of(self.rows[found]), True, RowSet.of(self.rows[nulls]))
 
-    def best(self, wanted: int, count: int, rename: Rename) -> Ranked:
+    def best(self, wanted: Sequence[int], count: int, rename: Rename) -> Ranked:
         rows, kept = rename(self.rows)
-        values = np.asarray(self.values.fill_null(0))
-        kept &= np.asarray(self.values.is_valid())
-        marks = np.abs(values[kept] - wanted).astype(np.float32)
+        columns = self.values.flatten() if pa.types.is_struct(self.values.type) else [self.values]
+        apart = [np.abs(np.asarray(column) - one) for column, one in zip(columns, wanted, strict=True)]
+        marks = np.sum(apart, axis=0)[kept].astype(np.float32)
         order = np.lexsort((rows[kept], marks))[:count]
         return Ranked(rows[kept][order], marks[order])
 
@@ -76,7 +76,8 @@ class _OfPairs(Kind):
     """What both kinds below have."""
 
     def check(self, column: pa.Field, options: Mapping[str, Any]) -> None:
-        if not pa.types.is_integer(column.type) or options:
+        types = [field.type for field in column.type] if pa.types.is_struct(column.type) else [column.type]
+        if not all(map(pa.types.is_integer, types)) or options:
             raise InvalidType(f"{self.name} indices are on whole numbers, and have no options")
 
     def parameters(self, entry: IndexMetadata, path: str) -> dict[str, Any]:
@@ -117,11 +118,12 @@ class PairsKind(_OfPairs, ScalarKind):
 
 
 class NearestKind(_OfPairs, RankedKind):
-    """Finds the numbers that are nearest to one."""
+    """Finds the numbers that are nearest to one, or the pairs of numbers that are nearest to a pair."""
 
     name = "NEAREST"
     type_url = "/example.NearestIndexDetails"
     moves = Moves.REWRITTEN
+    most_columns = 2
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -204,33 +206,53 @@ def test_built_and_extended_by_spark(spark: SparkSession, tmp_path: Path, monkey
     agree(dataset)
 
 
-def test_segments_whose_answer_is_ranked_are_asked_side_by_side(tmp_path: Path) -> None:
+@pytest.mark.parametrize("columns", ["k", ["k", "y"]], ids=["one column", "two columns"])
+def test_segments_whose_answer_is_ranked_are_asked_side_by_side(tmp_path: Path, columns: Any) -> None:
     dataset = made(tmp_path / "t")
-    dataset.create_scalar_index("k", "NEAREST")
-    dataset.insert(rows(100))
+    dataset.add_columns({"y": "k % 5"})
+    dataset.create_index(columns, "NEAREST", "near")
+    dataset.insert(dataset.to_table(filter="k < 20"))
     dataset.optimize.optimize_indices(num_indices_to_merge=0)
     # A filter has no use for it.
     assert "ScalarIndexQuery" not in dataset.scanner(filter="k = 3").explain_plan()
+    wanted = (17, 4)[: 1 if columns == "k" else 2]
     for _ in range(2):
-        table = dataset._table
-        where = Whereabouts(table.snapshot, lambda: table.row_id_index, table.physical_rows)  # noqa: B023
-        entries = read_indices(table.snapshot.manifest)
-        parts = [(open_segment(table.snapshot, entry, pa.int64()), where.rename(entry)) for entry in entries]
-        found = best_rows(kind_named("nearest"), parts, 63, 5)
-        keys = dataset.to_table(["k"], with_row_address=True)
-        by_address = dict(zip(keys["_rowaddr"].to_pylist(), keys["k"].to_pylist(), strict=True))
-        assert found.marks.tolist() == [4, 5, 6, 7, 8]
-        assert [by_address[row] for row in found.rows.tolist()] == [59, 58, 57, 56, 55]
+        rows = dataset.to_table(["k", "y"], with_row_address=True)
+        apart = np.abs(np.asarray(rows["k"]) - 17) + (np.abs(np.asarray(rows["y"]) - 4) if len(wanted) == 2 else 0)
+        order = np.lexsort((np.asarray(rows["_rowaddr"]), apart))[:5]
+        found = _nearest(dataset, wanted)
+        assert found.marks.tolist() == apart[order].tolist()
+        assert found.rows.tolist() == np.asarray(rows["_rowaddr"])[order].tolist()
+        assert covered(dataset, "near") == dataset.count_rows()
         dataset.optimize.compact_files(target_rows_per_fragment=1000)
+    assert not dataset.verify(deep=True).errors
+
+
+def _nearest(dataset: lancelet.LanceDataset, wanted: Sequence[int]) -> Ranked:
+    table = dataset._table
+    snapshot, kind = table.snapshot, kind_named("nearest")
+    assert isinstance(kind, RankedKind)
+    where = Whereabouts(snapshot, lambda: table.row_id_index, table.physical_rows)
+    segments = [
+        (kind.open(IndexFolder(snapshot, entry), indexed_type(snapshot, entry)), where.rename(entry))
+        for entry in read_indices(snapshot.manifest)
+    ]
+    return best_rows(kind, segments, wanted, 5)
+
+
+def test_most_kinds_are_over_one_column(tmp_path: Path) -> None:
+    for kind in ("BTREE", "PAIRS"):
+        with pytest.raises(NotSupported, match="single column"):
+            made(tmp_path / kind).create_index(["k", "x"], kind)
 
 
 def test_a_build_has_a_bound(tmp_path: Path) -> None:
     table = made(tmp_path / "t")._table
-    column, field = find_column(table, "x")
+    indexed = find_columns(table, "x")
     kind = kind_named("PAIRS")
-    new = NewSegment("x_idx", field.id, kind, frozenset([0]), {}, memory_limit=8)
+    new = NewSegment("x_idx", indexed.ids, kind, frozenset([0]), {}, memory_limit=8)
     with pytest.raises(InvalidInput, match="too many"), WrittenFiles(table.snapshot.store) as files:
-        write_segment(table.snapshot, new, (), read_rows(table, column, kind, [0]), files)
+        write_segment(table.snapshot, new, (), read_rows(table, indexed, kind, [0]), files)
 
 
 def test_names_belong_to_one_kind() -> None:

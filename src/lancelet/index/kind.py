@@ -185,6 +185,8 @@ class KnownKind:
 class Kind(KnownKind, ABC):
     """A kind whose segments we write and open."""
 
+    most_columns: int = 1
+    """Over how many columns an index may be. The values of several go together as those of a struct."""
     newest_version: int = 0
     """Segments of a higher ``index_version`` are left alone."""
 

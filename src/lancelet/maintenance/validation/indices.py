@@ -6,7 +6,7 @@ column, fragment by fragment, in bounded memory::
     BTREE, BITMAP, LABEL_LIST, NGRAM   every live row that is covered, with its value, and nothing else
     ZONEMAP, BLOOMFILTER               every live row lies in a zone that may have its value; nulls exactly
 
-Of other kinds the files must be there, with the sizes that are recorded, and be whole containers.
+Of an index over several columns the files are opened, and not compared. Of other kinds the files must be there, with the sizes that are recorded, and be whole containers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from lancelet.index.kind import ROW, VALUE, Answering, Kind, Listing, ScalarKind
 from lancelet.index.metadata import IndexMetadata, read_indices
 from lancelet.index.questions import Missing
 from lancelet.index.row_set import RowSet
-from lancelet.index.segments import Whereabouts, usable_kind
+from lancelet.index.segments import Whereabouts, indexed_fields, joined_type, usable_kind
 from lancelet.maintenance.validation.report import MISSING, UNREADABLE, Finding, Level, trouble
 from lancelet.maintenance.validation.version import Tally
 from lancelet.table.manifest.names import INDICES_DIR
@@ -73,12 +73,13 @@ def check_indices(snapshot: Snapshot, tally: Tally, *, deep: bool) -> Iterator[F
         kind = usable_kind(snapshot, entry)
         if damaged or kind is None:
             continue
-        field = next(node for node in snapshot.manifest.schema.walk() if node.id == entry.fields[0])
+        fields = indexed_fields(snapshot, entry)
         main = _main_file(snapshot, entry)
         try:
-            segment = kind.open(IndexFolder(snapshot, entry), scan_field(field).type)
-            if deep:
-                yield from _content(table, where, entry, kind, segment, field, main)
+            dtype = joined_type([scan_field(field) for field in fields])
+            segment = kind.open(IndexFolder(snapshot, entry), dtype)
+            if deep and len(fields) == 1:
+                yield from _content(table, where, entry, kind, segment, fields[0], main)
         except LanceletError as error:
             yield _named(error, place, main)
 

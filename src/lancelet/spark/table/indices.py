@@ -84,7 +84,7 @@ def create_index(
         found, field = find_column(table, column)
         kind.check(field.arrow_field.with_type(found.type), options)
         chosen, replaced = name_index(table, column, kind, name, replace)
-        new = NewSegment(chosen, field.id, kind, frozenset(table.snapshot.manifest.fragments.ids.tolist()), options)
+        new = NewSegment(chosen, (field.id,), kind, frozenset(table.snapshot.manifest.fragments.ids.tolist()), options)
         with WrittenFiles(table.snapshot.store) as files:
             if isinstance(kind, BuiltByRange) and _sorts_alike(found.type):
                 entry = _sorted(spark, table, place, found, new, kind, files)
@@ -100,7 +100,9 @@ def extend_indices(
 ) -> None:
     """Extend indices by the rows that they do not cover; executors read and sort them."""
 
-    def parts(table: TableReader, column: str, new: NewSegment, files: WrittenFiles) -> list[table_pb2.IndexMetadata]:
+    def parts(
+        table: TableReader, column: Sequence[str], new: NewSegment, files: WrittenFiles
+    ) -> list[table_pb2.IndexMetadata]:
         return _parts(spark, table, place, column, new, files)
 
     optimize_indices(TableReader(place.open()), merged=merged, names=names, retrain=retrain, parts=parts)
@@ -203,7 +205,7 @@ class _FragmentPart:
     """Builds a segment over some fragments, on an executor."""
 
     place: Place
-    column: str
+    column: str | Sequence[str]
     kind: Kind
     """The object itself: workers need not have the module that registered it, only the class."""
     name: str
@@ -233,7 +235,12 @@ def _build(task: _FragmentPart) -> bytes:
 
 
 def _parts(
-    spark: SparkSession, table: TableReader, place: Place, column: str, new: NewSegment, files: WrittenFiles
+    spark: SparkSession,
+    table: TableReader,
+    place: Place,
+    column: str | Sequence[str],
+    new: NewSegment,
+    files: WrittenFiles,
 ) -> list[table_pb2.IndexMetadata]:
     """Segments over the fragments of a new one, written by tasks; nothing refers to them."""
     snapshot = table.snapshot
