@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from lancelet.progress import IndexProgress
 
 _STAGE = "read rows"
-_OTHER_KINDS = ("INVERTED", "FTS", "RTREE", "MINHASHLSH")
 
 
 class IndexedTable(EditableTable):
@@ -26,7 +25,7 @@ class IndexedTable(EditableTable):
 
     def create_scalar_index(
         self,
-        column: str,
+        column: str | list[str],
         index_type: Any,
         name: str | None = None,
         *,
@@ -44,7 +43,7 @@ class IndexedTable(EditableTable):
         Parameters
         ----------
         column
-            A name, or the path of a field inside structs.
+            A name, or the path of a field inside structs; several for kinds that are over more than one.
         index_type
             ``BTREE`` (values of all kinds), ``BITMAP`` (few different values), ``LABEL_LIST`` (lists of labels),
             ``ZONEMAP`` (values that come nearly in order), ``BLOOMFILTER`` (equality only, small) or ``NGRAM`` (parts of
@@ -87,7 +86,7 @@ class IndexedTable(EditableTable):
         with _Reported(progress_callback) as watch:
             made = create_index(
                 self._table,
-                _one_column(column),
+                _columns(column, kind),
                 kind,
                 name=name,
                 replace=replace,
@@ -105,7 +104,7 @@ class IndexedTable(EditableTable):
         if args:
             raise NotSupported("vector indices are not supported yet")
         kwargs.setdefault("replace", False)
-        self.create_scalar_index(_one_column(column), index_type, name, **kwargs)
+        self.create_scalar_index(column, index_type, name, **kwargs)
         return self
 
     def create_index_uncommitted(
@@ -126,13 +125,13 @@ class IndexedTable(EditableTable):
         if fragment_ids is None:
             raise InvalidInput("create_index_uncommitted requires fragment_ids for distributed index build")
         kind, options = _kind(index_type, kwargs)
-        chosen = _one_column(column)
+        chosen = _columns(column, kind)
         with _Reported(progress_callback) as watch:
             part = build_part(
                 self._table,
                 chosen,
                 kind,
-                name or f"{chosen}_idx",
+                name or f"{'_'.join(chosen)}_idx",
                 fragment_ids,
                 options=options,
                 uuid=index_uuid,
@@ -183,14 +182,15 @@ class IndexedTable(EditableTable):
         prewarm(self._table, name, wanted)
 
 
-def _one_column(column: str | list[str]) -> str:
-    if isinstance(column, (list, tuple)):
-        if len(column) != 1:
-            raise NotSupported("Scalar indices currently only support a single column")
-        (column,) = column
-    if not isinstance(column, str):
-        raise InvalidType(f"a column is named by a text, not by {column!r}")
-    return column
+def _columns(column: str | list[str], kind: Kind) -> list[str]:
+    """The names of the columns of an index, of which most kinds have one."""
+    names = list(column) if isinstance(column, (list, tuple)) else [column]
+    if not 1 <= len(names) <= kind.most_columns:
+        raise NotSupported("Scalar indices currently only support a single column")
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidType(f"a column is named by a text, not by {name!r}")
+    return names
 
 
 def _kind(index_type: Any, options: dict[str, Any]) -> tuple[Kind, dict[str, Any]]:
@@ -201,8 +201,6 @@ def _kind(index_type: Any, options: dict[str, Any]) -> tuple[Kind, dict[str, Any
         index_type, options = index_type.index_type, {**index_type.parameters, **options}
     if not isinstance(index_type, str):
         raise InvalidType(f"index_type is a text or an IndexConfig, not {index_type!r}")
-    if index_type.upper() in _OTHER_KINDS or index_type.upper().startswith("IVF"):
-        raise NotSupported(f"{index_type} indices are not supported yet")
     return kind_named(index_type), options
 
 

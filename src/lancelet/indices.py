@@ -1,12 +1,7 @@
-"""Indices as a dataset describes them, from the manifest alone.
-
-The messages that hold an index's parameters are read field by field here: only
-a few of their fields are shown (spec indices.md, chapters 10.1 and 14.2).
-"""
+"""Indices as a dataset describes them."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,32 +11,16 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import pyarrow as pa
 
 from lancelet._api.bitmap import Bitmap
-from lancelet.errors import CorruptFile, IndexNotFound, InvalidType, LanceletError
-from lancelet.file.container import Container
+from lancelet.errors import IndexNotFound, InvalidType
+from lancelet.index.kind import KnownKind, title_of
 from lancelet.index.metadata import IndexMetadata, read_indices
-from lancelet.index.segments import indexed_field, open_segment, usable_kind
-from lancelet.index.vector_statistics import FILE as VECTOR_FILE
-from lancelet.index.vector_statistics import vector_statistics
-from lancelet.index.wire import read_fields
+from lancelet.index.registry import known_kind
+from lancelet.index.segments import indexed_type, open_segment, usable_kind
 
 if TYPE_CHECKING:
     from lancelet.execution.table_reader import TableReader
     from lancelet.format.schema import Field
     from lancelet.table.manifest.snapshot import Snapshot
-
-_VECTOR = "VectorIndexDetails"
-_INVERTED = "InvertedIndexDetails"
-_METRICS = ("L2", "COSINE", "DOT", "HAMMING")
-_COMPRESSIONS = {4: "PQ", 5: "SQ", 6: "RQ"}
-_FLAT = "FLAT"
-_OLD_FILES = {
-    "page_lookup.lance": "BTree",
-    "bitmap_page_lookup.lance": "Bitmap",
-    "ngram_postings.lance": "NGram",
-    "tokens.lance": "Inverted",
-    "metadata.lance": "Inverted",
-}
-"""By these the kinds of entries without details are known."""
 
 
 @dataclass
@@ -140,7 +119,7 @@ def index_statistics(table: TableReader, name: str) -> dict[str, Any]:
     shown = [_segment_statistics(table, segment) for segment in segments]
     times = [segment.created_at for segment in segments if segment.created_at is not None]
     return {
-        "index_type": _kind(table, segments[0]),
+        "index_type": _title(table, segments[0]),
         "name": name,
         "num_indices": len(segments),
         "num_segments": len(segments),
@@ -158,15 +137,15 @@ def index_statistics(table: TableReader, name: str) -> dict[str, Any]:
 def _segment_statistics(table: TableReader, segment: IndexMetadata) -> dict[str, Any]:
     """What the files of a segment tell; of kinds that we do not know, only which one it is."""
     if usable_kind(table.snapshot, segment) is None:
-        kind = _kind(table, segment)
-        is_vector = segment.type_name == _VECTOR or kind.startswith("IVF")
-        return vector_statistics(table.snapshot, segment, kind) if is_vector else {"uuid": str(segment.uuid)}
-    dtype = indexed_field(table.snapshot, segment).arrow_field.type
+        kind = _kind(table, segment) or KnownKind()
+        return dict(kind.statistics(table.snapshot, segment))
+    dtype = indexed_type(table.snapshot, segment)
     return dict(open_segment(table.snapshot, segment, dtype).statistics())
 
 
 def _describe(table: TableReader, segments: Sequence[IndexMetadata]) -> IndexDescription:
     first = segments[0]
+    kind = _kind(table, first)
     names = {node.id: path for path, node in _named(table)}
     live = table.snapshot.manifest.fragments.ids.tolist()
     covered = set().union(*(segment.covers(live) for segment in segments))
@@ -187,12 +166,12 @@ def _describe(table: TableReader, segments: Sequence[IndexMetadata]) -> IndexDes
     return IndexDescription(
         first.name,
         first.type_url,
-        _kind(table, first),
+        _title(table, first),
         _rows(table, covered),
         list(first.fields),
         [names.get(number, str(number)) for number in first.fields],
         shown,
-        _details(first, table.snapshot.manifest.path),
+        {} if kind is None else kind.parameters(first, table.snapshot.manifest.path),
         None if None in sizes else sum(size or 0 for size in sizes),
     )
 
@@ -220,110 +199,16 @@ def _size(segment: IndexMetadata) -> int | None:
     return sum(file.size for file in segment.files) if segment.files else None
 
 
-def _kind(table: TableReader, segment: IndexMetadata) -> str:
+def _kind(table: TableReader, segment: IndexMetadata) -> KnownKind | None:
+    """The kind of a segment; the oldest entries do not tell it, but their files do."""
+    names: list[str] = []
+    if not segment.type_url and not segment.files:
+        beside = table.snapshot.places.index_file(str(segment.uuid), "any", segment.base_id)
+        names = list(beside.store.list_names(beside.path.rpartition("/")[0]))
+    return known_kind(segment, names)
+
+
+def _title(table: TableReader, segment: IndexMetadata) -> str:
     """The kind of an index by its usual name, for example ``BTree`` or ``IVF_PQ``."""
-    if not segment.type_url:
-        return _old_kind(table, segment)
-    if segment.type_name != _VECTOR:
-        return segment.type_name.removesuffix("IndexDetails") or "Unknown"
-    found = dict(read_fields(segment.details, table.snapshot.manifest.path))
-    if not found:
-        return _vector_kind(table, segment)
-    parts = ["IVF", "HNSW"] if 3 in found else ["IVF"]
-    return "_".join([*parts, next((name for number, name in _COMPRESSIONS.items() if number in found), _FLAT)])
-
-
-def _old_kind(table: TableReader, segment: IndexMetadata) -> str:
-    """The oldest entries do not tell their kind; their files do."""
-    names = {file.path for file in segment.files}
-    if not names:
-        folder = table.snapshot.places.index_file(str(segment.uuid), VECTOR_FILE, segment.base_id)
-        names = set(folder.store.list_names(folder.path.rpartition("/")[0]))
-    if VECTOR_FILE in names:
-        return _vector_kind(table, segment)
-    return next((kind for name, kind in _OLD_FILES.items() if name in names), "Unknown")
-
-
-def _vector_kind(table: TableReader, segment: IndexMetadata) -> str:
-    """Indices without parameters in the manifest name their kind in their own file."""
-    place = table.snapshot.places.index_file(str(segment.uuid), VECTOR_FILE, segment.base_id)
-    try:
-        source = place.open()
-        text = Container.read(source, source.size, source.path).schema(source).metadata.get("lance:index", "")
-        kind = json.loads(text).get("type")
-    except (LanceletError, ValueError, AttributeError):
-        # The oldest vector indices are no Lance files; all that is known of them is that they are vector indices.
-        return "Vector"
-    return str(kind)
-
-
-def _details(segment: IndexMetadata, path: str) -> dict[str, Any]:
-    """The parameters that an index was built with."""
-    if segment.type_name == _VECTOR and segment.details:
-        return _vector_details(read_fields(segment.details, path), path)
-    if segment.type_name == _INVERTED and segment.details:
-        return _inverted_details(dict(read_fields(segment.details, path)), path)
-    return {}
-
-
-def _vector_details(fields: Sequence[tuple[int, int | bytes]], path: str) -> dict[str, Any]:
-    found = dict(fields)
-    metric = found.get(1, 0)
-    shown: dict[str, Any] = {"metric_type": _METRICS[metric] if isinstance(metric, int) and metric < 4 else str(metric)}
-    if isinstance(found.get(2), int):
-        shown["target_partition_size"] = found[2]
-    if 3 in found:
-        graph = _numbers(found[3], path)
-        shown["hnsw"] = {
-            "max_connections": graph.get(1, 0),
-            "construction_ef": graph.get(2, 0),
-            "max_level": graph.get(3, 0),
-        }
-    for number, name in _COMPRESSIONS.items():
-        if number not in found:
-            continue
-        inner = _numbers(found[number], path)
-        shown["compression"] = {"type": name.lower(), "num_bits": inner.get(1, 0)}
-        if name == "PQ":
-            shown["compression"]["num_sub_vectors"] = inner.get(2, 0)
-        if name == "RQ":
-            shown["compression"]["rotation_type"] = "matrix" if inner.get(2) else "fast"
-    hints = [dict(read_fields(value, path)) for number, value in fields if number == 9 and isinstance(value, bytes)]
-    if hints:
-        shown["runtime_hints"] = {_text(hint.get(1)): _text(hint.get(2)) for hint in hints}
-    return shown
-
-
-def _inverted_details(found: dict[int, int | bytes], path: str) -> dict[str, Any]:
-    code = _numbers(found[13], path) if 13 in found else {}
-    return {
-        "lance_tokenizer": None,
-        "base_tokenizer": _text(found.get(1)),
-        "language": _text(found.get(2)).strip('"'),
-        "with_position": bool(found.get(3)),
-        "max_token_length": found.get(4),
-        "lower_case": bool(found.get(5)),
-        "stem": bool(found.get(6)),
-        "remove_stop_words": bool(found.get(7)),
-        "custom_stop_words": None,
-        "ascii_folding": bool(found.get(8)),
-        "min_ngram_length": found.get(9, 0),
-        "max_ngram_length": found.get(10, 0),
-        "prefix_only": bool(found.get(11)),
-        "block_size": found.get(12, 128),
-        "split_identifiers": bool(code.get(1)),
-        "split_on_numerics": bool(code.get(2)),
-        "preserve_original": bool(code.get(3)),
-        "index_operators": bool(code.get(4)),
-        "document_granularity": "list_element" if found.get(14) else "row",
-    }
-
-
-def _text(value: int | bytes | None) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else ""
-
-
-def _numbers(data: int | bytes, path: str) -> dict[int, int]:
-    if not isinstance(data, bytes):
-        raise CorruptFile(path, "a message is a number", "index details")
-    return {number: value for number, value in read_fields(data, path) if isinstance(value, int)}
+    kind = _kind(table, segment)
+    return title_of(segment.type_url) if kind is None else kind.title(table.snapshot, segment)

@@ -27,7 +27,7 @@ from lancelet.index.folder import IndexFolder, SegmentWriter
 from lancelet.index.kind import NewRows
 from lancelet.index.metadata import read_indices
 from lancelet.index.registry import kind_of_entry
-from lancelet.index.segments import Whereabouts, indexed_field
+from lancelet.index.segments import Whereabouts, indexed_type
 from lancelet.store import open_store
 from lancelet.table.commit.written import WrittenFiles
 
@@ -81,7 +81,7 @@ def _carry(dataset: Any) -> None:
     where = Whereabouts(dataset._snapshot, lambda: dataset.table.row_id_index, dataset.table.physical_rows)
     for entry in read_indices(dataset._snapshot.manifest):
         kind = kind_of_entry(entry)
-        dtype = indexed_field(dataset._snapshot, entry).arrow_field.type
+        dtype = indexed_type(dataset._snapshot, entry)
         options = kind.options(IndexFolder(dataset._snapshot, entry))
         out = SegmentWriter(store, uuid4(), "2.1", WrittenFiles(store))
         kind.write([where.source(entry, dtype)], NewRows(dtype), out, options)

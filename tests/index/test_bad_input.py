@@ -119,6 +119,10 @@ def test_types(where: Path, tmp_path: Path, kind: str) -> None:
             # pylance finds the column, then loses it.
             act(lancelet.dataset(shutil.copytree(where, tmp_path / "ours alone")))
             continue
+        if column == "dictionary" and kind in ("BTREE", "BITMAP"):
+            # pylance refuses it under this name, and builds it by an IndexConfig.
+            act(lancelet.dataset(shutil.copytree(where, tmp_path / "ours by name")))
+            continue
         error = refused(where, act)
         assert column in str(error), (kind, column)
         if isinstance(theirs, Exception):
@@ -129,6 +133,7 @@ def test_types(where: Path, tmp_path: Path, kind: str) -> None:
 @pytest.mark.filterwarnings("ignore:.*stay as they are:UserWarning")
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
 @pytest.mark.parametrize("kind", ["ZONEMAP", "BTREE", "BITMAP"])
+@pytest.mark.filterwarnings("ignore:.*lancelet does not extend:UserWarning")
 def test_indices_of_pylance_on_odd_columns_are_left_alone(tmp_path: Path, kind: str, stable: bool) -> None:
     """JSON and blobs: our upkeep does not touch what our filters never ask."""
     names = [name for name in table().schema.names if name not in ("map", "with`tick")]

@@ -14,7 +14,8 @@ from lancelet.errors import InvalidInput
 from lancelet.index.kind import Source
 from lancelet.index.questions import Between, IsIn, Missing
 from lancelet.index.scalar.bloom import hash_fixed, hash_spans, insert, probe
-from lancelet.index.scalar.bloom_filter import FILE, KIND, filter_bytes
+from lancelet.index.scalar.bloom_filter import KIND
+from lancelet.index.scalar.bloom_filter_segment import FILE, filter_bytes
 
 ZONE = {"number_of_items": 16, "probability": 0.01}
 
@@ -77,8 +78,8 @@ def test_kernels_refuse() -> None:
 
 def test_filters_that_are_read_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And again for every question."""
-    monkeypatch.setattr("lancelet.index.scalar.bloom_filter._KEPT", 0)
-    monkeypatch.setattr("lancelet.index.scalar.bloom_filter._AT_ONCE", 200)
+    monkeypatch.setattr("lancelet.index.scalar.bloom_filter_segment._KEPT", 0)
+    monkeypatch.setattr("lancelet.index.scalar.bloom_filter_segment._AT_ONCE", 200)
     values = NEAR["string"]
     bench = Workbench(tmp_path / "t", values, KIND, ZONE)
     rows = numbered(values)

@@ -74,7 +74,7 @@ def commit_segment(where: Path, page_rows: int = 16) -> None:
     snapshot = lancelet.dataset(where)._snapshot
     table = lance.dataset(where).to_table(["v"], with_row_address=True)
     fragments = snapshot.manifest.fragments.ids.tolist()
-    new = NewSegment("v_idx", 0, KIND, frozenset(fragments), {"zone_size": page_rows})
+    new = NewSegment("v_idx", (0,), KIND, frozenset(fragments), {"zone_size": page_rows})
     values, rows = table["v"].combine_chunks(), table["_rowaddr"].to_numpy()
     with WrittenFiles(snapshot.store) as files:
         entry = write_segment(snapshot, new, (), NewRows(values.type, batches(values, rows, 50)), files)
@@ -150,7 +150,12 @@ def test_a_nested_column(tmp_path: Path) -> None:
 
 
 def test_what_it_takes() -> None:
-    for dtype in (pa.list_(pa.int8()), pa.struct([("a", pa.int8())]), pa.null(), pa.dictionary(pa.int8(), pa.string())):
+    for dtype in (
+        pa.list_(pa.int8()),
+        pa.struct([("a", pa.int8())]),
+        pa.null(),
+        pa.dictionary(pa.int8(), pa.list_(pa.int8())),
+    ):
         with pytest.raises(TypeError, match="BTREE index is on"):
             KIND.check(pa.field("v", dtype), {})
         assert not KIND.takes(Missing(), dtype)

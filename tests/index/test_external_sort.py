@@ -98,7 +98,7 @@ def test_many_spans() -> None:
 def test_nothing_to_sort() -> None:
     assert sort_spans(np.empty(0, np.uint8), np.zeros(1, np.int64)).tolist() == []
     assert sort_words(np.empty(0, np.uint64)).tolist() == []
-    assert list(sorted_rows([])) == []
+    assert list(sorted_rows([], 1, 1)) == []
 
 
 @settings(deadline=None)

@@ -165,6 +165,7 @@ UNKNOWN: dict[str, Callable[[Path], object]] = {
 @pytest.mark.filterwarnings("ignore:.*stay as they are:UserWarning")
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
 @pytest.mark.parametrize("kind", UNKNOWN)
+@pytest.mark.filterwarnings("ignore:.*lancelet does not extend:UserWarning")
 def test_unknown_kinds_are_carried_along(tmp_path: Path, kind: str, stable: bool) -> None:
     where = tmp_path / "t"
     lance.write_dataset(rows(0, 300), where, max_rows_per_file=100, enable_stable_row_ids=stable)

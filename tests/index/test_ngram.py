@@ -25,7 +25,8 @@ from lancelet.index.metadata import read_indices
 from lancelet.index.questions import Answer, Holds, IsIn, Missing, Question, StartsWith
 from lancelet.index.row_set import RowSet
 from lancelet.index.scalar.folding import LIMIT, certain_runs, fold, folding_table
-from lancelet.index.scalar.ngram import FILE, KIND
+from lancelet.index.scalar.ngram import KIND
+from lancelet.index.scalar.ngram_segment import FILE
 from lancelet.index.scalar.treemaps import with_lengths, without_lengths
 from lancelet.index.scalar.trigrams import sorted_postings
 
@@ -288,7 +289,7 @@ def _moved(rows: Rows) -> tuple[Rows, npt.NDArray[np.bool_]]:
 def _limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits at which postings are put aside, merged and carried over; tight ones are met by small columns too."""
     if request.param == "tight":
-        ngram, runs = "lancelet.index.scalar.ngram.", "lancelet.index.scalar.posting_runs."
+        ngram, runs = "lancelet.index.scalar.ngram_segment.", "lancelet.index.scalar.posting_runs."
         for name, value in (
             (ngram + "_RUN_ROWS", 50),
             (ngram + "_LISTS_AT_ONCE", 7),

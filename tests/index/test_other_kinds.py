@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from uuid import UUID, uuid4
 
 import lance
 import numpy as np
@@ -11,9 +12,12 @@ import pyarrow as pa
 import pytest
 
 import lancelet
-from lancelet.errors import NotSupported
+from lancelet.errors import CorruptFile, NotSupported
 from lancelet.format.proto import table_pb2
+from lancelet.format.proto.index_details_pb2 import InvertedIndexDetails
 from lancelet.indices import describe_indices
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.run import commit
 
 VECTORS = pa.table(
     {
@@ -89,3 +93,39 @@ def test_rows_that_were_updated_are_found_under_their_new_values_alone(tmp_path:
     for value in (0, 1):
         truth = [row["k"] for row in table.to_pylist() if row["c"] == value]
         assert dataset.to_table(filter=f"c = {value}")["k"].to_pylist() == truth
+
+
+def _inverted(where: Path, details: bytes) -> lancelet.LanceDataset:
+    """A table with an index on words whose details are these bytes."""
+    lance.write_dataset(pa.table({"x": ["a", "b"]}), where).create_scalar_index("x", "INVERTED")
+    dataset = lancelet.dataset(where)
+    manifest = dataset.table.snapshot.manifest
+    message = table_pb2.IndexMetadata()
+    message.CopyFrom(manifest.indices[0])
+    old = ops.IndexSegment.of(manifest.indices[0])
+    message.uuid.uuid, message.index_details.value = uuid4().bytes, details
+    files = where / "_indices"
+    next(files.iterdir()).rename(files / str(UUID(bytes=message.uuid.uuid)))
+    commit(dataset.table.snapshot, ops.CreateIndex((ops.IndexSegment.of(message),), (old,)))
+    return lancelet.dataset(where)
+
+
+def test_details_of_a_newer_release_are_described_as_far_as_known_and_kept(tmp_path: Path) -> None:
+    known = InvertedIndexDetails(base_tokenizer="simple", language='"English"', stem=True, block_size=256)
+    newer = known.SerializeToString() + b"\xfa\x06\x03new"
+    dataset = _inverted(tmp_path / "t", newer)
+    (described,) = dataset.describe_indices()
+    assert {key: described.details[key] for key in ("base_tokenizer", "language", "stem", "block_size")} == {
+        "base_tokenizer": "simple",
+        "language": "English",
+        "stem": True,
+        "block_size": 256,
+    }
+    dataset.delete("x = 'a'")
+    dataset.optimize.compact_files()
+    assert [message.index_details.value for message in dataset.table.snapshot.manifest.indices] == [newer]
+
+
+def test_damaged_details_are_named(tmp_path: Path) -> None:
+    with pytest.raises(CorruptFile, match="InvertedIndexDetails"):
+        _inverted(tmp_path / "t", b"\x0a\xff").describe_indices()

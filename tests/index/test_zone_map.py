@@ -22,7 +22,8 @@ from lancelet.index.kind import Source
 from lancelet.index.metadata import read_indices
 from lancelet.index.questions import Between, HasItems, Holds, IsIn, Missing
 from lancelet.index.row_set import RowSet
-from lancelet.index.scalar.zone_map import FILE, KIND
+from lancelet.index.scalar.zone_map import KIND
+from lancelet.index.scalar.zone_map_segment import FILE
 from lancelet.index.scalar.zones import ZoneCutter, Zones
 
 ZONE = {"rows_per_zone": 16}

@@ -23,6 +23,7 @@ from lancelet.errors import InvalidInput, InvalidType
 from lancelet.file.writer import DEFAULT_VERSION
 from lancelet.format.proto import table_pb2
 from lancelet.format.schema import Schema
+from lancelet.index import registry  # noqa: F401 - kinds tell commits of rewrites what becomes of their segments
 from lancelet.index.metadata import index_from_proto
 from lancelet.schema import LanceSchema
 from lancelet.table.commit import operations as ops

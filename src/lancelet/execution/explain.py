@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from lancelet.execution.candidates import Search
 from lancelet.execution.index_match import AllOf, AnyOf, Fixed, Lookup, Opposite, Shape
-from lancelet.execution.open_indices import EXACT
 from lancelet.execution.plan import ScanPlan, needed_fields
 from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.build import all_of
@@ -95,8 +94,8 @@ def _is_exact(search: Search, shape: Shape) -> bool:
         case Opposite(part):
             return _is_exact(search, part)
         case Lookup():
-            kinds = {part.kind.name for part in search.serving(shape)}
-            exact = not kinds or not kinds.isdisjoint(EXACT) or isinstance(shape.asked[0].question, Missing)
+            kinds = [part.kind for part in search.serving(shape)]
+            exact = not kinds or any(kind.is_exact for kind in kinds) or isinstance(shape.asked[0].question, Missing)
             return exact and not shape.asked[0].loose
     return True
 

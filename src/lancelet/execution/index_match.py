@@ -256,12 +256,13 @@ def _narrowed(literal: Literal, lists: pa.DataType) -> Literal | None:
 
 
 def _comparison(op: str, column: Column, literal: Literal) -> _Found | None:
-    if literal.type != column.type or is_list_like(column.type) or _is_nan(literal.value):
+    dtype = compared_type(column.type)
+    if literal.type != dtype or is_list_like(column.type) or _is_nan(literal.value):
         return None
     value = to_scalar(literal)
     question: Question
     if op in ("=", "!="):
-        question = IsIn(_array([value], column.type))
+        question = IsIn(_array([value], dtype))
     elif op in (">", ">="):
         question = Between(value, None, with_low=op == ">=")
     else:
@@ -270,7 +271,7 @@ def _comparison(op: str, column: Column, literal: Literal) -> _Found | None:
 
 
 def _membership(column: Column, values: pa.Array, wanted: bool) -> _Found | Fixed | None:
-    if values.type != column.type or is_list_like(column.type):
+    if values.type != compared_type(column.type) or is_list_like(column.type):
         return None
     if values.null_count and not wanted:
         # A value is among them, or nobody knows: NOT IN is never true.
@@ -367,6 +368,11 @@ def _is_nan(value: object) -> bool:
 
 def _array(scalars: list[pa.Scalar], dtype: pa.DataType) -> pa.Array:
     return pa.array(scalars, dtype)
+
+
+def compared_type(dtype: pa.DataType) -> pa.DataType:
+    """The type of the values that a column is compared with: those of a dictionary, not their numbers."""
+    return dtype.value_type if pa.types.is_dictionary(dtype) else dtype
 
 
 def asked_type(question: Question) -> pa.DataType | None:

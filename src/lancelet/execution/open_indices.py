@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lancelet.errors import IndexNotFound
-from lancelet.execution.index_match import Lookup, asked_type
+from lancelet.execution.index_match import Lookup, asked_type, compared_type
 from lancelet.execution.present import scan_field
 from lancelet.expressions.coercion import is_list_like
 from lancelet.expressions.expr import Column
 from lancelet.index.folder import IndexFolder
-from lancelet.index.kind import Kind, Segment, Weighing
+from lancelet.index.kind import Answering, ScalarKind, Weighing
 from lancelet.index.metadata import IndexMetadata, read_indices
 from lancelet.index.questions import Answer, HasItems, IsIn, Missing, Question
 from lancelet.index.row_set import RowSet
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
     from lancelet.execution.table_reader import TableReader
 
-EXACT = ("BITMAP", "BTREE", "LABEL_LIST")
-_BEST_FIRST = (*EXACT, "NGRAM", "ZONEMAP", "BLOOMFILTER")
-"""Kinds that know exactly which rows come before those that only know where rows may be."""
 _MOST_NARROW = 0.06
 _MOST_WIDE = 0.5
 """Reading a larger share of an index takes longer than reading the column."""
@@ -47,12 +44,12 @@ class OpenSegment:
     """A segment, and what was read for it."""
 
     folder: IndexFolder
-    segment: Segment
+    segment: Answering
     weighing: Weighing | None
     """The segment, if it can tell what an answer costs."""
 
     @classmethod
-    def of(cls, folder: IndexFolder, segment: Segment) -> OpenSegment:
+    def of(cls, folder: IndexFolder, segment: Answering) -> OpenSegment:
         return cls(folder, segment, segment if isinstance(segment, Weighing) else None)
 
     @property
@@ -87,7 +84,7 @@ class IndexPart:
     """A segment of a version."""
 
     entry: IndexMetadata
-    kind: Kind
+    kind: ScalarKind
     dtype: pa.DataType
     fragments: frozenset[int]
     """What it knows of this version."""
@@ -99,7 +96,11 @@ class IndexPart:
     def takes(self, question: Question) -> bool:
         """Whether it answers such a question; the values must be of its own type."""
         asked = asked_type(question)
-        own = self.dtype.value_type if isinstance(question, HasItems) and is_list_like(self.dtype) else self.dtype
+        own = (
+            self.dtype.value_type
+            if isinstance(question, HasItems) and is_list_like(self.dtype)
+            else compared_type(self.dtype)
+        )
         return (asked is None or asked == own) and self.kind.takes(question, self.dtype)
 
 
@@ -114,7 +115,7 @@ class TableIndices:
         for part in self._usable():
             self._by_field.setdefault(part.entry.fields[0], []).append(part)
         for parts in self._by_field.values():
-            parts.sort(key=lambda part: _BEST_FIRST.index(part.kind.name))
+            parts.sort(key=lambda part: part.kind.rank)
 
     def __bool__(self) -> bool:
         return bool(self._by_field)
@@ -150,7 +151,7 @@ class TableIndices:
     def entries(self, lookup: Lookup, use: IndexUse) -> float:
         """About how many entries are read to answer exactly; infinite when no index does."""
         asked = lookup.asked[0]
-        exact = [part for part in self.parts(lookup.column) if part.kind.name in EXACT and part.takes(asked.question)]
+        exact = [part for part in self.parts(lookup.column) if part.kind.is_exact and part.takes(asked.question)]
         if asked.loose or not exact:
             return math.inf
         held = [(part, self._open(part, use).weighing) for part in exact]
@@ -198,7 +199,7 @@ class TableIndices:
         for entry in read_indices(manifest):
             node = fields.get(entry.fields[0]) if len(entry.fields) == 1 else None
             kind = None if node is None else kind_over(node, entry)
-            if node is None or kind is None:
+            if node is None or not isinstance(kind, ScalarKind):
                 continue
             covered = self._where.coverage(entry)
             if not covered:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from lancelet.table.manifest.paths import FilePlace
     from lancelet.table.manifest.snapshot import Snapshot
 
+BUILD_MEMORY = 160 << 20
+"""What the build of a segment may hold when nobody says more or less."""
+
 
 @dataclass(slots=True)
 class ReadCount:
@@ -165,6 +168,8 @@ class SegmentWriter:
     """Whether rows of the table have ids apart from their addresses; some kinds then have another version."""
     checksums: bool = False
     """Whether files end with their checksums."""
+    memory_limit: int = BUILD_MEMORY
+    """About how many bytes of rows a build may hold at once; the rest goes to temporary files."""
     written: list[IndexFile] = field(default_factory=list)
 
     def create(self, name: str, schema: pa.Schema) -> IndexFileWriter:

@@ -14,6 +14,7 @@ from uuid import UUID
 from pyroaring import BitMap
 
 from lancelet.errors import CorruptFile
+from lancelet.table.commit.index_upkeep import details_name
 from lancelet.table.rows.roaring import decode_roaring
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class IndexMetadata:
     @property
     def type_name(self) -> str:
         """Last part of the type URL, for example ``BTreeIndexDetails``."""
-        return self.type_url.rpartition("/")[2].rpartition(".")[2]
+        return details_name(self.type_url)
 
     def covers(self, live: Iterable[int]) -> BitMap:
         """Those of the live fragments that the segment covers."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from lancelet.index.folder import IndexFolder
 from lancelet.index.fragment_reuse import FragmentReuse
-from lancelet.index.kind import NewRows
+from lancelet.index.kind import Moves, NewRows
 from lancelet.index.metadata import IndexMetadata, index_from_proto, read_indices
-from lancelet.index.segments import NewSegment, Whereabouts, indexed_field, usable_kind, write_segment
+from lancelet.index.segments import NewSegment, Whereabouts, indexed_type, usable_kind, write_segment
 from lancelet.table.commit.fragment_reuse import Version, check_known, describe_rewrite
 from lancelet.table.commit.operations import RewriteGroup, RewrittenIndex
 
@@ -39,7 +39,7 @@ def remap_indices(
         (entry, kind)
         for entry in read_indices(snapshot.manifest)
         if (kind := usable_kind(snapshot, entry)) is not None
-        and kind.follows_moves
+        and kind.moves is Moves.REWRITTEN
         and not where.names_ids(entry)
         and where.coverage(entry) & old
     ]
@@ -57,10 +57,10 @@ def _remap(
     kind: Kind,
     files: WrittenFiles,
 ) -> RewrittenIndex:
-    dtype = indexed_field(snapshot, entry).arrow_field.type
+    dtype = indexed_type(snapshot, entry)
     source = replace(where.source(entry, dtype), rename=_moved(where.rename(entry), moves))
     # The commit makes the coverage of the new segment out of that of the old one.
-    new = NewSegment(entry.name, entry.fields[0], kind, frozenset(), kind.options(IndexFolder(snapshot, entry)))
+    new = NewSegment(entry.name, entry.fields, kind, frozenset(), kind.options(IndexFolder(snapshot, entry)))
     made = index_from_proto(write_segment(snapshot, new, [source], NewRows(dtype), files), snapshot.manifest.path)
     return RewrittenIndex(
         entry.uuid,

@@ -22,7 +22,7 @@ from lancelet.errors import CorruptFile, InvalidInput
 from lancelet.file.checksums import are_wanted
 from lancelet.file.writer import DEFAULT_VERSION, VERSIONS
 from lancelet.format.proto import table_pb2
-from lancelet.index.folder import IndexFolder, SegmentWriter
+from lancelet.index.folder import BUILD_MEMORY, IndexFolder, SegmentWriter
 from lancelet.index.fragment_reuse import FragmentReuse
 from lancelet.index.kind import Built, Kind, NewRows, Rename, Segment, Source
 from lancelet.index.metadata import IndexFile, IndexMetadata
@@ -48,25 +48,40 @@ if TYPE_CHECKING:
 LEGACY_VERSION = "0.1"
 
 
-def indexed_field(snapshot: Snapshot, entry: IndexMetadata) -> Field:
-    """The field that a segment is about."""
-    if len(entry.fields) != 1:
-        raise InvalidInput(f"index {entry.name!r} is on {len(entry.fields)} columns; scalar indices have one")
-    for node in snapshot.manifest.schema.walk():
-        if node.id == entry.fields[0]:
-            return node
-    raise CorruptFile(snapshot.manifest.path, f"index {entry.name!r} is on field {entry.fields[0]}, which is not there")
+def indexed_fields(snapshot: Snapshot, entry: IndexMetadata) -> tuple[Field, ...]:
+    """The fields that a segment is about."""
+    nodes = {node.id: node for node in snapshot.manifest.schema.walk()}
+    for number in entry.fields:
+        if number not in nodes:
+            raise CorruptFile(snapshot.manifest.path, f"index {entry.name!r} is on field {number}, which is not there")
+    return tuple(nodes[number] for number in entry.fields)
+
+
+def indexed_type(snapshot: Snapshot, entry: IndexMetadata) -> pa.DataType:
+    """The type of the values that a segment is about."""
+    return joined_type([field.arrow_field for field in indexed_fields(snapshot, entry)])
+
+
+def joined_type(fields: Sequence[pa.Field]) -> pa.DataType:
+    """The type of a column, or of the values of several columns together."""
+    return fields[0].type if len(fields) == 1 else pa.struct([pa.field(field.name, field.type) for field in fields])
 
 
 def usable_kind(snapshot: Snapshot, entry: IndexMetadata) -> Kind | None:
-    """The kind of a segment that can be asked and written anew; None for what is left as it is."""
-    field = next((node for node in snapshot.manifest.schema.walk() if entry.fields == (node.id,)), None)
-    return None if field is None else kind_over(field, entry)
+    """The kind of a segment that can be opened and written anew; None for what is left as it is."""
+    fields = [node for node in snapshot.manifest.schema.walk() if node.id in entry.fields]
+    if not fields or len(fields) < len(entry.fields):
+        return None
+    kinds = [kind_over(field, entry) for field in fields]
+    return kinds[0] if None not in kinds else None
 
 
 def kind_over(field: Field, entry: IndexMetadata) -> Kind | None:
-    """The same of a segment that is about this field alone."""
-    return None if entry.name in SYSTEM_INDICES or is_opaque(field) else kind_of_entry(entry)
+    """The same of a segment that is about this field, alone or with others."""
+    if entry.name in SYSTEM_INDICES or is_opaque(field):
+        return None
+    kind = kind_of_entry(entry)
+    return None if kind is None or len(entry.fields) > kind.most_columns else kind
 
 
 def is_opaque(field: Field) -> bool:
@@ -248,12 +263,13 @@ class NewSegment:
     """What a segment is to be, apart from its content."""
 
     name: str
-    field_id: int
+    fields: tuple[int, ...]
     kind: Kind
     coverage: frozenset[int]
     options: Mapping[str, Any]
     uuid: UUID | None = None
     """Drawn when it is not given."""
+    memory_limit: int = BUILD_MEMORY
 
 
 def write_segment(
@@ -269,6 +285,7 @@ def write_segment(
         files,
         manifest.has_stable_row_ids,
         are_wanted(manifest.config),
+        new.memory_limit,
     )
     built = new.kind.write(sources, rows, out, new.options)
     return entry_of(snapshot, new, uuid, built, out.written)
@@ -280,7 +297,7 @@ def entry_of(
     """The entry of a segment that was written for a version."""
     entry = table_pb2.IndexMetadata(
         name=new.name,
-        fields=[new.field_id],
+        fields=new.fields,
         dataset_version=snapshot.version,
         fragment_bitmap=BitMap(sorted(new.coverage), optimize=False).serialize(),
         index_version=built.index_version,

@@ -1,15 +1,11 @@
 """What the files of a vector index tell of it without a search (spec indices.md 14.1).
 
 ``index.idx`` has the centroids and the kind, ``auxiliary.idx`` the sizes of the partitions and how vectors are stored.
-Global buffer ``lance:ivf`` of both is a message::
-
-    2 offsets, 3 lengths (packed)    4 centroids: {1 type, 2 shape (packed), 3 bytes}    5 loss (double)
 """
 
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +13,8 @@ import numpy as np
 
 from lancelet.errors import LanceletError
 from lancelet.file.container import Container
-from lancelet.index.wire import read_fields, read_varints
+from lancelet.format.proto import vector_index_pb2
+from lancelet.table.manifest.manifest import parse_message
 
 if TYPE_CHECKING:
     from lancelet.index.metadata import IndexMetadata
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
 
 FILE = "index.idx"
 STORAGE = "auxiliary.idx"
-_LENGTHS, _CENTROIDS, _LOSS = 3, 4, 5
 _TYPES = {1: "<f2", 2: "<f4", 3: "<f8", 4: "<u1", 5: "<u2", 6: "<u4", 7: "<u8"}
 _GRAPH = "lance:hnsw"
 _INNER = ("codebook_position", "codebook_tensor")
@@ -42,10 +38,10 @@ def vector_statistics(snapshot: Snapshot, entry: IndexMetadata, kind: str) -> di
         about = json.loads(head["lance:index"])
         stored = json.loads(json.loads(storage["storage_metadata"])[0])
         graph = json.loads(json.loads(head[_GRAPH])[0]) if _GRAPH in head else {}
-        sizes = read_varints(partitions.get(_LENGTHS, b""), place.full_path)
-        centroids = _tensor(dict(read_fields(model[_CENTROIDS], place.full_path)), place.full_path)
-        (loss,) = struct.unpack("<d", model[_LOSS]) if _LOSS in model else (None,)
-    except (LanceletError, ValueError, KeyError, IndexError, TypeError, struct.error):
+        sizes = list(partitions.lengths)
+        centroids = _values(model.centroids_tensor)
+        loss = model.loss if model.HasField("loss") else None
+    except (LanceletError, ValueError, KeyError, IndexError, TypeError):
         return shown
     metric = about.get("distance_type")
     inner = {key: value for key, value in stored.items() if key not in _INNER}
@@ -67,16 +63,17 @@ def vector_statistics(snapshot: Snapshot, entry: IndexMetadata, kind: str) -> di
     }
 
 
-def _open(snapshot: Snapshot, entry: IndexMetadata, name: str) -> tuple[Mapping[str, str], dict[int, Any]]:
-    """The metadata of a file, and its message about partitions."""
+def _open(snapshot: Snapshot, entry: IndexMetadata, name: str) -> tuple[Mapping[str, str], vector_index_pb2.IVF]:
+    """The metadata of a file, and its message about partitions, which is global buffer ``lance:ivf``."""
     source = snapshot.places.index_file(str(entry.uuid), name, entry.base_id).open()
     container = Container.read(source, source.size, source.path)
     metadata = container.schema(source).metadata
     at, size = container.global_buffers[int(metadata["lance:ivf"])].tolist()
-    return metadata, dict(read_fields(container.piece(source, at, size), source.path))
+    message = parse_message(container.piece(source, at, size), vector_index_pb2.IVF, source.path, "lance:ivf")
+    return metadata, message
 
 
-def _tensor(message: Mapping[int, Any], path: str) -> list[Any]:
-    numbers = np.frombuffer(message[3], _TYPES[message[1]])
-    rows: list[Any] = numbers.reshape(read_varints(message[2], path)).tolist()
+def _values(tensor: vector_index_pb2.Tensor) -> list[Any]:
+    numbers = np.frombuffer(tensor.data, _TYPES[tensor.data_type])
+    rows: list[Any] = numbers.reshape(list(tensor.shape)).tolist()
     return rows

@@ -15,7 +15,7 @@ from lancelet.index.kind import NewRows
 from lancelet.index.metadata import IndexMetadata, read_indices
 from lancelet.index.registry import kind_of_entry
 from lancelet.index.segments import NewSegment, is_opaque, write_segment
-from lancelet.indexing.rows import find_column, read_rows
+from lancelet.indexing.rows import find_columns, read_rows
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.index_upkeep import SYSTEM_INDICES
 from lancelet.table.commit.run import commit
@@ -37,7 +37,7 @@ Watch = Callable[[int, int], object]
 
 def create_index(
     table: TableReader,
-    column: str,
+    column: str | Sequence[str],
     kind: Kind,
     *,
     name: str | None = None,
@@ -67,7 +67,7 @@ def create_index(
 
 def build_segment(
     table: TableReader,
-    column: str,
+    column: str | Sequence[str],
     kind: Kind,
     name: str,
     fragments: Sequence[int],
@@ -79,10 +79,11 @@ def build_segment(
 ) -> table_pb2.IndexMetadata:
     """Write a segment over some fragments; nothing refers to it yet."""
     check_name(name)
-    found, field = find_column(table, column)
-    if is_opaque(field):
-        raise InvalidType(f"column '{column}' holds JSON or blobs, of which there can be no {kind.name} index")
-    kind.check(field.arrow_field.with_type(found.type), options or {})
+    found = find_columns(table, column)
+    for path, field in zip(found.paths, found.fields, strict=True):
+        if is_opaque(field):
+            raise InvalidType(f"column '{path}' holds JSON or blobs, of which there can be no {kind.name} index")
+    kind.check(found.arrow_field, options or {})
     live = set(table.snapshot.manifest.fragments.ids.tolist())
     try:
         fragments = [index(number) for number in fragments]
@@ -92,7 +93,7 @@ def build_segment(
         raise InvalidInput(f"fragments {missing} are not in version {table.snapshot.version} of {table.snapshot.uri}")
     total = table.num_rows
     rows = read_rows(table, found, kind, fragments, None if watch is None else lambda done: watch(done, total))
-    new = NewSegment(name, field.id, kind, frozenset(fragments), options or {}, _uuid(table.snapshot, uuid))
+    new = NewSegment(name, found.ids, kind, frozenset(fragments), options or {}, _uuid(table.snapshot, uuid))
     return write_segment(table.snapshot, new, (), rows if fragments else NewRows(found.type), files)
 
 
@@ -119,27 +120,28 @@ def drop_index(table: TableReader, name: str) -> Snapshot:
 
 
 def name_index(
-    table: TableReader, column: str, kind: Kind, name: str | None, replace: bool
+    table: TableReader, column: str | Sequence[str], kind: Kind, name: str | None, replace: bool
 ) -> tuple[str, tuple[ops.IndexSegment, ...]]:
     """The name of a new index, and the segments that it replaces.
 
     A name that is drawn from the column belongs to one kind of index: another kind gets a number.
     """
     check_name(name)
-    found, field = find_column(table, column)
+    found = find_columns(table, column)
     present: dict[str, list[IndexMetadata]] = {}
     for entry in read_indices(table.snapshot.manifest):
         present.setdefault(entry.name, []).append(entry)
     chosen = name
     if chosen is None:
         number = _FIRST_NUMBER
-        stem = ".".join(f"`{step}`" if "." in step else step for step in found.path) + _SUFFIX
+        paths = (".".join(f"`{step}`" if "." in step else step for step in one.path) for one in found.columns)
+        stem = "_".join(paths) + _SUFFIX
         chosen = stem
-        while chosen in present and not _same(present[chosen], field.id, kind):
+        while chosen in present and not _same(present[chosen], found.ids, kind):
             chosen = f"{stem}_{number}"
             number += 1
     same = present.get(chosen, [])
-    if any(entry.fields != (field.id,) for entry in same):
+    if any(entry.fields != found.ids for entry in same):
         raise IndexRefused(
             f"Index name '{chosen}' already exists with different fields, please specify a different name"
         )
@@ -158,8 +160,8 @@ def check_name(name: str | None) -> None:
         raise IndexRefused(f"an index cannot be called {name!r}, which means something of its own to a table")
 
 
-def _same(entries: Sequence[IndexMetadata], field_id: int, kind: Kind) -> bool:
-    return all(entry.fields == (field_id,) and kind_of_entry(entry) is kind for entry in entries)
+def _same(entries: Sequence[IndexMetadata], ids: tuple[int, ...], kind: Kind) -> bool:
+    return all(entry.fields == ids and kind_of_entry(entry) is kind for entry in entries)
 
 
 def _uuid(snapshot: Snapshot, text: str | None) -> uuids.UUID | None:

@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING
 
 from lancelet.editing.retry import retried
 from lancelet.errors import InvalidOption, InvalidType, NotSupported
-from lancelet.expressions.printing import quoted_path
 from lancelet.index.folder import IndexFolder
 from lancelet.index.kind import NewRows, Source
 from lancelet.index.metadata import IndexMetadata, index_from_proto, read_indices
 from lancelet.index.registry import kind_of_entry
 from lancelet.index.segments import NewSegment, Whereabouts, open_segment, usable_kind, write_segment
-from lancelet.indexing.rows import column_of_field, read_rows
+from lancelet.indexing.rows import columns_of_fields, read_rows
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.fragment_reuse import read_rewrites, unneeded_rewrites
 from lancelet.table.commit.index_upkeep import SYSTEM_INDICES
@@ -40,8 +39,8 @@ if TYPE_CHECKING:
 _TIMEOUT = 1800.0
 DEFAULT_MERGED = 1
 
-Parts = Callable[["TableReader", str, NewSegment, WrittenFiles], "list[table_pb2.IndexMetadata]"]
-"""Writes segments over the fragments of a new one, which nothing refers to, for a column."""
+Parts = Callable[["TableReader", Sequence[str], NewSegment, WrittenFiles], "list[table_pb2.IndexMetadata]"]
+"""Writes segments over the fragments of a new one, which nothing refers to, for columns."""
 
 
 def optimize_indices(
@@ -149,18 +148,18 @@ class _Upkeep:
         kind = kind_of_entry(like)
         assert kind is not None
         snapshot = self.table.snapshot
-        column = column_of_field(self.table, like.fields[0])
-        sources = [self.where.source(entry, column.type) for entry in old]
+        indexed = columns_of_fields(self.table, like.fields)
+        sources = [self.where.source(entry, indexed.type) for entry in old]
         coverage = fragments.union(*(self.where.coverage(entry) for entry in old))
-        new = NewSegment(like.name, like.fields[0], kind, coverage, kind.options(IndexFolder(snapshot, like)))
+        new = NewSegment(like.name, like.fields, kind, coverage, kind.options(IndexFolder(snapshot, like)))
         if self.parts is None or not fragments:
-            rows = read_rows(self.table, column, kind, fragments)
+            rows = read_rows(self.table, indexed, kind, fragments)
             return write_segment(snapshot, new, sources, rows, self.files)
         with WrittenFiles(snapshot.store) as passing:
-            made = self.parts(self.table, quoted_path(column.path), replace(new, coverage=fragments), passing)
+            made = self.parts(self.table, indexed.paths, replace(new, coverage=fragments), passing)
             entries = [index_from_proto(part, snapshot.manifest.path) for part in made]
-            sources += [Source(open_segment(snapshot, entry, column.type)) for entry in entries]
-            written = write_segment(snapshot, new, sources, NewRows(column.type), self.files)
+            sources += [Source(open_segment(snapshot, entry, indexed.type)) for entry in entries]
+            written = write_segment(snapshot, new, sources, NewRows(indexed.type), self.files)
             passing.remove()
         return written
 

@@ -12,7 +12,7 @@ from lancelet.index.metadata import IndexMetadata, index_from_proto, read_indice
 from lancelet.index.registry import kind_of_entry
 from lancelet.index.segments import NewSegment, Whereabouts, write_segment
 from lancelet.indexing.create import Watch, build_segment, check_name
-from lancelet.indexing.rows import column_of_field, find_column
+from lancelet.indexing.rows import columns_of_fields, find_columns
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def build_part(
     table: TableReader,
-    column: str,
+    column: str | Sequence[str],
     kind: Kind,
     name: str,
     fragments: Sequence[int],
@@ -48,23 +48,25 @@ def merge_parts(table: TableReader, parts: Sequence[table_pb2.IndexMetadata]) ->
     if kind is None or any(kind_of_entry(entry) is not kind or entry.fields != first.fields for entry in entries):
         raise InvalidInput("only segments of one kind, over one column, can be merged")
     where = Whereabouts(table.snapshot, lambda: table.row_id_index, table.physical_rows)
-    column = column_of_field(table, first.fields[0])
-    sources = [where.source(entry, column.type) for entry in entries]
+    indexed = columns_of_fields(table, first.fields)
+    sources = [where.source(entry, indexed.type) for entry in entries]
     coverage = frozenset().union(*(where.coverage(entry) for entry in entries))
-    new = NewSegment(first.name, first.fields[0], kind, coverage, kind.options(IndexFolder(table.snapshot, first)))
+    new = NewSegment(first.name, first.fields, kind, coverage, kind.options(IndexFolder(table.snapshot, first)))
     with WrittenFiles(table.snapshot.store) as files:
-        merged = write_segment(table.snapshot, new, sources, NewRows(column.type), files)
+        merged = write_segment(table.snapshot, new, sources, NewRows(indexed.type), files)
         merged.dataset_version = min(entry.dataset_version for entry in entries)
         return merged
 
 
-def commit_parts(table: TableReader, name: str, column: str, parts: Sequence[table_pb2.IndexMetadata]) -> Snapshot:
+def commit_parts(
+    table: TableReader, name: str, column: str | Sequence[str], parts: Sequence[table_pb2.IndexMetadata]
+) -> Snapshot:
     """Make segments the ones of an index, in place of those that cover the same fragments."""
     check_name(name)
-    _, field = find_column(table, column)
+    ids = find_columns(table, column).ids
     entries = _entries(table, parts)
     for entry in entries:
-        if entry.fields != (field.id,):
+        if entry.fields != ids:
             raise InvalidInput(f"segment {entry.uuid} is of another column than {column!r}; build it for this one")
         _check_values(table.snapshot, entry)
     where = Whereabouts(table.snapshot, lambda: table.row_id_index, table.physical_rows)
@@ -73,7 +75,7 @@ def commit_parts(table: TableReader, name: str, column: str, parts: Sequence[tab
     for message, entry in zip(table.snapshot.manifest.indices, read_indices(table.snapshot.manifest), strict=True):
         if entry.name != name:
             continue
-        if entry.fields != (field.id,):
+        if entry.fields != ids:
             raise InvalidInput(f"index {name!r} is on another column; commit the segments under another name")
         known = where.coverage(entry)
         if known and known.isdisjoint(covered):
@@ -95,14 +97,13 @@ def _check_values(snapshot: Snapshot, entry: IndexMetadata) -> None:
     """Raise when fragments got other values in place since a segment was built from them."""
     if entry.dataset_version >= snapshot.version:
         return
-    (field_id,) = entry.fields
 
-    def files(one: Snapshot) -> dict[int, str | None]:
+    def files(one: Snapshot) -> dict[int, list[str | None]]:
         fragments, found = one.manifest.fragments, {}
         for number in entry.fragment_ids or ():
             if (at := fragments.position(number)) is not None:
-                place = fragments[at].locate(field_id)
-                found[number] = None if place is None else fragments[at].files[place.file].path
+                places = [fragments[at].locate(field_id) for field_id in entry.fields]
+                found[number] = [None if place is None else fragments[at].files[place.file].path for place in places]
         return found
 
     now = files(snapshot)

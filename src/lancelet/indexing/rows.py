@@ -1,8 +1,9 @@
-"""The rows that an index is built from: one column, with the rows' addresses or ids."""
+"""The rows that an index is built from: the values of its columns, with the rows' addresses or ids."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,7 +14,9 @@ from lancelet.execution.plan import ScanPlan, column_of
 from lancelet.execution.present import scan_field
 from lancelet.execution.scan import Scan
 from lancelet.expressions.expr import Column
+from lancelet.expressions.printing import quoted_path
 from lancelet.index.kind import ROW, VALUE, NewRows
+from lancelet.index.segments import joined_type
 
 if TYPE_CHECKING:
     from lancelet.execution.table_reader import TableReader
@@ -32,24 +35,62 @@ def find_column(table: TableReader, column: str) -> tuple[Column, Field]:
     return found, schema.field_by_path(found.path)
 
 
-def column_of_field(table: TableReader, field_id: int) -> Column:
-    """The column with a field id."""
+@dataclass(frozen=True, slots=True)
+class IndexedColumns:
+    """What an index is over: a column, or several, whose values go together as those of a struct."""
 
-    def below(fields: Iterable[Field], path: tuple[str, ...]) -> Iterator[Column]:
+    columns: tuple[Column, ...]
+    fields: tuple[Field, ...]
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        return tuple(field.id for field in self.fields)
+
+    @property
+    def type(self) -> pa.DataType:
+        return joined_type([pa.field(column.path[-1], column.type) for column in self.columns])
+
+    @property
+    def paths(self) -> list[str]:
+        """As users name them."""
+        return [quoted_path(column.path) for column in self.columns]
+
+    @property
+    def arrow_field(self) -> pa.Field:
+        """The column as a kind checks it."""
+        if len(self.fields) == 1:
+            return self.fields[0].arrow_field.with_type(self.columns[0].type)
+        return pa.field(", ".join(self.paths), self.type)
+
+    def joined(self, arrays: Sequence[pa.Array]) -> pa.Array:
+        """The values of rows out of those of each column."""
+        plain = [_stored(array) for array in arrays]
+        return plain[0] if len(plain) == 1 else pa.StructArray.from_arrays(plain, fields=list(self.type))
+
+
+def find_columns(table: TableReader, columns: str | Sequence[str]) -> IndexedColumns:
+    """Columns by their names; see :func:`find_column`."""
+    found = [find_column(table, name) for name in ([columns] if isinstance(columns, str) else columns)]
+    return IndexedColumns(tuple(column for column, _ in found), tuple(field for _, field in found))
+
+
+def columns_of_fields(table: TableReader, ids: Sequence[int]) -> IndexedColumns:
+    """The columns with these field ids."""
+
+    def below(fields: Iterable[Field], path: tuple[str, ...]) -> Iterator[tuple[int, tuple[Column, Field]]]:
         for field in fields:
-            if field.id == field_id:
-                yield Column((*path, field.name), scan_field(field).type)
+            yield field.id, (Column((*path, field.name), scan_field(field).type), field)
             yield from below(field.children, (*path, field.name))
 
-    found = next(below(table.snapshot.manifest.schema.fields, ()), None)
-    if found is None:
-        raise InvalidInput(f"there is no field {field_id} in version {table.snapshot.version}")
-    return found
+    known = dict(below(table.snapshot.manifest.schema.fields, ()))
+    if missing := [number for number in ids if number not in known]:
+        raise InvalidInput(f"there is no field {missing[0]} in version {table.snapshot.version}")
+    return IndexedColumns(tuple(known[number][0] for number in ids), tuple(known[number][1] for number in ids))
 
 
 def read_rows(
     table: TableReader,
-    column: Column,
+    indexed: IndexedColumns,
     kind: Kind,
     fragments: Iterable[int],
     seen: Callable[[int], object] | None = None,
@@ -57,7 +98,8 @@ def read_rows(
     """The live rows of some fragments, by ascending address; ``seen`` hears how many have been read."""
     manifest = table.snapshot.manifest
     name = ROW_ID if manifest.has_stable_row_ids and not kind.by_address else ROW_ADDRESS
-    outputs = ((VALUE, column), (ROW, Column((name,), pa.uint64())))
+    values = tuple((f"{VALUE}{number}", column) for number, column in enumerate(indexed.columns))
+    outputs = (*values, (ROW, Column((name,), pa.uint64())))
     plan = ScanPlan(manifest.schema, outputs, batch_size=_BATCH_ROWS, fragment_ids=tuple(sorted(fragments)))
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -65,12 +107,13 @@ def read_rows(
             return
         done = 0
         for batch in Scan(table, plan).batches():
-            yield pa.RecordBatch.from_arrays([_stored(array) for array in batch.columns], names=[VALUE, ROW])
+            *arrays, rows = batch.columns
+            yield pa.RecordBatch.from_arrays([indexed.joined(arrays), rows], names=[VALUE, ROW])
             done += batch.num_rows
             if seen is not None:
                 seen(done)
 
-    return NewRows(column.type, batches())
+    return NewRows(indexed.type, batches())
 
 
 def _stored(array: pa.Array) -> pa.Array:

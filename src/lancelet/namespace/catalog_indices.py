@@ -53,7 +53,7 @@ def write_indices(
     )
     made = []
     for name, kind, column in _INDICES:
-        new = NewSegment(name, schema.field_by_path(column).id, kind_named(kind), frozenset(numbers), {})
+        new = NewSegment(name, (schema.field_by_path(column).id,), kind_named(kind), frozenset(numbers), {})
         values = rows[column].combine_chunks()
         batch = pa.RecordBatch.from_arrays([values, pa.array(addresses)], names=[VALUE, ROW])
         entry = write_segment(base, new, (), NewRows(values.type, [batch]), files)

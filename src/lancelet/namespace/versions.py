@@ -34,6 +34,7 @@ from lance_namespace_urllib3_client.models.tag_contents import TagContents
 
 from lancelet.errors import MissingFile, TableNotFound, VersionNotFound
 from lancelet.format.schema import join_path
+from lancelet.index.registry import known_named, known_names
 from lancelet.namespace.errors import translated
 from lancelet.namespace.names import identifier, shown
 from lancelet.namespace.tables import open_table, transaction_id
@@ -45,9 +46,6 @@ if TYPE_CHECKING:
     from lancelet.dataset import LanceDataset
     from lancelet.namespace.root import Root
     from lancelet.store import ObjectInfo, Store
-
-_SCALAR_KINDS = ("BTREE", "BITMAP", "LABEL_LIST", "ZONEMAP", "BLOOMFILTER", "NGRAM", "INVERTED", "FTS", "RTREE")
-_VECTOR_KINDS = ("IVF_FLAT", "IVF_SQ", "IVF_PQ", "IVF_RQ", "IVF_HNSW_FLAT", "IVF_HNSW_SQ", "IVF_HNSW_PQ")
 
 
 # Versions
@@ -235,9 +233,9 @@ def delete_branch(root: Root, names: Any, branch: str) -> None:
 def create_index(root: Root, request: CreateTableIndexRequest) -> str | None:
     """Returns the transaction."""
     table = open_table(root, request.id, branch=request.branch)
-    kind = request.index_type.upper()
-    if kind not in (*_SCALAR_KINDS, *_VECTOR_KINDS):
-        known = ", ".join((*_SCALAR_KINDS, *_VECTOR_KINDS))
+    kind = known_named(request.index_type)
+    if kind is None:
+        known = ", ".join(known_names())
         raise InvalidInputError(f"there is no index of type {request.index_type!r}; known are {known}")
     with translated(_named(request)):
         fields = table._snapshot.manifest.schema.resolve(request.column, any_case=True)
@@ -245,10 +243,10 @@ def create_index(root: Root, request: CreateTableIndexRequest) -> str | None:
     if any(index.name == name for index in table.describe_indices()):
         raise TableIndexAlreadyExistsError(f"{_named(request)} has an index '{name}' already")
     with translated(_named(request)):
-        if kind in _VECTOR_KINDS:
-            table.create_index(request.column, kind, name, metric=request.distance_type or "l2")
+        if kind.has_metric:
+            table.create_index(request.column, request.index_type, name, metric=request.distance_type or "l2")
         else:
-            table.create_scalar_index(request.column, kind, name, replace=False)
+            table.create_scalar_index(request.column, request.index_type, name, replace=False)
         return transaction_id(table)
 
 

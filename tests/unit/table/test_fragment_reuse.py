@@ -11,6 +11,7 @@ from pyroaring import BitMap, BitMap64
 import lancelet
 from lancelet.errors import CorruptFile, NotSupported
 from lancelet.format.proto import table_pb2
+from lancelet.index import registry  # noqa: F401 - kinds tell the table how their segments name rows
 from lancelet.index.fragment_reuse import FragmentReuse
 from lancelet.maintenance.compaction.plan import even_parts
 from lancelet.table.commit import operations as ops

@@ -26,7 +26,10 @@ from lancelet.execution.plan import SYSTEM_FIELDS, plan_filter
 from lancelet.execution.present import scan_field
 from lancelet.format.schema import Field, Schema
 from lancelet.format.schema_messages import PRIMARY_KEY, PRIMARY_KEY_POSITION
+from lancelet.index.kind import ScalarKind
 from lancelet.index.metadata import read_indices
+from lancelet.index.questions import IsIn
+from lancelet.index.registry import known_kind
 from lancelet.table.commit.operations import CompactedSsTable
 from lancelet.writing.fit import fitted_schema
 
@@ -36,7 +39,6 @@ if TYPE_CHECKING:
     from lancelet.table.manifest.snapshot import Snapshot
 
 SOURCE, TARGET = "source", "target"
-_EXACT_INDICES = ("BTreeIndexDetails", "BitmapIndexDetails")
 _LAST = 2**32
 
 
@@ -307,4 +309,8 @@ def _is_indexed(manifest: Manifest, keys: Sequence[Field]) -> bool:
     """Whether an index finds rows by the key."""
     if len(keys) != 1:
         return False
-    return any(index.fields == (keys[0].id,) and index.type_name in _EXACT_INDICES for index in read_indices(manifest))
+    (key,) = keys
+    dtype = scan_field(key).type
+    kinds = (known_kind(index) for index in read_indices(manifest) if index.fields == (key.id,))
+    equality = IsIn(pa.nulls(0, dtype))
+    return any(isinstance(kind, ScalarKind) and kind.is_exact and kind.takes(equality, dtype) for kind in kinds)

@@ -14,7 +14,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)lancelet/format/proto/index_details.proto\x12\x0blance.table\"\x9b\x01\n\x13ZoneMapIndexDetails\x12\x1a\n\rrows_per_zone\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x16\n\tuse_seeds\x18\x02 \x01(\x08H\x01\x88\x01\x01\x12\x1c\n\x0fhas_null_bitmap\x18\x03 \x01(\x08H\x02\x88\x01\x01\x42\x10\n\x0e_rows_per_zoneB\x0c\n\n_use_seedsB\x12\n\x10_has_null_bitmapb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)lancelet/format/proto/index_details.proto\x12\x0blance.table\"\x9b\x01\n\x13ZoneMapIndexDetails\x12\x1a\n\rrows_per_zone\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x16\n\tuse_seeds\x18\x02 \x01(\x08H\x01\x88\x01\x01\x12\x1c\n\x0fhas_null_bitmap\x18\x03 \x01(\x08H\x02\x88\x01\x01\x42\x10\n\x0e_rows_per_zoneB\x0c\n\n_use_seedsB\x12\n\x10_has_null_bitmap\"\x83\x06\n\x14InvertedIndexDetails\x12\x1b\n\x0e\x62\x61se_tokenizer\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x10\n\x08language\x18\x02 \x01(\t\x12\x15\n\rwith_position\x18\x03 \x01(\x08\x12\x1d\n\x10max_token_length\x18\x04 \x01(\rH\x01\x88\x01\x01\x12\x12\n\nlower_case\x18\x05 \x01(\x08\x12\x0c\n\x04stem\x18\x06 \x01(\x08\x12\x19\n\x11remove_stop_words\x18\x07 \x01(\x08\x12\x15\n\rascii_folding\x18\x08 \x01(\x08\x12\x18\n\x10min_ngram_length\x18\t \x01(\r\x12\x18\n\x10max_ngram_length\x18\n \x01(\r\x12\x13\n\x0bprefix_only\x18\x0b \x01(\x08\x12\x17\n\nblock_size\x18\x0c \x01(\rH\x02\x88\x01\x01\x12\x41\n\x0b\x63ode_config\x18\r \x01(\x0b\x32,.lance.table.InvertedIndexDetails.CodeConfig\x12\x1c\n\x14\x64ocument_granularity\x18\x0e \x01(\r\x12#\n\x16posting_format_version\x18\x0f \x01(\rH\x03\x88\x01\x01\x12 \n\x13json_tokenizer_mode\x18\x10 \x01(\tH\x04\x88\x01\x01\x12\'\n\x1a\x64isable_cross_array_unnest\x18\x11 \x01(\x08H\x05\x88\x01\x01\x1av\n\nCodeConfig\x12\x19\n\x11split_identifiers\x18\x01 \x01(\x08\x12\x19\n\x11split_on_numerics\x18\x02 \x01(\x08\x12\x19\n\x11preserve_original\x18\x03 \x01(\x08\x12\x17\n\x0findex_operators\x18\x04 \x01(\x08\x42\x11\n\x0f_base_tokenizerB\x13\n\x11_max_token_lengthB\r\n\x0b_block_sizeB\x19\n\x17_posting_format_versionB\x16\n\x14_json_tokenizer_modeB\x1d\n\x1b_disable_cross_array_unnestb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -23,4 +23,8 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
   _globals['_ZONEMAPINDEXDETAILS']._serialized_start=59
   _globals['_ZONEMAPINDEXDETAILS']._serialized_end=214
+  _globals['_INVERTEDINDEXDETAILS']._serialized_start=217
+  _globals['_INVERTEDINDEXDETAILS']._serialized_end=988
+  _globals['_INVERTEDINDEXDETAILS_CODECONFIG']._serialized_start=733
+  _globals['_INVERTEDINDEXDETAILS_CODECONFIG']._serialized_end=851
 # @@protoc_insertion_point(module_scope)

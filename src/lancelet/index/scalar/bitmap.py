@@ -1,104 +1,44 @@
-"""BITMAP: for each distinct value the rows that have it. Best for columns of few values.
-
-The file is that of :mod:`lancelet.index.scalar.bitmap_file`, with the values of the column as keys. Rows are named by
-their stable row ids where a table has those, by their addresses elsewhere.
-"""
+"""BITMAP: for each distinct value the rows that have it. Best for columns of few values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.errors import InvalidType
-from lancelet.index.kind import ROW, VALUE, Built, Entries, Kind, NewRows, Source
-from lancelet.index.questions import Answer, Between, Holds, IsIn, Missing, Question, StartsWith
-from lancelet.index.row_set import RowSet
-from lancelet.index.scalar.bitmap_build import BitmapBuilder
-from lancelet.index.scalar.bitmap_file import BitmapFile, Places
-from lancelet.index.scalar.digests import bitmap_entries, value_digests
+from lancelet.index.kind import Built, Moves, NewRows, ScalarKind, Source
+from lancelet.index.questions import Between, Holds, IsIn, Missing, Question, StartsWith
 from lancelet.index.scalar.options import refuse_options
-from lancelet.index.scalar.sort_keys import has_order, is_bytes
+from lancelet.index.scalar.value_types import has_order, is_bytes, key_type
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFolder, SegmentWriter
-    from lancelet.index.metadata import IndexMetadata
-
-_FEW_KEYS = 4096
+    from lancelet.index.scalar.bitmap_segment import BitmapSegment
 
 
-@dataclass(frozen=True, slots=True)
-class BitmapSegment:
-    """An open segment."""
-
-    file: BitmapFile
-
-    @property
-    def nbytes(self) -> int:
-        return self.file.nbytes
-
-    def ask(self, question: Question) -> Answer:
-        nulls = self.file.null_rows
-        if isinstance(question, Missing):
-            return Answer(nulls, True, RowSet())
-        exact = not isinstance(question, Holds) or question.exact
-        return Answer(self.file.rows_of(self._keys(question)), exact, nulls)
-
-    def share(self, question: Question) -> float:
-        """Sets cost little unless there are many of them."""
-        if isinstance(question, Missing) or len(self.file.keys) <= _FEW_KEYS:
-            return 0.0
-        count = len(self._keys(question))
-        return 0.0 if count <= _FEW_KEYS else count / len(self.file.keys)
-
-    def _keys(self, question: Question) -> Places:
-        """The sorted keys for which something holds."""
-        keys = self.file.keys
-        match question:
-            case IsIn(values):
-                return keys.equal_to(values)
-            case Between(low, high, with_low, with_high):
-                start = 0 if low is None else keys.first_from(low, with_low)
-                return np.arange(start, len(keys) if high is None else keys.first_from(high, not with_high))
-            case StartsWith(prefix):
-                return np.arange(*keys.starting_with(prefix.encode() if isinstance(prefix, str) else prefix))
-            case Holds(pieces):
-                return keys.holding(pieces)
-            case _:
-                raise TypeError(f"a BITMAP index is not asked {question}")
-
-    def entries(self, source: Source) -> Iterator[Entries]:
-        return bitmap_entries(self.file, source)
-
-    def digests(self, values: pa.Array) -> tuple[npt.NDArray[np.uint64], None]:
-        return value_digests(values), None
-
-    def statistics(self) -> Mapping[str, Any]:
-        return {"num_bitmaps": self.file.reader.num_rows}
-
-
-class BitmapKind:
+class BitmapKind(ScalarKind):
     """The kind of index that users call ``BITMAP``."""
 
     name = "BITMAP"
     type_url = "/lance.table.BitmapIndexDetails"
-    by_address = False
-    newest_version = 0
-    follows_moves = True
+    marks = ("bitmap_page_lookup.lance",)
+    last_version_with_ids = 0
+    moves = Moves.REWRITTEN
+    is_exact = True
+    rank = 0
 
     def check(self, column: pa.Field, options: Mapping[str, Any]) -> None:
-        if not has_order(column.type):
+        if not has_order(key_type(column.type)):
             raise InvalidType(
                 f"column {column.name!r} is {column.type}; a BITMAP index takes integers, floats, booleans, texts, "
-                "bytes, decimals, dates and times"
+                "bytes, decimals, dates and times, also from a dictionary"
             )
         refuse_options(self.name, options)
 
     def takes(self, question: Question, dtype: pa.DataType) -> bool:
+        dtype = key_type(dtype)
         match question:
             case IsIn() | Between() | Missing():
                 return has_order(dtype)
@@ -109,24 +49,17 @@ class BitmapKind:
             case _:
                 return False
 
-    def options(self, folder: IndexFolder) -> Mapping[str, Any]:
-        return {}
-
-    def names_addresses(self, entry: IndexMetadata) -> bool:
-        return False
-
     def open(self, folder: IndexFolder, dtype: pa.DataType) -> BitmapSegment:
+        from lancelet.index.scalar.bitmap_file import BitmapFile
+        from lancelet.index.scalar.bitmap_segment import BitmapSegment
+
         return BitmapSegment(BitmapFile.open(folder, dtype))
 
     def write(self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]) -> Built:
-        with BitmapBuilder(rows.dtype) as builder:
-            for source in sources:
-                assert isinstance(source.segment, BitmapSegment)
-                builder.add_file(source.segment.file, source)
-            for batch in rows.batches:
-                builder.add_rows(batch.column(VALUE), batch.column(ROW).to_numpy().astype(np.uint64, copy=False))
-            builder.write(out, {})
+        from lancelet.index.scalar.bitmap_segment import write_segment
+
+        write_segment(sources, rows, out)
         return Built()
 
 
-KIND: Kind = BitmapKind()
+KIND: Final = BitmapKind()

@@ -30,10 +30,10 @@ from lancelet.index.scalar.bitmap_file import (
     KEYS,
     STATISTICS,
     BitmapFile,
-    key_type,
-    plain_keys,
 )
+from lancelet.index.scalar.dictionaries import StoredForm, plain_values
 from lancelet.index.scalar.sort_keys import compared, order_of, places_of
+from lancelet.index.scalar.value_types import key_type
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -140,7 +140,7 @@ class BitmapBuilder:
 
     def add_rows(self, values: pa.Array, rows: RowNumbers) -> None:
         """Add rows with their values, of which each may be null."""
-        values = plain_keys(values)
+        values = plain_values(values)
         for start in range(0, len(values), self._limits.run_rows):
             part = values[start : start + self._limits.run_rows]
             self._values.append(part)
@@ -207,11 +207,11 @@ class BitmapBuilder:
         """Write all pairs into the file of a segment; ``buffers`` are named by keys of the file's metadata."""
         self._end_run()
         schema = pa.schema([pa.field(KEYS, self.dtype), pa.field(BITMAPS, pa.binary())])
+        form = StoredForm(self.dtype)
         count = 0
         with out.create(FILE, schema) as writer:
             for keys, bitmaps in self._merged():
-                stored = keys if keys.type == self.dtype else keys.cast(self.dtype)
-                writer.write(pa.RecordBatch.from_arrays([stored, bitmaps], schema=schema))
+                writer.write(pa.RecordBatch.from_arrays([form.of(keys), bitmaps], schema=schema))
                 count += len(keys)
             for name, data in buffers.items():
                 writer.add_metadata(name, str(writer.add_global_buffer(data)))

@@ -30,7 +30,9 @@ import pyarrow.compute as pc
 from lancelet.encoding.plain import numpy_type
 from lancelet.errors import CorruptFile
 from lancelet.index.row_set import RowSet
-from lancelet.index.scalar.sort_keys import has_order, has_words, order_of, places_of, words_of
+from lancelet.index.scalar.dictionaries import plain_values
+from lancelet.index.scalar.sort_keys import order_of, places_of, words_of
+from lancelet.index.scalar.value_types import has_order, has_words, key_type
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFileReader, IndexFolder
@@ -51,11 +53,6 @@ _FEW_SETS: Final = 64
 _RECENT_BYTES: Final = 64 << 20
 _SET_BYTES: Final = 512
 """About what a set takes beyond its stored form."""
-
-
-def key_type(dtype: pa.DataType) -> pa.DataType:
-    """The type in which keys of a column are compared: without a dictionary around them."""
-    return dtype.value_type if pa.types.is_dictionary(dtype) else dtype
 
 
 def _narrow(dtype: pa.DataType) -> pa.DataType:
@@ -222,7 +219,7 @@ class BitmapFile:
             raise CorruptFile(reader.path, f"its keys are {stored}, but the column is {wanted}")
         if reader.type(BITMAPS) not in (pa.binary(), pa.large_binary()):
             raise CorruptFile(reader.path, f"its bitmaps are {reader.type(BITMAPS)}, not binary")
-        values = plain_keys(reader.read([KEYS]).column(0))
+        values = plain_values(reader.read([KEYS]).column(0))
         missing = values.is_null().to_numpy(zero_copy_only=False)
         keys = SortedKeys(values.drop_null())
         places = np.flatnonzero(~missing)
@@ -265,12 +262,7 @@ class BitmapFile:
     def blocks(self) -> Iterator[tuple[pa.Array, npt.NDArray[np.uint8], Places]]:
         """All keys and their stored sets, in steps of a few MiB."""
         for _, batch in read_blocks(self.reader, [KEYS, BITMAPS], np.arange(self.reader.num_rows)):
-            yield plain_keys(batch.column(KEYS)), *stored_sets(batch.column(BITMAPS), self.reader.path)
-
-
-def plain_keys(values: pa.Array) -> pa.Array:
-    """Keys without a dictionary around them."""
-    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+            yield plain_values(batch.column(KEYS)), *stored_sets(batch.column(BITMAPS), self.reader.path)
 
 
 def read_blocks(reader: IndexFileReader, columns: list[str], places: Places) -> Iterator[tuple[int, pa.RecordBatch]]:

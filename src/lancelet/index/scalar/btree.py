@@ -1,60 +1,37 @@
-"""BTREE: all values in order, in pages, with the least and the greatest value of each page in memory.
-
-For the files see :mod:`lancelet.index.scalar.btree_files`, for how they are searched
-:mod:`lancelet.index.scalar.btree_segment`.
-"""
+"""BTREE: all values in order, in pages, with the least and the greatest value of each page in memory."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import pyarrow as pa
 
 from lancelet.errors import CorruptFile, InvalidInput, InvalidType, NotSupported
-from lancelet.index.kind import Built, NewRows, Source
+from lancelet.index.kind import Built, Moves, NewRows, ScalarKind, Source
 from lancelet.index.questions import Between, IsIn, Missing, Question, StartsWith
-from lancelet.index.scalar.btree_files import (
-    DATA,
-    LOOKUP,
-    MAX,
-    MIN,
-    NULLS,
-    PAGE,
-    PAGE_ROWS,
-    PAGE_ROWS_KEY,
-    PART_DATA,
-    PART_LOOKUP,
-    PARTITIONED_KEY,
-    PARTS_KEY,
-    built,
-    part_number,
-    write_segment_files,
-)
-from lancelet.index.scalar.btree_segment import BTreeSegment, Part
-from lancelet.index.scalar.external_sort import merge_sorted, sorted_rows
-from lancelet.index.scalar.sort_keys import compared, has_order, is_ascending, is_bytes
+from lancelet.index.scalar.value_types import has_order, is_bytes, key_type, stored_type
 
 if TYPE_CHECKING:
-    from lancelet.index.folder import IndexFileReader, IndexFolder, SegmentWriter
-    from lancelet.index.metadata import IndexMetadata
+    from lancelet.index.folder import IndexFolder, SegmentWriter
+    from lancelet.index.scalar.btree_files import PartLookup
+    from lancelet.index.scalar.btree_segment import BTreeSegment
 
 _ZONE_SIZE: Final = "zone_size"
-_JSON = ("arrow.json", "lance.json")
+_JSON: Final = ("arrow.json", "lance.json")
 
 
-@dataclass(frozen=True, slots=True)
-class BTree:
-    """The kind."""
+class BTree(ScalarKind):
+    """The kind of index that users call ``BTREE``."""
 
-    name: str = "BTREE"
-    type_url: str = "/lance.table.BTreeIndexDetails"
-    by_address: bool = True
-    newest_version: int = 1
-    follows_moves: bool = True
+    name = "BTREE"
+    type_url = "/lance.table.BTreeIndexDetails"
+    marks = ("page_lookup.lance",)
+    last_version_with_ids = 0
+    newest_version = 1
+    moves = Moves.REWRITTEN
+    is_exact = True
+    rank = 1
 
     def check(self, column: pa.Field, options: Mapping[str, Any]) -> None:
         """Raise when a column cannot have such an index, or an option is not known."""
@@ -72,62 +49,60 @@ class BTree:
         if not _can_have(dtype):
             return False
         return isinstance(question, IsIn | Between | Missing) or (
-            isinstance(question, StartsWith) and is_bytes(_stored(dtype))
+            isinstance(question, StartsWith) and is_bytes(_compared(dtype))
         )
 
     def options(self, folder: IndexFolder) -> Mapping[str, Any]:
         """Pages are as large as those of the segment."""
+        from lancelet.index.scalar.btree_lookup import read_page_rows
+
         try:
-            return {_ZONE_SIZE: _read_page_rows(_open_lookup(folder)[0])}
+            return {_ZONE_SIZE: read_page_rows(folder)}
         except (CorruptFile, NotSupported, FileNotFoundError):
             # What replaces damaged files has pages as a new segment has.
             return {}
 
-    def names_addresses(self, entry: IndexMetadata) -> bool:
-        """Whether a segment names rows by address where the table has stable row ids."""
-        return (entry.index_version or 0) >= 1
-
     def open(self, folder: IndexFolder, dtype: pa.DataType) -> BTreeSegment:
         """Read the lookup of a segment."""
-        reader, alone = _open_lookup(folder)
-        stored = _stored(dtype)
-        lookup = _read_lookup(reader, stored)
-        if alone is not None:
-            files = [(PART_DATA.format(alone), lookup.num_rows)]
-        elif reader.metadata.get(PARTITIONED_KEY) == "true":
-            files = _part_files(reader, lookup.num_rows)
-        else:
-            files = [(DATA, lookup.num_rows)]
-        page_rows = _read_page_rows(reader)
-        parts, first = [], 0
-        for name, pages in files:
-            parts.append(Part(folder, name, first, pages, stored, page_rows))
-            first += pages
-        return _segment(reader.path, lookup, stored, page_rows, tuple(parts))
+        from lancelet.index.scalar.btree_lookup import open_segment
+
+        return open_segment(folder, _compared(dtype))
 
     def write(self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]) -> Built:
         """Sort new rows and merge them with those of older segments."""
-        streams = []
-        page_rows = _page_rows(options)
-        for source in sources:
-            assert isinstance(source.segment, BTreeSegment)
-            page_rows = page_rows or source.segment.page_rows
-            streams.append(source.segment.rows(source.rename, len(sources) + 1))
-        merged = merge_sorted([*streams, sorted_rows(rows.batches)])
-        write_segment_files(merged, _stored(rows.dtype), out, page_rows or PAGE_ROWS)
+        from lancelet.index.scalar.btree_files import built
+        from lancelet.index.scalar.btree_lookup import write_segment
+
+        write_segment(sources, rows, stored_type(rows.dtype), out, _page_rows(options))
         return built(out)
 
+    def write_range(
+        self, batches: Iterable[pa.RecordBatch], dtype: pa.DataType, out: SegmentWriter, part: int, attempt: int
+    ) -> PartLookup:
+        """Write the pages of one range of the values."""
+        from lancelet.index.scalar.btree_files import write_part
 
-KIND: Final = BTree()
+        return write_part(batches, dtype, out, part, attempt=attempt)
+
+    def files_of_range(self, part: PartLookup) -> Sequence[str]:
+        """The file of a range that has rows."""
+        return () if part.file is None else (part.file.path,)
+
+    def finish_ranges(self, parts: Iterable[PartLookup], dtype: pa.DataType, out: SegmentWriter) -> Built:
+        """Write the lookup of the pages of all ranges."""
+        from lancelet.index.scalar.btree_files import finish_parts
+
+        return finish_parts(parts, dtype, out)
 
 
-def _stored(dtype: pa.DataType) -> pa.DataType:
-    return dtype.storage_type if isinstance(dtype, pa.BaseExtensionType) else dtype
+def _compared(dtype: pa.DataType) -> pa.DataType:
+    """The type in which values are compared."""
+    return key_type(stored_type(dtype))
 
 
 def _can_have(dtype: pa.DataType) -> bool:
     is_json = isinstance(dtype, pa.BaseExtensionType) and dtype.extension_name in _JSON
-    return has_order(_stored(dtype)) and not is_json
+    return has_order(_compared(dtype)) and not is_json
 
 
 def _page_rows(options: Mapping[str, Any]) -> int | None:
@@ -137,70 +112,4 @@ def _page_rows(options: Mapping[str, Any]) -> int | None:
     return rows
 
 
-def _read_lookup(reader: IndexFileReader, dtype: pa.DataType) -> pa.RecordBatch:
-    """The lookup, by ascending number of page."""
-    lookup = reader.read([MIN, MAX, NULLS, PAGE])
-    for name, wanted in ((MIN, dtype), (MAX, dtype), (NULLS, pa.uint32()), (PAGE, pa.uint32())):
-        column = lookup.column(name)
-        if column.type != wanted:
-            raise CorruptFile(reader.path, f"column {name!r} is {column.type}, not {wanted}")
-        if name in (NULLS, PAGE) and column.null_count:
-            raise CorruptFile(reader.path, f"column {name!r} has nulls")
-    numbers = lookup.column(PAGE).to_numpy()
-    if not np.array_equal(np.sort(numbers), np.arange(len(numbers))):
-        raise CorruptFile(reader.path, "does not name every page once")
-    return lookup if is_ascending(lookup.column(PAGE)) else lookup.take(pa.array(np.argsort(numbers)))
-
-
-def _open_lookup(folder: IndexFolder) -> tuple[IndexFileReader, int | None]:
-    """The lookup, and the number of the part that it is about when that is not all of the segment."""
-    names = {file.path for file in folder.entry.files}
-    alone = None
-    if names and LOOKUP not in names:
-        # What one process of several wrote, without the others.
-        found = [number for name in names if (number := part_number(name, PART_LOOKUP)) is not None]
-        alone = found[0] if len(found) == 1 and PART_DATA.format(found[0]) in names else None
-    return folder.open(LOOKUP if alone is None else PART_LOOKUP.format(alone)), alone
-
-
-def _read_page_rows(reader: IndexFileReader) -> int:
-    text = reader.metadata.get(PAGE_ROWS_KEY, str(PAGE_ROWS))
-    if not text.isdecimal() or not 0 < int(text) < 1 << 32:
-        raise CorruptFile(reader.path, f"{PAGE_ROWS_KEY} is {text!r}")
-    return int(text)
-
-
-def _part_files(reader: IndexFileReader, pages: int) -> list[tuple[str, int]]:
-    """Names of the files with pages, and how many each has."""
-    text = reader.metadata.get(PARTS_KEY, "")
-    try:
-        found = [(PART_DATA.format(int(number)), int(count)) for number, count in json.loads(text)]
-    except (ValueError, TypeError):
-        raise CorruptFile(reader.path, f"{PARTS_KEY} is {text!r}") from None
-    if any(count < 0 for _, count in found) or sum(count for _, count in found) != pages:
-        raise CorruptFile(reader.path, f"{PARTS_KEY} is {text!r}, but there are {pages} pages")
-    return [(name, count) for name, count in found if count]
-
-
-def _segment(
-    path: str, lookup: pa.RecordBatch, dtype: pa.DataType, page_rows: int, parts: tuple[Part, ...]
-) -> BTreeSegment:
-    """Check that nulls come first and pages are in order: what is found by searching relies on it."""
-    low, high, counts = (lookup.column(name) for name in (MIN, MAX, NULLS))
-    null_pages = high.null_count
-    with_nulls = counts.to_numpy()[null_pages:]
-    nulls_after = int(with_nulls[0]) if len(with_nulls) else 0
-    high, low = high.slice(null_pages), low.slice(null_pages)
-    if (
-        high.null_count
-        or low.null_count != (nulls_after > 0)
-        or (nulls_after and low[0].is_valid)
-        or with_nulls[1:].any()
-        or nulls_after >= page_rows
-    ):
-        raise CorruptFile(path, "has pages with nulls after pages with values, or counts of nulls that cannot be")
-    if nulls_after:
-        low = pa.concat_arrays([high.slice(0, 1), low.slice(1)])
-    if (compared(low, high) > 0).any() or (compared(low[1:], high[:-1]) < 0).any():
-        raise CorruptFile(path, "has pages that are not in order")
-    return BTreeSegment(path, dtype, page_rows, parts, lookup, null_pages, nulls_after, low, high)
+KIND: Final = BTree()

@@ -34,8 +34,10 @@ import pyarrow as pa
 from lancelet.errors import InvalidInput
 from lancelet.index.kind import ROW, VALUE, Built
 from lancelet.index.metadata import IndexFile
-from lancelet.index.scalar.external_sort import sorted_rows
+from lancelet.index.scalar.dictionaries import StoredForm
+from lancelet.index.scalar.external_sort import sorted_within
 from lancelet.index.scalar.sort_keys import key_at
+from lancelet.index.scalar.value_types import key_type
 
 if TYPE_CHECKING:
     from lancelet.index.folder import SegmentWriter
@@ -108,7 +110,7 @@ def write_part(
     side have numbers, so that each has a file of its own. :func:`finish_parts` makes a segment of the parts.
     """
     number = part << _PART_SHIFT | attempt
-    ordered = sorted_rows(batches)
+    ordered = sorted_within(batches, out.memory_limit)
     first = next(ordered, None)
     if first is None:
         return PartLookup(part, number, Pages(*_no_pages(dtype)), page_rows, None)
@@ -168,7 +170,8 @@ def _write_data(
 ) -> Pages:
     """Write sorted rows, and note the first and the last value of every page."""
     schema = pa.schema([pa.field(VALUES, dtype), pa.field(IDS, pa.uint64(), nullable=False)])
-    mins, maxs, _ = ([array] for array in _no_pages(dtype))
+    mins, maxs, _ = ([array] for array in _no_pages(key_type(dtype)))
+    form = StoredForm(dtype)
     total = nulls = 0
     last = mins[0]
     with out.create(name, schema) as file:
@@ -176,7 +179,7 @@ def _write_data(
             if not (count := batch.num_rows):
                 continue
             values = batch.column(VALUE)
-            file.write(pa.RecordBatch.from_arrays([values, batch.column(ROW)], schema=schema))
+            file.write(pa.RecordBatch.from_arrays([form.of(values), batch.column(ROW)], schema=schema))
             places = np.arange(-total % page_rows, count, page_rows)
             mins.append(values.take(pa.array(places)))
             places = np.arange(-(total + 1) % page_rows, count, page_rows)
@@ -205,6 +208,8 @@ def _write_lookup(files: Sequence[Pages], dtype: pa.DataType, out: SegmentWriter
         pa.concat_arrays(arrays)
         for arrays in zip(*((pages.mins, pages.maxs, pages.null_counts) for pages in files), strict=True)
     )
+    form = StoredForm(dtype)
+    mins, maxs = form.of(mins), form.of(maxs)
     numbers = pa.array(np.arange(len(mins), dtype=np.uint32))
     with out.create(LOOKUP, schema) as file:
         file.write(pa.RecordBatch.from_arrays([mins, maxs, counts, numbers], schema=schema))

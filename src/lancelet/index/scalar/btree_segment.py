@@ -24,6 +24,7 @@ from lancelet.index.kind import ROW, VALUE, Entries, Rename, Source
 from lancelet.index.questions import Answer, Between, IsIn, Missing, Question, StartsWith
 from lancelet.index.row_set import RowSet
 from lancelet.index.scalar.btree_files import IDS, LOOKUP, MAX, MIN, OLD_IDS, VALUES
+from lancelet.index.scalar.dictionaries import plain_values
 from lancelet.index.scalar.digests import value_digests
 from lancelet.index.scalar.external_sort import batch_rows
 from lancelet.index.scalar.printed import printed
@@ -37,6 +38,7 @@ from lancelet.index.scalar.sort_keys import (
     keys_between,
     keys_of,
 )
+from lancelet.index.scalar.value_types import key_type
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFileReader, IndexFolder
@@ -73,7 +75,7 @@ class Part:
         if self._reader is None:
             reader = self.folder.open(self.name)
             self.ids = OLD_IDS if OLD_IDS in reader.columns else IDS
-            if reader.type(VALUES) != self.dtype or reader.type(self.ids) != pa.uint64():
+            if key_type(reader.type(VALUES)) != self.dtype or reader.type(self.ids) != pa.uint64():
                 types = f"{reader.type(VALUES)} and {reader.type(self.ids)}"
                 raise CorruptFile(reader.path, f"has values and ids of {types}, not of {self.dtype} and uint64")
             if -(-reader.num_rows // self.page_rows) != self.pages:
@@ -219,7 +221,7 @@ class BTreeSegment:
             step = batch_rows(reader.size, reader.num_rows, streams)
             for start in range(0, reader.num_rows, step):
                 batch = reader.slice([VALUES, part.ids], start, min(start + step, reader.num_rows))
-                values, ids = batch.columns
+                values, ids = plain_values(batch.column(VALUES)), batch.column(part.ids)
                 before = _check_order(values, before, reader.path)
                 if rename is not None:
                     numbers, kept = rename(ids.to_numpy())
@@ -233,7 +235,8 @@ class BTreeSegment:
             for number in range(part.pages):
                 start = number * self.page_rows
                 stop = min(start + self.page_rows, part.reader.num_rows)
-                values, ids = part.reader.slice([VALUES, part.ids], start, stop).columns
+                stored, ids = part.reader.slice([VALUES, part.ids], start, stop).columns
+                values = plain_values(stored)
                 if ids.null_count:
                     raise CorruptFile(part.reader.path, "has rows without an id")
                 place = part.first + number - self.null_pages
@@ -356,7 +359,7 @@ class BTreeSegment:
             stops = np.minimum(starts + self.page_rows, part.reader.num_rows)
             arrays = part.reader.slices(VALUES, list(zip(starts.tolist(), stops.tolist(), strict=True)))
             for number, array in zip((numbers - self.null_pages).tolist(), arrays, strict=True):
-                found[number] = self._checked(number, array, part)
+                found[number] = self._checked(number, plain_values(array), part)
                 self._cache.put(number, found[number])
         return found
 

@@ -18,9 +18,11 @@ import pyarrow.compute as pc
 from lancelet.index.kind import Entries, Source
 from lancelet.index.row_set import RowSet, scan_stored
 from lancelet.index.row_set_wire import read_entries
-from lancelet.index.scalar.bitmap_file import BITMAPS, BitmapFile, meant_words, plain_keys
+from lancelet.index.scalar.bitmap_file import BITMAPS, BitmapFile, meant_words
 from lancelet.index.scalar.bloom import hash_fixed, hash_spans
-from lancelet.index.scalar.sort_keys import has_words, keys_of, words_of
+from lancelet.index.scalar.dictionaries import plain_values
+from lancelet.index.scalar.sort_keys import keys_of, words_of
+from lancelet.index.scalar.value_types import has_words
 
 Digests = npt.NDArray[np.uint64]
 
@@ -33,7 +35,7 @@ _ROWS_AT_ONCE: Final = 1 << 20
 
 def value_digests(values: pa.Array, *, exact: bool = False) -> Digests:
     """The hash of each value; ``exact`` keeps apart what filters take for equal."""
-    values = plain_keys(values)
+    values = plain_values(values)
     found = np.full(len(values), NULL, np.uint64)
     valid = np.asarray(values.is_valid())
     present = values.drop_null() if values.null_count else values

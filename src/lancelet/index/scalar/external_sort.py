@@ -27,10 +27,9 @@ from lancelet.index.kind import ROW, VALUE
 from lancelet.index.scalar.sort_keys import key_at, order_of, places_of
 from lancelet.runtime.threads import Pool, Task
 
-RUN_BYTES: Final = 32 << 20
-"""How much is sorted at once. With what sorting needs beside, it is about three times as much."""
-KEPT_BYTES: Final = 64 << 20
-"""How much of the sorted runs stays in memory."""
+_RUN_SHARE: Final = 5
+"""What part of the memory is sorted at once: with what sorting needs beside, it is about three times as much. Twice as
+much holds sorted runs."""
 _THREADS: Final = 2
 _POOL: Final = Pool("lancelet-sort", _THREADS)
 _BATCH_BYTES: Final = 2 << 20
@@ -40,10 +39,16 @@ _FAN_IN: Final = 16
 """How many streams are merged at once: each has a batch in memory, and is looked at for every batch that comes out."""
 
 
-def sorted_rows(
-    batches: Iterable[pa.RecordBatch], run_bytes: int = RUN_BYTES, kept_bytes: int = KEPT_BYTES
-) -> Iterator[pa.RecordBatch]:
-    """Rows by ascending value; those of equal values in no promised order."""
+def sorted_within(batches: Iterable[pa.RecordBatch], memory_limit: int) -> Iterator[pa.RecordBatch]:
+    """Rows by ascending value, sorted in about so much memory; see :func:`sorted_rows`."""
+    return sorted_rows(batches, memory_limit // _RUN_SHARE, 2 * memory_limit // _RUN_SHARE)
+
+
+def sorted_rows(batches: Iterable[pa.RecordBatch], run_bytes: int, kept_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Rows by ascending value; those of equal values in no promised order.
+
+    ``run_bytes`` are sorted at once, and of the sorted runs ``kept_bytes`` stay in memory.
+    """
     held: list[pa.RecordBatch] = []
     size = 0
     with ExitStack() as stack:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lancelet.index.scalar.arrow_bytes import Bytes, Longs, fixed, is_text_or_bytes, spans, validity
 from lancelet.index.scalar.text_extremes import extremes as byte_extremes
+from lancelet.index.scalar.value_types import is_ordered
 
 Numbers = npt.NDArray[np.integer[Any]]
 
@@ -28,20 +29,6 @@ class Extremes:
     low: pa.Array
     high: pa.Array
     nans: Longs
-
-
-def is_ordered(dtype: pa.DataType) -> bool:
-    """Whether values of a type have a least and a greatest one."""
-    types = pa.types
-    return bool(
-        types.is_integer(dtype)
-        or types.is_floating(dtype)
-        or types.is_boolean(dtype)
-        or types.is_temporal(dtype)
-        or types.is_decimal128(dtype)
-        or types.is_decimal256(dtype)
-        or is_text_or_bytes(dtype)
-    )
 
 
 def find_extremes(values: pa.Array, begins: Longs) -> Extremes:

@@ -10,6 +10,11 @@ import pyarrow as pa
 from lancelet.errors import InvalidInput, InvalidOption
 from lancelet.format.logical_types import EXTENSION_NAME
 
+DEFAULT_ROWS = 8192
+"""Of a zone."""
+ROWS_PER_ZONE, USE_SEEDS = "rows_per_zone", "use_seeds"
+NUMBER_OF_ITEMS, PROBABILITY = "number_of_items", "probability"
+DEFAULT_PROBABILITY = 0.00057
 _JSON = (b"lance.json", b"arrow.json")
 
 
@@ -19,6 +24,14 @@ def positive(options: Mapping[str, Any], name: str, default: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InvalidInput(f"{name} is a number of rows, at least 1, not {value!r}")
     return value
+
+
+def chosen_probability(options: Mapping[str, Any], default: float) -> float:
+    """How often a filter may be mistaken."""
+    value = options.get(PROBABILITY, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+        raise InvalidInput(f"{PROBABILITY} is a number between 0 and 1, not {value!r}")
+    return float(value)
 
 
 def refuse_json(column: pa.Field, kind: str) -> None:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.index.scalar.sorting import compare_spans, find_spans, sort_spans, sort_words
+from lancelet.index.scalar.value_types import has_words
 
 Words = npt.NDArray[np.uint64]
 Spans = tuple[npt.NDArray[np.uint8], npt.NDArray[np.signedinteger[Any]]]
@@ -28,32 +29,6 @@ Keys = Words | Spans
 _SIGN: Final = np.uint64(1 << 63)
 _SIGNED = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-
-
-def has_order(dtype: pa.DataType) -> bool:
-    """Whether values of a type can be sorted here."""
-    return has_words(dtype) or is_bytes(dtype) or pa.types.is_decimal128(dtype) or bool(pa.types.is_decimal256(dtype))
-
-
-def has_words(dtype: pa.DataType) -> bool:
-    """Whether keys of a type are words."""
-    return (
-        pa.types.is_integer(dtype)
-        or pa.types.is_floating(dtype)
-        or pa.types.is_boolean(dtype)
-        or (pa.types.is_temporal(dtype) and not pa.types.is_interval(dtype))
-    )
-
-
-def is_bytes(dtype: pa.DataType) -> bool:
-    """Whether values of a type are texts or bytes."""
-    return bool(
-        pa.types.is_string(dtype)
-        or pa.types.is_large_string(dtype)
-        or pa.types.is_binary(dtype)
-        or pa.types.is_large_binary(dtype)
-        or pa.types.is_fixed_size_binary(dtype)
-    )
 
 
 def order_of(values: pa.Array) -> npt.NDArray[np.uint32]:

@@ -33,7 +33,6 @@ Longs = npt.NDArray[np.int64]
 
 FRAGMENT, START, LENGTH = "fragment_id", "zone_start", "zone_length"
 FIELDS = tuple(pa.field(name, pa.uint64(), nullable=False) for name in (FRAGMENT, START, LENGTH))
-DEFAULT_ROWS = 8192
 _FOLLOWED_AT_ONCE = 1 << 20
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from lancelet.errors import InvalidInput, RetryableCommitConflict
 from lancelet.execution.fragment_reader import FragmentReader
 from lancelet.execution.table_reader import TableReader
+from lancelet.index.registry import details_that_follow
 from lancelet.maintenance.compaction.execute import Rewritten, rewrite_fragments
 from lancelet.maintenance.compaction.plan import ALL, index_coverage, plan_tasks
 from lancelet.table.commit import operations as ops
@@ -30,11 +31,6 @@ if TYPE_CHECKING:
     from lancelet.table.manifest.fragment import Fragment
     from lancelet.table.manifest.snapshot import Snapshot
 
-FOLLOWERS = frozenset(("VectorIndexDetails",))
-"""Kinds that cannot be remapped yet and go on through the fragment-reuse index, even if nobody asked to defer.
-
-Of kinds that neither are remapped nor are among these, the new fragments are not covered until they are extended.
-"""
 Rewriter: TypeAlias = (
     "Callable[[TableReader, Sequence[tuple[Fragment, ...]], CompactionSettings, WrittenFiles], Sequence[Rewritten]]"
 )
@@ -109,8 +105,8 @@ def commit_rewrites(
 ) -> Snapshot:
     """Commit what was rewritten.
 
-    With ``defer`` all indices go on through the fragment-reuse index; otherwise they are written anew with the new
-    addresses, or are of :data:`FOLLOWERS`. ``files`` are kept as long as the commit may have taken place.
+    With ``defer`` all indices go on through the fragment-reuse index; otherwise it depends on their kinds
+    (:class:`lancelet.index.kind.Moves`). ``files`` are kept as long as the commit may have taken place.
     """
     _check_apart(rewrites)
     if not rewrites:
@@ -124,7 +120,7 @@ def commit_rewrites(
         new = tuple(replace(fragment, id=following + at) for at, fragment in enumerate(rewrite.new))
         groups.append(ops.RewriteGroup(rewrite.old, new))
         following += len(new)
-    followers = None if defer else FOLLOWERS
+    followers = None if defer else details_that_follow()
     with WrittenFiles(snapshot.store) if files is None else nullcontext(files) as kept:
         remapped = () if defer else _remap(reserved, groups, kept)
         operation = ops.Rewrite(tuple(groups), remapped, _moves(reserved, groups, followers), followers)

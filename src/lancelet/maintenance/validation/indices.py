@@ -6,7 +6,7 @@ column, fragment by fragment, in bounded memory::
     BTREE, BITMAP, LABEL_LIST, NGRAM   every live row that is covered, with its value, and nothing else
     ZONEMAP, BLOOMFILTER               every live row lies in a zone that may have its value; nulls exactly
 
-Of other kinds the files must be there, with the sizes that are recorded, and be whole containers.
+Of an index over several columns the files are opened, and not compared. Of other kinds the files must be there, with the sizes that are recorded, and be whole containers.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from lancelet.file import FileCache
 from lancelet.file.checksums import check_file
 from lancelet.file.container import MAGIC, TAIL_BYTES, Container, version_of_footer
 from lancelet.index.folder import IndexFolder
-from lancelet.index.kind import ROW, VALUE, Kind, Listing, Segment, Source, Summarizing
+from lancelet.index.kind import ROW, VALUE, Answering, Kind, Listing, ScalarKind, Segment, Source, Summarizing
 from lancelet.index.metadata import IndexMetadata, read_indices
 from lancelet.index.questions import Missing
 from lancelet.index.row_set import RowSet
-from lancelet.index.segments import Whereabouts, usable_kind
+from lancelet.index.segments import Whereabouts, indexed_fields, joined_type, usable_kind
 from lancelet.maintenance.validation.report import MISSING, UNREADABLE, Finding, Level, trouble
 from lancelet.maintenance.validation.version import Tally
 from lancelet.table.manifest.names import INDICES_DIR
@@ -73,12 +73,13 @@ def check_indices(snapshot: Snapshot, tally: Tally, *, deep: bool) -> Iterator[F
         kind = usable_kind(snapshot, entry)
         if damaged or kind is None:
             continue
-        field = next(node for node in snapshot.manifest.schema.walk() if node.id == entry.fields[0])
+        fields = indexed_fields(snapshot, entry)
         main = _main_file(snapshot, entry)
         try:
-            segment = kind.open(IndexFolder(snapshot, entry), scan_field(field).type)
-            if deep:
-                yield from _content(table, where, entry, kind, segment, field, main)
+            dtype = joined_type([scan_field(field) for field in fields])
+            segment = kind.open(IndexFolder(snapshot, entry), dtype)
+            if deep and len(fields) == 1:
+                yield from _content(table, where, entry, kind, segment, fields[0], main)
         except LanceletError as error:
             yield _named(error, place, main)
 
@@ -181,9 +182,13 @@ def _content(
             _compare_entries(rows, segment, source, column)
         elif isinstance(segment, Summarizing):
             _compare_zones(rows, segment, source, column)
-        if not isinstance(segment, Listing) and kind.takes(Missing(), column.type):
+        if isinstance(segment, Answering) and not isinstance(segment, Listing) and _knows_nulls(kind, column):
             _compare_nulls(rows, segment, where, entry, column)
         yield from rows.findings(f"index {entry.name!r}, segment {entry.uuid}", main)
+
+
+def _knows_nulls(kind: Kind, column: Column) -> bool:
+    return isinstance(kind, ScalarKind) and kind.takes(Missing(), column.type)
 
 
 def _column(table: TableReader, field: Field) -> Column:
@@ -306,7 +311,7 @@ def _compare_zones(rows: _Rows, segment: Summarizing, source: Source, column: Co
     rows.note("would not find", ~admitted)
 
 
-def _compare_nulls(rows: _Rows, segment: Segment, where: Whereabouts, entry: IndexMetadata, column: Column) -> None:
+def _compare_nulls(rows: _Rows, segment: Answering, where: Whereabouts, entry: IndexMetadata, column: Column) -> None:
     answer = segment.ask(Missing())
     found = where.present(entry, answer.rows, RowSet.whole(rows.fragments.tolist()))
     known, nulls = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)

@@ -1,7 +1,7 @@
 """Indices built by a Spark job, and committed once.
 
-A BTREE is sorted by Spark: each task gets a range of the values and writes its pages, the
-driver writes the lookup. Columns whose order Spark does not share, and the other kinds, are built in
+Kinds that are built by ranges (BTREE) are sorted by Spark: each task gets a range of the values and writes its pages,
+the driver writes the lookup. Columns whose order Spark does not share, and the other kinds, are built in
 parts over some fragments each, which the driver puts together.
 """
 
@@ -25,10 +25,9 @@ from lancelet.execution.fragment_reader import ROW_ADDRESS
 from lancelet.execution.table_reader import TableReader
 from lancelet.format.proto import table_pb2
 from lancelet.index.folder import SegmentWriter
-from lancelet.index.kind import ROW, VALUE, NewRows, Source
+from lancelet.index.kind import ROW, VALUE, BuiltByRange, Kind, NewRows, Source
 from lancelet.index.metadata import index_from_proto
 from lancelet.index.registry import kind_named
-from lancelet.index.scalar.btree_files import PartLookup, finish_parts, write_part
 from lancelet.index.segments import (
     NewSegment,
     entry_of,
@@ -85,10 +84,10 @@ def create_index(
         found, field = find_column(table, column)
         kind.check(field.arrow_field.with_type(found.type), options)
         chosen, replaced = name_index(table, column, kind, name, replace)
-        new = NewSegment(chosen, field.id, kind, frozenset(table.snapshot.manifest.fragments.ids.tolist()), options)
+        new = NewSegment(chosen, (field.id,), kind, frozenset(table.snapshot.manifest.fragments.ids.tolist()), options)
         with WrittenFiles(table.snapshot.store) as files:
-            if kind.name == "BTREE" and _sorts_alike(found.type):
-                entry = _sorted(spark, table, place, found, new, files)
+            if isinstance(kind, BuiltByRange) and _sorts_alike(found.type):
+                entry = _sorted(spark, table, place, found, new, kind, files)
             else:
                 entry = _joined(spark, table, place, column, found, new, files)
             return commit(table.snapshot, ops.CreateIndex((ops.IndexSegment.of(entry),), replaced), files=files)
@@ -101,7 +100,9 @@ def extend_indices(
 ) -> None:
     """Extend indices by the rows that they do not cover; executors read and sort them."""
 
-    def parts(table: TableReader, column: str, new: NewSegment, files: WrittenFiles) -> list[table_pb2.IndexMetadata]:
+    def parts(
+        table: TableReader, column: Sequence[str], new: NewSegment, files: WrittenFiles
+    ) -> list[table_pb2.IndexMetadata]:
         return _parts(spark, table, place, column, new, files)
 
     optimize_indices(TableReader(place.open()), merged=merged, names=names, retrain=retrain, parts=parts)
@@ -113,13 +114,18 @@ def _sorts_alike(dtype: pa.DataType) -> bool:
 
 
 def _sorted(
-    spark: SparkSession, table: TableReader, place: Place, column: Column, new: NewSegment, files: WrittenFiles
+    spark: SparkSession,
+    table: TableReader,
+    place: Place,
+    column: Column,
+    new: NewSegment,
+    kind: BuiltByRange[Any],
+    files: WrittenFiles,
 ) -> table_pb2.IndexMetadata:
     snapshot = table.snapshot
     here = place_of(snapshot, place)
-    part = _RangePart(
-        here, uuids.uuid4(), index_file_version(snapshot), snapshot.manifest.has_stable_row_ids, column.type
-    )
+    stable = snapshot.manifest.has_stable_row_ids
+    part = _RangePart(kind, here, uuids.uuid4(), index_file_version(snapshot), stable, column.type)
     top = column.path[0]
     value = F.col("`" + "`.`".join(name.replace("`", "``") for name in column.path) + "`")
     count = max(math.ceil(table.num_rows / _PART_ROWS), 1)
@@ -128,26 +134,28 @@ def _sorted(
     )
     ranges = rows.repartitionByRange(count, VALUE)
 
-    def note(made: PartLookup) -> None:
-        if made.file is not None:
-            files.add(f"{INDICES_DIR}/{part.uuid}/{made.file.path}")
+    folder = f"{INDICES_DIR}/{part.uuid}"
 
-    lookups: list[PartLookup] = []
+    def note(made: Any) -> None:
+        for name in kind.files_of_range(made):
+            files.add(f"{folder}/{name}")
+
+    ready: list[Any] = []
     try:
-        lookups = run_over(ranges, part.write, note)
+        ready = run_over(ranges, part.write, note)
     finally:
         # Attempts whose results Spark did not take left files too.
-        folder = f"{INDICES_DIR}/{part.uuid}"
-        _sweep(snapshot.store, folder, {f"{folder}/{made.file.path}" for made in lookups if made.file is not None})
+        _sweep(snapshot.store, folder, {f"{folder}/{name}" for made in ready for name in kind.files_of_range(made)})
     out = part.writer(snapshot.store, files)
-    built = finish_parts(lookups, column.type, out)
+    built = kind.finish_ranges(ready, column.type, out)
     return entry_of(snapshot, new, part.uuid, built, out.written)
 
 
 @dataclass(frozen=True, slots=True)
 class _RangePart:
-    """Writes one range of a BTREE's values, on an executor."""
+    """Writes one range of an index's values, on an executor."""
 
+    kind: BuiltByRange[Any]
     place: Place
     uuid: UUID
     file_version: str
@@ -157,7 +165,7 @@ class _RangePart:
     def writer(self, store: Store, files: WrittenFiles) -> SegmentWriter:
         return SegmentWriter(store, self.uuid, self.file_version, files, self.stable_row_ids)
 
-    def write(self, batches: Iterator[pa.RecordBatch]) -> PartLookup:
+    def write(self, batches: Iterator[pa.RecordBatch]) -> Any:
         """The rows of a partition; an attempt has a file of its own, so that a twin does not write into it."""
         context = TaskContext.get()
         assert context is not None
@@ -165,7 +173,7 @@ class _RangePart:
         with WrittenFiles(store) as files:
             out = self.writer(store, files)
             number, attempt = context.partitionId(), context.taskAttemptId() % _ATTEMPTS
-            return write_part(self._typed(batches), self.dtype, out, number, attempt=attempt)
+            return self.kind.write_range(self._typed(batches), self.dtype, out, number, attempt)
 
     def _typed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -197,8 +205,9 @@ class _FragmentPart:
     """Builds a segment over some fragments, on an executor."""
 
     place: Place
-    column: str
-    kind: str
+    column: str | Sequence[str]
+    kind: Kind
+    """The object itself: workers need not have the module that registered it, only the class."""
     name: str
     options: Mapping[str, Any]
     stem: bytes
@@ -211,7 +220,7 @@ class _FragmentPart:
             entry = build_segment(
                 table,
                 self.column,
-                kind_named(self.kind),
+                self.kind,
                 self.name,
                 self.fragments,
                 files,
@@ -226,14 +235,19 @@ def _build(task: _FragmentPart) -> bytes:
 
 
 def _parts(
-    spark: SparkSession, table: TableReader, place: Place, column: str, new: NewSegment, files: WrittenFiles
+    spark: SparkSession,
+    table: TableReader,
+    place: Place,
+    column: str | Sequence[str],
+    new: NewSegment,
+    files: WrittenFiles,
 ) -> list[table_pb2.IndexMetadata]:
     """Segments over the fragments of a new one, written by tasks; nothing refers to them."""
     snapshot = table.snapshot
     here = place_of(snapshot, place)
     stem = uuids.uuid4().bytes[:_STEM_BYTES]
     tasks = [
-        _FragmentPart(here, column, new.kind.name, new.name, dict(new.options), stem, group)
+        _FragmentPart(here, column, new.kind, new.name, dict(new.options), stem, group)
         for group in _groups(table, new.coverage)
     ]
     made: list[table_pb2.IndexMetadata] = []

@@ -25,17 +25,17 @@ Indices = list[table_pb2.IndexMetadata]
 
 REUSE_INDEX = "__lance_frag_reuse"
 MEM_WAL_INDEX = "__lance_mem_wal"
-ANY_VERSION = -1
-_VERSIONS_WITH_IDS = {
-    "BitmapIndexDetails": 0,
-    "LabelListIndexDetails": 1,
-    "NGramIndexDetails": 0,
-    "InvertedIndexDetails": ANY_VERSION,
-    "VectorIndexDetails": ANY_VERSION,
-}
-"""Kinds that name rows by their ids, and the last ``index_version`` to do so; all others name them by address."""
+ANY_VERSION = 2**31 - 1
+_VERSIONS_WITH_IDS: dict[str, int] = {}
+"""Kinds that name rows by their ids, and the last ``index_version`` to do so. All others, and those that nobody has
+registered, may name them by address: their entries give up the fragments that are rewritten, which loses no rows."""
 SYSTEM_INDICES = (REUSE_INDEX, MEM_WAL_INDEX)
 """Entries that hold no values of the table."""
+
+
+def register_ids(details: str, last_version: int) -> None:
+    """Tell that segments with such details, up to a version, name rows by their stable ids where a table has these."""
+    _VERSIONS_WITH_IDS[details.lower()] = last_version
 
 
 def create_indices(indices: Indices, operation: CreateIndex) -> Indices:
@@ -129,8 +129,8 @@ def follow_rows(index: table_pb2.IndexMetadata, groups: Iterable[tuple[set[int],
     """
     if not index.HasField("fragment_bitmap") or index.name in SYSTEM_INDICES:
         return index
-    last = _VERSIONS_WITH_IDS.get(kind_of(index))
-    if last is not None and (last == ANY_VERSION or index.index_version <= last):
+    last = _VERSIONS_WITH_IDS.get(kind_of(index).lower())
+    if last is not None and index.index_version <= last:
         return move_coverage(index, groups)
     return leave_fragments(index, groups)
 
@@ -146,12 +146,17 @@ def leave_fragments(
 
 def follows(index: table_pb2.IndexMetadata, followers: Collection[str] | None) -> bool:
     """Whether an entry is of one of these kinds, or of any when there are none."""
-    return followers is None or index.name in SYSTEM_INDICES or kind_of(index) in followers
+    return followers is None or index.name in SYSTEM_INDICES or kind_of(index).lower() in followers
 
 
 def kind_of(index: table_pb2.IndexMetadata) -> str:
     """The name of its details, for example ``BTreeIndexDetails``; empty for the oldest indices."""
-    return index.index_details.type_url.rpartition("/")[2].rpartition(".")[2]
+    return details_name(index.index_details.type_url)
+
+
+def details_name(type_url: str) -> str:
+    """The last part of the type URL of a message."""
+    return type_url.rpartition("/")[2].rpartition(".")[2]
 
 
 def covered_fragments(index: table_pb2.IndexMetadata) -> frozenset[int] | None:
