@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, overload
 
 from lancelet.encoding.fetch import FileBytes
+from lancelet.encoding.grammars import open_page
 from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Decode, Rows
 from lancelet.encoding.v2_1.assemble import leaf_types, read_field
@@ -124,7 +125,7 @@ class StructuralFile:
                 raise _no_column(self._source.path, field, leaf_id, index, len(self._container.columns))
             column = self._columns.get((index, leaf))
             if column is None:
-                column = LeafColumn(self._container.column(self._source, index), index, leaf, self._bytes)
+                column = LeafColumn(self._container.column(self._source, index), index, leaf, self._bytes, open_page)
                 if column.rows != self.num_rows:
                     raise CorruptFile(
                         self._source.path, f"its pages hold {column.rows} of {self.num_rows} rows", f"column {index}"
