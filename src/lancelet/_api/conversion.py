@@ -20,7 +20,7 @@ from lancelet._api.bitmap import Bitmap
 from lancelet._api.fragment_metadata import FragmentMetadata, data_file, fragment_metadata, stored_file, stored_fragment
 from lancelet._api.transaction import Index, IndexFile, LanceOperation, Transaction
 from lancelet.errors import InvalidInput, InvalidType
-from lancelet.file.writer import DEFAULT_VERSION
+from lancelet.format.file_versions import DEFAULT_VERSION
 from lancelet.format.proto import table_pb2
 from lancelet.format.schema import Schema
 from lancelet.index.metadata import index_from_proto

@@ -20,7 +20,7 @@ from lancelet.editing.moved import write_version
 from lancelet.editing.retry import DEFAULT_RETRIES
 from lancelet.errors import InvalidInput, InvalidType
 from lancelet.execution.plan import table_schema
-from lancelet.file.versions import writable_version
+from lancelet.format.file_versions import writable_version
 from lancelet.table.commit.operations import CompactedSsTable
 from lancelet.table.commit.operations import Transaction as StoredTransaction
 from lancelet.table.commit.written import WrittenFiles
@@ -130,8 +130,7 @@ class MergeInsertBuilder:
 
     def data_storage_version(self, version: str) -> Self:
         """File version of what is written; that of the table by default."""
-        if version not in ("legacy", "0.1"):
-            writable_version(version)
+        writable_version(version)
         return self._with(version=version)
 
     def use_index(self, use_index: bool) -> Self:

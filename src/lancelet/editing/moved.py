@@ -28,7 +28,7 @@ from lancelet.encoding.rows import RowIndices
 from lancelet.errors import InvalidInput
 from lancelet.execution.fragment_reader import CREATED_AT, ROW_ID, FragmentReader
 from lancelet.execution.table_reader import TableReader
-from lancelet.file.versions import writable_version
+from lancelet.format.file_versions import LEGACY, plain_name, writable_version
 from lancelet.format.schema import Field, Schema
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.conflicts import Rows
@@ -145,7 +145,7 @@ def write_version(manifest: Manifest, version: str | None = None) -> str:
     """The file version for new rows of a table."""
     refuse_mixed(manifest)
     stored = manifest.data_storage_version
-    if version is not None and (version in ("legacy", "0.1")) != (stored == "0.1"):
+    if version is not None and (plain_name(version) == LEGACY) != (stored == LEGACY):
         raise InvalidInput(
             f"files of version {version} cannot be in a table of version {stored}: legacy files and newer ones do not mix"
         )

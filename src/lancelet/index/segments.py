@@ -20,7 +20,7 @@ from pyroaring import BitMap
 
 from lancelet.errors import CorruptFile, InvalidInput
 from lancelet.file.checksums import are_wanted
-from lancelet.file.writer import DEFAULT_VERSION, VERSIONS
+from lancelet.format.file_versions import DEFAULT_VERSION, LEGACY, VERSIONS
 from lancelet.format.proto import table_pb2
 from lancelet.index.folder import IndexFolder, SegmentWriter
 from lancelet.index.fragment_reuse import FragmentReuse
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from lancelet.table.commit.written import WrittenFiles
     from lancelet.table.manifest.snapshot import Snapshot
     from lancelet.table.rows.row_id_index import RowIdIndex
-
-LEGACY_VERSION = "0.1"
 
 
 def indexed_field(snapshot: Snapshot, entry: IndexMetadata) -> Field:
@@ -296,6 +294,6 @@ def entry_of(
 def index_file_version(snapshot: Snapshot) -> str:
     """The file version that index files of a table have."""
     version = snapshot.manifest.data_storage_version
-    if version == LEGACY_VERSION:
+    if version == LEGACY:
         return VERSIONS[0]
     return version if version in VERSIONS else DEFAULT_VERSION

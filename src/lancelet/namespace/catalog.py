@@ -27,7 +27,7 @@ from lance_namespace import InternalError, ThrottlingError, UnsupportedOperation
 
 from lancelet.dataset import LanceDataset
 from lancelet.errors import CommitConflict, TableExists, TableNotFound
-from lancelet.file.writer import DEFAULT_VERSION
+from lancelet.format.file_versions import DEFAULT_VERSION
 from lancelet.namespace.catalog_indices import write_indices
 from lancelet.namespace.errors import translated
 from lancelet.namespace.names import DELIMITER, SUFFIX

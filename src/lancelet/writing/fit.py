@@ -29,11 +29,12 @@ from lancelet.format.blob_types import (
     is_logical,
 )
 from lancelet.format.extensions import storage_field
+from lancelet.format.file_versions import V2_2
 from lancelet.format.json_fields import with_json
 from lancelet.format.logical_types import EXTENSION_NAME
 from lancelet.format.schema import BLOB_KEY, Field, Schema, schema_from_arrow
 
-_BLOBS_V2_SINCE = "2.2"
+_BLOBS_V2_SINCE = V2_2
 
 
 def new_schema(arrow: pa.Schema, version: str, storage_version: str | None = None) -> Schema:

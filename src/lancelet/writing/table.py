@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancelet.errors import InvalidBase, InvalidInput, InvalidType, NotSupported, TableExists, TableNotFound
-from lancelet.file.versions import writable_version
-from lancelet.file.writer import DEFAULT_VERSION
+from lancelet.format.file_versions import DEFAULT_VERSION, LEGACY, writable_version
 from lancelet.format.schema import Schema
 from lancelet.store import open_store
 from lancelet.store.limit import noted, with_limit
@@ -41,9 +40,6 @@ if TYPE_CHECKING:
     from lancelet.located import Manager
     from lancelet.store import Store
     from lancelet.table.manifest.fragment import Fragment
-
-
-LEGACY = "0.1"
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from lancelet.editing.columns.list_shapes import with_checked_lists
 from lancelet.editing.columns.new_fields import Growth
 from lancelet.errors import InvalidInput, RetryableCommitConflict
 from lancelet.execution.table_reader import TableReader
-from lancelet.file.versions import writable_version
+from lancelet.format.file_versions import writable_version
 from lancelet.table.commit.operations import Merge
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles

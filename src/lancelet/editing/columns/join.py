@@ -25,7 +25,7 @@ from lancelet.errors import InvalidChange, InvalidType, NotSupported, UnfitData,
 from lancelet.execution.plan import SYSTEM_FIELDS, ScanPlan, column_of
 from lancelet.execution.present import BlobForm, scan_field
 from lancelet.execution.scan import Scan
-from lancelet.file.versions import writable_version
+from lancelet.format.file_versions import writable_version
 from lancelet.format.schema import Field, Schema
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.rows.deletion_write import bitmap_bytes

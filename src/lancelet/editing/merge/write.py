@@ -23,6 +23,7 @@ from lancelet.execution.fragment_reader import FragmentReader
 from lancelet.execution.present import BlobForm, present, scan_field
 from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.expr import Column, Expr
+from lancelet.format.file_versions import V2_0
 from lancelet.format.schema import Field, Schema
 from lancelet.table.commit import operations as ops
 from lancelet.table.manifest.fragment import TOMBSTONE, DataFile, Fragment
@@ -33,7 +34,7 @@ from lancelet.writing.blobs import BlobRules, stored_blobs
 
 _UNIT_BYTES = 16 << 20
 _UNIT_ROWS = 1 << 16
-_WHOLE_STRUCTS = "2.0"
+_WHOLE_STRUCTS = V2_0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from lancelet.encoding.place import Place
 from lancelet.errors import NotSupported
+from lancelet.format.file_versions import DEFAULT_VERSION
 from lancelet.format.proto import encodings21_pb2 as pb
 from lancelet.format.proto import encodings23_pb2 as planar_pb
 
@@ -93,5 +94,5 @@ def holds_nothing(codec: pb.CompressiveEncoding) -> bool:
 def unknown(what: str, place: Place) -> NotSupported:
     return NotSupported(
         f"{place.path}, {place.where}: a {what} of the unstable file version 2.3 that is not known; "
-        "write the table with data_storage_version='2.2'"
+        f"write the table with data_storage_version='{DEFAULT_VERSION}'"
     )

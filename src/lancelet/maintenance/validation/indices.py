@@ -28,6 +28,7 @@ from lancelet.expressions.expr import Column
 from lancelet.file import FileCache
 from lancelet.file.checksums import check_file
 from lancelet.file.container import MAGIC, TAIL_BYTES, Container, version_of_footer
+from lancelet.format.file_versions import LEGACY
 from lancelet.index.folder import IndexFolder
 from lancelet.index.kind import ROW, VALUE, Kind, Listing, Segment, Source, Summarizing
 from lancelet.index.metadata import IndexMetadata, read_indices
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
 REBUILD: Final = "drop the index and build it again; rows can be read without it (use_scalar_index=False)"
 WRONG: Final = "wrong index"
-LEGACY: Final = "0.1"
 _CONTAINERS: Final = (".lance", ".idx")
 _ROWS_AT_ONCE: Final = 1 << 22
 """Rows that are compared at once: 24 bytes of memory each."""

@@ -18,6 +18,7 @@ from lancelet.execution.threads import ordered_map
 from lancelet.file import FileCache
 from lancelet.file.checksums import check_file, check_side_file, side_checksums
 from lancelet.format.blob_types import side_file
+from lancelet.format.file_versions import LEGACY
 from lancelet.format.schema import Field
 from lancelet.maintenance.validation.report import UNREADABLE, Finding, Level, checksum_finding, trouble
 from lancelet.table.manifest.fragment import ROW_ID_FIELD, Fragment
@@ -71,7 +72,7 @@ def _mended(snapshot: Snapshot) -> Iterator[Finding]:
         level = Level.ERROR if "id" in fault.split() else Level.WARNING
         yield Finding(level, "old release", place, fault, advice, repairable=True)
     versions = file_versions(snapshot.manifest.message)
-    if "0.1" in versions and len(versions) > 1:
+    if LEGACY in versions and len(versions) > 1:
         problem = f"files of the versions {', '.join(sorted(versions))} are side by side"
         yield Finding(Level.ERROR, "file versions", place, problem, "write the table anew with mode='overwrite'")
 

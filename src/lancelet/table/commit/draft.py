@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from lancelet.errors import InvalidInput
+from lancelet.format.file_versions import LEGACY
 from lancelet.format.proto import table_pb2
 from lancelet.format.schema import Schema
 from lancelet.format.schema_messages import metadata_bytes, schema_messages
@@ -15,8 +16,6 @@ from lancelet.table.manifest.fragment import MAX_FRAGMENT_ID, ROW_ID_FIELD, TOMB
 from lancelet.table.manifest.manifest import FOOTER, Manifest
 from lancelet.table.manifest.messages import fragment_message
 from lancelet.table.rows.lineage import Origins, moved_rows, new_rows
-
-LEGACY = "0.1"
 
 
 @dataclass(slots=True)
