@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import lancelet
+from lancelet.format.system_columns import SYSTEM_FIELDS
 
 ROOT = Path(lancelet.__file__).parent
 
@@ -26,3 +27,8 @@ def spelled(value: str) -> Iterator[str]:
 @pytest.mark.parametrize("name", ["0.1", "2.0", "2.1", "2.2", "2.3", "legacy", "next"])
 def test_names_of_file_versions_have_one_owner(name: str) -> None:
     assert list(spelled(name)) == ["format/file_versions.py"]
+
+
+@pytest.mark.parametrize("name", sorted(SYSTEM_FIELDS))
+def test_names_of_system_columns_have_one_owner(name: str) -> None:
+    assert list(spelled(name)) == ["format/system_columns.py"]

@@ -26,14 +26,15 @@ import pyarrow as pa
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.encoding.rows import RowIndices
 from lancelet.errors import InvalidInput
-from lancelet.execution.fragment_reader import CREATED_AT, ROW_ID, FragmentReader
+from lancelet.execution.fragment_reader import FragmentReader
 from lancelet.execution.table_reader import TableReader
 from lancelet.format.file_versions import LEGACY, plain_name, writable_version
 from lancelet.format.schema import Field, Schema
+from lancelet.format.system_columns import CREATED_AT, CREATED_AT_FIELD, ROW_ID, ROW_ID_FIELD
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.conflicts import Rows
 from lancelet.table.commit.written import WrittenFiles
-from lancelet.table.manifest.fragment import CREATED_AT_FIELD, ROW_ID_FIELD, DataFile, Fragment, Spilled
+from lancelet.table.manifest.fragment import DataFile, Fragment, Spilled
 from lancelet.table.manifest.manifest import Manifest
 from lancelet.table.manifest.mending import refuse_mixed
 from lancelet.table.manifest.snapshot import Snapshot

@@ -26,13 +26,13 @@ from lancelet.encoding.plain import numpy_array
 from lancelet.errors import FilterSyntaxError, InvalidInput, InvalidType, NotSupported, UnknownColumn
 from lancelet.execution.blobs import has_blobs
 from lancelet.execution.carried_blobs import blob_pieces
-from lancelet.execution.fragment_reader import ROW_ADDRESS
 from lancelet.execution.plan import ScanPlan, plan_filter
 from lancelet.execution.present import scan_field
 from lancelet.execution.scan import Scan
 from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.expr import Column, Expr, columns_of
 from lancelet.format.schema import Field, Schema, split_path
+from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.flags import check_writable

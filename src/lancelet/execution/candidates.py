@@ -21,7 +21,6 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from lancelet.execution.fragment_reader import ROW_ADDRESS, ROW_ID
 from lancelet.execution.index_match import (
     AllOf,
     AnyOf,
@@ -39,6 +38,7 @@ from lancelet.execution.row_lookup import named_rows
 from lancelet.expressions.build import all_of as joined
 from lancelet.expressions.evaluate import may_fail
 from lancelet.expressions.expr import Column, Expr, conjuncts
+from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
 from lancelet.index.questions import Answer, Between, IsIn, Question
 from lancelet.index.row_set import RowSet
 

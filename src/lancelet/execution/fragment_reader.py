@@ -25,8 +25,17 @@ from lancelet.execution.split_fields import merged, pruned
 from lancelet.file import FileCache, OpenFile
 from lancelet.file.reader import LegacyFile
 from lancelet.format.schema import Field
+from lancelet.format.system_columns import (
+    CREATED_AT,
+    CREATED_AT_FIELD,
+    LAST_UPDATED_AT,
+    LAST_UPDATED_AT_FIELD,
+    ROW_ADDRESS,
+    ROW_ID,
+    ROW_ID_FIELD,
+)
 from lancelet.store import FAULT_AROUND
-from lancelet.table.manifest.fragment import CREATED_AT_FIELD, LAST_UPDATED_AT_FIELD, ROW_ID_FIELD, Fragment, Spilled
+from lancelet.table.manifest.fragment import Fragment, Spilled
 from lancelet.table.manifest.snapshot import Snapshot
 from lancelet.table.rows.addresses import row_addresses
 from lancelet.table.rows.deletions import NO_DELETIONS, DeletionVector, read_deletions
@@ -37,13 +46,6 @@ from lancelet.table.rows.row_ids import (
     read_last_updated_at,
     read_row_ids,
 )
-
-ROW_ID = "_rowid"
-ROW_ADDRESS = "_rowaddr"
-ROW_OFFSET = "_rowoffset"
-CREATED_AT = "_row_created_at_version"
-LAST_UPDATED_AT = "_row_last_updated_at_version"
-SYSTEM_COLUMNS = (ROW_ID, ROW_ADDRESS, ROW_OFFSET, LAST_UPDATED_AT, CREATED_AT)
 
 Column: TypeAlias = pa.Array | pa.ChunkedArray
 _SPILLED_IDS = {ROW_ID: ROW_ID_FIELD, CREATED_AT: CREATED_AT_FIELD, LAST_UPDATED_AT: LAST_UPDATED_AT_FIELD}

@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from lancelet._naming.texts import check_text
 from lancelet.errors import InvalidInput, InvalidType, UnknownColumn
-from lancelet.execution.fragment_reader import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID, ROW_OFFSET
 from lancelet.execution.present import BlobForm, scan_field
 from lancelet.expressions.expr import Column, Expr, columns_of, type_of
 from lancelet.expressions.sort import SortKey
 from lancelet.format.logical_types import EXTENSION_NAME
 from lancelet.format.schema import Field, Schema, resolve_extensions, split_path
+from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 DEFAULT_BATCH_SIZE = 8192
 _BATCH_SIZE_VARIABLE = "LANCE_DEFAULT_BATCH_SIZE"
-_SYSTEM = (ROW_ID, ROW_ADDRESS, ROW_OFFSET, LAST_UPDATED_AT, CREATED_AT)
-SYSTEM_FIELDS = {name: pa.field(name, pa.uint64()) for name in _SYSTEM}
 _KEPT = 64
 """For so many schemas and lists of columns what follows from them is kept: it is most of the work for a single row."""
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lancelet.errors import InvalidInput
-from lancelet.execution.fragment_reader import ROW_ADDRESS
+from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.index.questions import Between, IsIn, Question
 from lancelet.index.row_set import RowSet
 from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK

@@ -18,9 +18,9 @@ import pyarrow as pa
 from lancelet.encoding.rows import Indices, RowRange
 from lancelet.errors import CorruptFile, InvalidInput, InvalidType, NotSupported
 from lancelet.execution.candidates import Bounds, Candidates, Search
-from lancelet.execution.fragment_reader import ROW_ID
 from lancelet.execution.open_indices import IndexUse
 from lancelet.expressions.expr import Expr, Literal
+from lancelet.format.system_columns import ROW_ID
 from lancelet.index.row_set import RowSet
 from lancelet.table.rows.addresses import OFFSET_BITS, row_addresses
 from lancelet.table.rows.row_ids import RowIdSequence

@@ -22,8 +22,8 @@ from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
 from lancelet.errors import CorruptFile
 from lancelet.execution.blobs import as_binary
-from lancelet.execution.fragment_reader import ROW_ADDRESS, ROW_ID, ROW_OFFSET, FragmentReader
 from lancelet.execution.fragment_reader import Column as Values
+from lancelet.execution.fragment_reader import FragmentReader
 from lancelet.execution.plan import ScanPlan, column_of, needed_fields
 from lancelet.execution.present import present, resolve_batch
 from lancelet.execution.table_reader import TableReader
@@ -41,6 +41,7 @@ from lancelet.execution.units import (
 from lancelet.expressions.expr import Column, Expr
 from lancelet.expressions.sort import sort_table
 from lancelet.format.schema import Field
+from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID, ROW_OFFSET
 from lancelet.log import debug
 
 if TYPE_CHECKING:

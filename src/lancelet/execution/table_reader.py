@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from lancelet.encoding.rows import Indices, RowRange
 from lancelet.errors import InvalidInput, NotSupported, RowNotFound
-from lancelet.execution.fragment_reader import ROW_ID, FragmentReader
+from lancelet.execution.fragment_reader import FragmentReader
 from lancelet.file import FileCache
+from lancelet.format.system_columns import ROW_ID
 from lancelet.table.manifest.snapshot import Snapshot
 from lancelet.table.rows.addresses import split_addresses
 from lancelet.table.rows.deletions import DeletionVector

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lancelet.errors import InvalidInput, UnknownColumn
-from lancelet.execution.fragment_reader import ROW_ADDRESS, ROW_ID
 from lancelet.execution.plan import ScanPlan, column_of
 from lancelet.execution.present import scan_field
 from lancelet.execution.scan import Scan
 from lancelet.expressions.expr import Column
+from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
 from lancelet.index.kind import ROW, VALUE, NewRows
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import LongType, StructField, StructType
 
 from lancelet.errors import InvalidInput, TableNotFound
-from lancelet.execution.plan import SYSTEM_FIELDS
+from lancelet.format.system_columns import SYSTEM_FIELDS
 from lancelet.spark.names import distinguishes_case, find_name
 from lancelet.spark.options import WHOLE_FRAGMENTS, Place, ReadOptions, check_new, count, flag, read_options
 from lancelet.spark.requested import check_requested, own_names

@@ -22,11 +22,12 @@ from lancelet.editing.merge.keys import KeyIndex, plain
 from lancelet.editing.merge.source import HeldSource, joined_batches
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.errors import InvalidChange, InvalidType, NotSupported, UnfitData, UnknownColumn
-from lancelet.execution.plan import SYSTEM_FIELDS, ScanPlan, column_of
+from lancelet.execution.plan import ScanPlan, column_of
 from lancelet.execution.present import BlobForm, scan_field
 from lancelet.execution.scan import Scan
 from lancelet.format.file_versions import writable_version
 from lancelet.format.schema import Field, Schema
+from lancelet.format.system_columns import SYSTEM_FIELDS
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.rows.deletion_write import bitmap_bytes
 

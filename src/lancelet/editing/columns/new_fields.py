@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from lancelet._naming.texts import check_text
 from lancelet.errors import InvalidChange, NotSupported
-from lancelet.execution.plan import SYSTEM_FIELDS
 from lancelet.format.file_versions import DEFAULT_VERSION, LEGACY, V2_2, is_writable
 from lancelet.format.schema import Field, Schema
+from lancelet.format.system_columns import SYSTEM_FIELDS
 from lancelet.table.commit.next_manifest import next_field_id
 from lancelet.writing.fit import new_schema
 

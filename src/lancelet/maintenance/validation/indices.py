@@ -19,7 +19,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.errors import CorruptFile, LanceletError, MissingFile
-from lancelet.execution.fragment_reader import ROW_ADDRESS
 from lancelet.execution.plan import ScanPlan
 from lancelet.execution.present import scan_field
 from lancelet.execution.scan import Scan
@@ -29,6 +28,7 @@ from lancelet.file import FileCache
 from lancelet.file.checksums import check_file
 from lancelet.file.container import MAGIC, TAIL_BYTES, Container, version_of_footer
 from lancelet.format.file_versions import LEGACY
+from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.index.folder import IndexFolder
 from lancelet.index.kind import ROW, VALUE, Kind, Listing, Segment, Source, Summarizing
 from lancelet.index.metadata import IndexMetadata, read_indices

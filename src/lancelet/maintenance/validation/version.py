@@ -12,7 +12,7 @@ import pyarrow as pa
 from lancelet.encoding.rows import RowRange
 from lancelet.errors import CorruptFile, LanceletError
 from lancelet.execution.blobs import find_blobs, has_blobs
-from lancelet.execution.fragment_reader import CREATED_AT, LAST_UPDATED_AT, FragmentReader
+from lancelet.execution.fragment_reader import FragmentReader
 from lancelet.execution.table_reader import TableReader
 from lancelet.execution.threads import ordered_map
 from lancelet.file import FileCache
@@ -20,8 +20,9 @@ from lancelet.file.checksums import check_file, check_side_file, side_checksums
 from lancelet.format.blob_types import side_file
 from lancelet.format.file_versions import LEGACY
 from lancelet.format.schema import Field
+from lancelet.format.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ID_FIELD
 from lancelet.maintenance.validation.report import UNREADABLE, Finding, Level, checksum_finding, trouble
-from lancelet.table.manifest.fragment import ROW_ID_FIELD, Fragment
+from lancelet.table.manifest.fragment import Fragment
 from lancelet.table.manifest.mending import file_versions
 from lancelet.table.manifest.snapshot import Snapshot
 

@@ -34,8 +34,8 @@ from lancelet.editing.columns.fill import with_file
 from lancelet.editing.columns.new_fields import Growth, grown
 from lancelet.encoding.plain import numpy_array
 from lancelet.errors import InvalidChange, InvalidInput, RetryableCommitConflict
-from lancelet.execution.fragment_reader import ROW_ADDRESS
 from lancelet.execution.table_reader import TableReader
+from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.attempts import swept
 from lancelet.spark.options import Place

@@ -14,8 +14,8 @@ from lancelet.editing.delete import DeleteResult
 from lancelet.editing.retry import retried
 from lancelet.editing.truncate import truncate
 from lancelet.editing.update import UpdateResult
-from lancelet.execution.fragment_reader import ROW_ADDRESS
 from lancelet.execution.table_reader import TableReader
+from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.spark.names import is_case_sensitive
 from lancelet.spark.options import Place
 from lancelet.spark.table.rows import Kind, RowJob, Step, commit_moved, run_rows

@@ -21,9 +21,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 
 from lancelet.editing.retry import retried
 from lancelet.errors import StorageError
-from lancelet.execution.fragment_reader import ROW_ADDRESS
 from lancelet.execution.table_reader import TableReader
 from lancelet.format.proto import table_pb2
+from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.index.folder import SegmentWriter
 from lancelet.index.kind import ROW, VALUE, NewRows, Source
 from lancelet.index.metadata import index_from_proto

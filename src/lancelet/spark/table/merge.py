@@ -29,8 +29,8 @@ from lancelet.editing.merge.clauses import SOURCE, TARGET, primary_key_ids
 from lancelet.editing.merge.run import MergeResult
 from lancelet.editing.retry import retried
 from lancelet.errors import InvalidInput, InvalidType, UnfitData, UnknownColumn
-from lancelet.execution.fragment_reader import ROW_ADDRESS, ROW_ID
 from lancelet.execution.table_reader import TableReader
+from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
 from lancelet.spark.names import find_name, is_case_sensitive
 from lancelet.spark.table.edit import RETRY_SECONDS, place_of
 from lancelet.spark.table.rows import Kind, RowJob, Step, commit_moved

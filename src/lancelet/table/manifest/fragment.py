@@ -21,13 +21,11 @@ import numpy.typing as npt
 from lancelet.errors import CorruptFile, NotSupported
 from lancelet.format.file_versions import LEGACY, version_numbered
 from lancelet.format.proto import table_pb2
+from lancelet.format.system_columns import LAST_UPDATED_AT_FIELD, ROW_ID_FIELD
 from lancelet.table.manifest.names import DELETIONS_DIR
 from lancelet.table.rows.roaring import decode_roaring
 
 TOMBSTONE = -2
-ROW_ID_FIELD = -3
-CREATED_AT_FIELD = -4
-LAST_UPDATED_AT_FIELD = -5
 MAX_FRAGMENT_ID = 2**32 - 1
 MAX_ROWS = 2**32
 
