@@ -31,7 +31,7 @@ from lancelet.index.row_set import RowSet
 from lancelet.table.commit.fragment_reuse import advanced, is_known
 from lancelet.table.commit.index_upkeep import SYSTEM_INDICES
 from lancelet.table.manifest.names import INDICES_DIR
-from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK
+from lancelet.table.rows.addresses import MAX_ROWS, OFFSET_MASK, fragments_of, row_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -187,9 +187,9 @@ class Whereabouts:
         if not named:
             return self._rows(high) if high in self._live else self._moved.get(high, 0)
         index = self.row_ids()
-        some = index.starts >> np.uint64(OFFSET_BITS) <= high
-        last = int(index.stops[some].max(initial=0)) - (high << OFFSET_BITS)
-        return min(max(last, 0), 1 << OFFSET_BITS)
+        some = fragments_of(index.starts) <= high
+        last = int(index.stops[some].max(initial=0)) - row_address(high, 0)
+        return min(max(last, 0), MAX_ROWS)
 
     def _rows(self, number: int) -> int:
         """Physical rows of a fragment; as many as there can be where nobody tells."""
@@ -214,7 +214,7 @@ class Whereabouts:
         fragments, counts = self._extents(entry)
         if not len(fragments):
             return np.zeros(len(addresses), np.bool_)
-        high = addresses >> np.uint64(OFFSET_BITS)
+        high = fragments_of(addresses)
         at = np.minimum(np.searchsorted(fragments, high), len(fragments) - 1)
         covered: npt.NDArray[np.bool_] = fragments[at] == high
         beyond = covered & kept & ((addresses & np.uint64(OFFSET_MASK)) >= counts[at])

@@ -20,7 +20,8 @@ from lancelet.errors import InvalidChange
 from lancelet.file.checksums import are_wanted
 from lancelet.format.schema import Field, Schema
 from lancelet.format.system_columns import ROW_ID_FIELD
-from lancelet.table.manifest.fragment import MAX_ROWS, TOMBSTONE, DataFile, Fragment
+from lancelet.table.manifest.fragment import TOMBSTONE, DataFile, Fragment
+from lancelet.table.rows.addresses import MAX_ROWS
 from lancelet.writing.fragments import Limits, write_fragments
 
 if TYPE_CHECKING:

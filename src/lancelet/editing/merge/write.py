@@ -27,7 +27,7 @@ from lancelet.format.file_versions import V2_0
 from lancelet.format.schema import Field, Schema
 from lancelet.table.commit import operations as ops
 from lancelet.table.manifest.fragment import TOMBSTONE, DataFile, Fragment
-from lancelet.table.rows.addresses import OFFSET_BITS, by_fragment
+from lancelet.table.rows.addresses import by_fragment, fragment_of
 from lancelet.table.rows.deletion_write import bitmap_bytes
 from lancelet.table.rows.lineage import inline_bytes
 from lancelet.writing.blobs import BlobRules, stored_blobs
@@ -137,7 +137,7 @@ def kept_columns(table: TableReader, fields: Sequence[Field], addresses: Address
         if not blobs:
             yield batch
             continue
-        reader = reader_of(table, int(addresses[at]) >> OFFSET_BITS)
+        reader = reader_of(table, fragment_of(int(addresses[at])))
         at += batch.num_rows
         for piece in blob_pieces(reader, Schema(tuple(fields)), pa.Table.from_batches([batch])):
             yield from piece.to_batches()

@@ -38,7 +38,7 @@ from lancelet.index.segments import Whereabouts, usable_kind
 from lancelet.maintenance.validation.report import MISSING, UNREADABLE, Finding, Level, trouble
 from lancelet.maintenance.validation.version import Tally
 from lancelet.table.manifest.names import INDICES_DIR
-from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK
+from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK, fragments_of
 
 if TYPE_CHECKING:
     from lancelet.format.schema import Field
@@ -227,7 +227,7 @@ class _Rows:
 
     def slots(self, addresses: RowNumbers) -> tuple[npt.NDArray[np.int64], Mask]:
         """Places of addresses among these rows, and which are among them."""
-        high = addresses >> np.uint64(OFFSET_BITS)
+        high = fragments_of(addresses)
         at = np.minimum(np.searchsorted(self.fragments, high), len(self.fragments) - 1)
         slots = self.starts[at] + (addresses & np.uint64(OFFSET_MASK)).astype(np.int64)
         return slots, (self.fragments[at] == high) & (slots < self.starts[at + 1])

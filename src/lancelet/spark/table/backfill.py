@@ -48,7 +48,7 @@ from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.flags import check_writable
 from lancelet.table.manifest.names import DATA_DIR
-from lancelet.table.rows.addresses import OFFSET_BITS, by_fragment
+from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK, by_fragment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -305,7 +305,7 @@ class _Given:
         live = np.flatnonzero(reader.deletions.keep(0, reader.physical_rows))
         at = 0
         for piece in self.pieces:
-            offsets = numpy_array(piece.column(0)) & ((1 << OFFSET_BITS) - 1)
+            offsets = numpy_array(piece.column(0)) & OFFSET_MASK
             if not np.array_equal(live[at : at + len(offsets)], offsets):
                 raise InvalidChange(
                     f"the data frame does not have exactly one row for each row of fragment {reader.fragment.id}; if it "

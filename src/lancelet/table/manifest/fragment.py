@@ -23,11 +23,10 @@ from lancelet.format.file_versions import LEGACY, version_numbered
 from lancelet.format.proto import table_pb2
 from lancelet.format.system_columns import LAST_UPDATED_AT_FIELD, ROW_ID_FIELD
 from lancelet.table.manifest.names import DELETIONS_DIR
+from lancelet.table.rows.addresses import MAX_FRAGMENT_ID, MAX_ROWS
 from lancelet.table.rows.roaring import decode_roaring
 
 TOMBSTONE = -2
-MAX_FRAGMENT_ID = 2**32 - 1
-MAX_ROWS = 2**32
 
 
 class Spilled(enum.Enum):
