@@ -12,6 +12,7 @@ from lancelet.execution.plan import ScanPlan, column_of
 from lancelet.execution.present import scan_field
 from lancelet.execution.scan import Scan
 from lancelet.expressions.expr import Column
+from lancelet.format.extensions import storage_of
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
 from lancelet.index.kind import ROW, VALUE, NewRows
 
@@ -65,13 +66,9 @@ def read_rows(
             return
         done = 0
         for batch in Scan(table, plan).batches():
-            yield pa.RecordBatch.from_arrays([_stored(array) for array in batch.columns], names=[VALUE, ROW])
+            yield pa.RecordBatch.from_arrays([storage_of(array) for array in batch.columns], names=[VALUE, ROW])
             done += batch.num_rows
             if seen is not None:
                 seen(done)
 
     return NewRows(column.type, batches())
-
-
-def _stored(array: pa.Array) -> pa.Array:
-    return array.storage if isinstance(array, pa.ExtensionArray) else array

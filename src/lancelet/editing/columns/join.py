@@ -25,6 +25,7 @@ from lancelet.errors import InvalidChange, InvalidType, NotSupported, UnfitData,
 from lancelet.execution.plan import ScanPlan, column_of
 from lancelet.execution.present import BlobForm, scan_field
 from lancelet.execution.scan import Scan
+from lancelet.format.extensions import storage_of, storage_type
 from lancelet.format.file_versions import writable_version
 from lancelet.format.schema import Field, Schema
 from lancelet.format.system_columns import SYSTEM_FIELDS
@@ -178,7 +179,7 @@ def _updated_field(schema: Schema, given: pa.Field) -> Field:
     field = schema.field_by_path((given.name,))
     if field.is_blob or field.is_blob_v2:
         raise InvalidChange(f"column {given.name} holds blobs, which cannot be replaced in place; update the rows")
-    dtype = given.type.storage_type if isinstance(given.type, pa.BaseExtensionType) else given.type
+    dtype = storage_type(given.type)
     if dtype != scan_field(field, BlobForm.LOGICAL).type:
         raise UnfitData(
             f"column {given.name} is {field.arrow_type} in the table, {given.type} in the data; cast it first"
@@ -219,8 +220,7 @@ def _replaced_batches(
 
 def _replaced(old: pa.Array, rows: npt.NDArray[np.int64], new: pa.Array) -> pa.Array:
     """A column with new values in some rows."""
-    if isinstance(old, pa.ExtensionArray):
-        old = old.storage
+    old = storage_of(old)
     if not len(rows):
         return old
     parts = [pa.RecordBatch.from_arrays([array], names=["x"]) for array in (old, new.cast(old.type))]

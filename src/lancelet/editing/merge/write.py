@@ -23,6 +23,7 @@ from lancelet.execution.fragment_reader import FragmentReader
 from lancelet.execution.present import BlobForm, present, scan_field
 from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.expr import Column, Expr
+from lancelet.format.extensions import storage_of
 from lancelet.format.file_versions import V2_0
 from lancelet.format.schema import Field, Schema
 from lancelet.table.commit import operations as ops
@@ -229,4 +230,4 @@ def _stored(column: pa.Array | pa.ChunkedArray) -> pa.Array:
             column = column.unify_dictionaries()
         whole = column.combine_chunks()
         column = whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
-    return column.storage if isinstance(column, pa.ExtensionArray) else column
+    return storage_of(column)

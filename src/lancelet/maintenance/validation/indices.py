@@ -27,6 +27,7 @@ from lancelet.expressions.expr import Column
 from lancelet.file import FileCache
 from lancelet.file.checksums import check_file
 from lancelet.file.container import MAGIC, TAIL_BYTES, Container, version_of_footer
+from lancelet.format.extensions import storage_of
 from lancelet.format.file_versions import LEGACY
 from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.index.folder import IndexFolder
@@ -244,7 +245,7 @@ class _Rows:
             values = batch.column(VALUE)
             slots, _ = self.slots(batch.column(ROW).to_numpy())
             self.live[slots] = True
-            yield values.storage if isinstance(values, pa.ExtensionArray) else values, slots
+            yield storage_of(values), slots
 
     def note(self, what: str, wrong: Mask) -> None:
         """Note rows, of which those that are not live do not count."""
