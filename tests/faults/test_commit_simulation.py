@@ -27,7 +27,8 @@ from lancelet.errors import (
 )
 from lancelet.format.schema import schema_from_arrow
 from lancelet.table.commit import operations as ops
-from lancelet.table.commit.run import Pace, commit, create
+from lancelet.table.commit.patience import Pace
+from lancelet.table.commit.run import commit, create
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.fragment import DataFile, Fragment
 from lancelet.table.manifest.snapshot import Snapshot, open_snapshot

@@ -30,7 +30,8 @@ from lancelet.fragment import write_fragments
 from lancelet.located import vended
 from lancelet.store import open_store
 from lancelet.table.commit import operations as ops
-from lancelet.table.commit.run import Pace, commit, create
+from lancelet.table.commit.patience import Pace
+from lancelet.table.commit.run import commit, create
 from lancelet.table.manifest.snapshot import open_snapshot
 from lancelet.table.registers.managed import managed_store
 from namespace.registry import Registry

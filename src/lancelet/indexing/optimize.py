@@ -29,6 +29,7 @@ from lancelet.indexing.rows import column_of_field, read_rows
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.fragment_reuse import read_rewrites, unneeded_rewrites
 from lancelet.table.commit.index_upkeep import SYSTEM_INDICES
+from lancelet.table.commit.patience import BUILD_SECONDS
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from lancelet.format.proto import table_pb2
     from lancelet.table.manifest.snapshot import Snapshot
 
-_TIMEOUT = 1800.0
 DEFAULT_MERGED = 1
 
 Parts = Callable[["TableReader", str, NewSegment, WrittenFiles], "list[table_pb2.IndexMetadata]"]
@@ -91,7 +91,7 @@ def optimize_indices(
             )
             return commit(table.snapshot, operation, files=files)
 
-    return retried(table, attempt, None, _TIMEOUT)
+    return retried(table, attempt, None, BUILD_SECONDS)
 
 
 def _tell_of_others(snapshot: Snapshot, names: Collection[str] | None) -> None:

@@ -29,7 +29,8 @@ from lancelet.format.schema import Schema, schema_from_arrow
 from lancelet.store import LocalStore, Store, open_store
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.next_manifest import next_field_id
-from lancelet.table.commit.run import Pace, commit, create
+from lancelet.table.commit.patience import Pace
+from lancelet.table.commit.run import commit, create
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.flags import Feature
 from lancelet.table.manifest.fragment import DataFile, Fragment

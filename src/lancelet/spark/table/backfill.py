@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 
 from lancelet._api.fragment_metadata import DataFile, data_file, stored_file
 from lancelet.editing.columns.add import Addition
-from lancelet.editing.columns.commit import RETRY_SECONDS, Filled, fill_fragment
+from lancelet.editing.columns.commit import Filled, fill_fragment
 from lancelet.editing.columns.fill import with_file
 from lancelet.editing.columns.new_fields import Growth, grown
 from lancelet.encoding.plain import numpy_array
@@ -44,6 +43,7 @@ from lancelet.spark.table.jobs import run_over, run_tasks
 from lancelet.store import open_store
 from lancelet.store.removal import remove_below
 from lancelet.table.commit.operations import Merge
+from lancelet.table.commit.patience import SPARK_SECONDS, Patience
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.flags import check_writable
@@ -155,7 +155,7 @@ class FillJob:
 
 def backfill(table: TableReader, place: Place, filler: Filler, notes: Notes | None) -> Snapshot:
     """Fill all fragments and commit them together."""
-    began = time.monotonic()
+    patience = Patience(SPARK_SECONDS)
     filled: dict[int, Filled] = {}
     with WrittenFiles(table.snapshot.store) as files:
         while True:
@@ -190,7 +190,7 @@ def backfill(table: TableReader, place: Place, filler: Filler, notes: Notes | No
                 done = commit(snapshot, Merge(new, growth.schema, preserves_nullability=not growth.strict), files=files)
                 break
             except RetryableCommitConflict:
-                if time.monotonic() - began > RETRY_SECONDS:
+                if patience.is_over:
                     raise
             table = TableReader(snapshot.latest(), table.cache)
     if notes is not None:
