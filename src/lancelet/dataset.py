@@ -625,7 +625,7 @@ class LanceDataset(IndexedTable):
             Not supported.
         """
         from lancelet._api.committing import commit_change
-        from lancelet.located import manager_of
+        from lancelet.namespace_client.tables import manager_of
         from lancelet.writing.options import refuse_lock
 
         refuse_lock(commit_lock)

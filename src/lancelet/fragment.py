@@ -29,7 +29,7 @@ from lancelet.execution.plan import ScanPlan, plan_take
 from lancelet.execution.row_numbers import row_numbers
 from lancelet.execution.scan import Scan
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
-from lancelet.located import manager_told, vended
+from lancelet.namespace_client.tables import manager_told, vended
 from lancelet.table.rows.addresses import MAX_ROWS
 from lancelet.writing.defaults import MAX_BYTES_PER_FILE as DEFAULT_MAX_BYTES_PER_FILE
 from lancelet.writing.keywords import DEFAULTS, FragmentKeywords

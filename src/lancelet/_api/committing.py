@@ -17,7 +17,7 @@ from lancelet.writing.options import transaction_texts
 from lancelet.writing.table import Target
 
 if TYPE_CHECKING:
-    from lancelet.located import Manager
+    from lancelet.namespace_client.tables import Manager
     from lancelet.table.manifest.snapshot import Snapshot
 
 

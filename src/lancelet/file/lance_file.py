@@ -20,7 +20,7 @@ from lancelet.file.reader import open_file
 from lancelet.format.file_versions import LEGACY, footer_numbers
 from lancelet.format.proto import column_pb2, encodings20_pb2, encodings21_pb2
 from lancelet.format.schema import Field, Schema, resolve_extensions
-from lancelet.located import vended
+from lancelet.namespace_client.tables import vended
 from lancelet.store import ByteSource, Store
 
 _TABLE_ENTRY = 16

@@ -17,7 +17,7 @@ from lancelet.format.extensions import storage_field
 from lancelet.format.file_versions import DEFAULT_VERSION, LEGACY, writable_version
 from lancelet.format.json_fields import with_json
 from lancelet.format.schema import schema_from_arrow
-from lancelet.located import vended
+from lancelet.namespace_client.tables import vended
 
 if TYPE_CHECKING:
     from types import TracebackType

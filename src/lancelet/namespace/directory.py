@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet._api.stats import version_entry
-from lancelet.located import EXPIRY
 from lancelet.namespace import making, removing, tables, versions
 from lancelet.namespace.catalog import NAMESPACE, TABLE
 from lancelet.namespace.errors import translated
@@ -25,6 +24,7 @@ from lancelet.namespace.migrate import migrate
 from lancelet.namespace.names import identifier, object_id, shown
 from lancelet.namespace.root import Found, Root
 from lancelet.namespace.settings import Settings
+from lancelet.namespace_client.tables import EXPIRY
 from lancelet.store.limit import OPTION as LIMIT
 from lancelet.store.limit import limit_options
 from lancelet.table.manifest.snapshot import open_snapshot
