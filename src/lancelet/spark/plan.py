@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet.execution.candidates import candidate_fragments
-from lancelet.execution.plan import DEFAULT_BATCH_SIZE, ScanPlan, needed_fields, plan_filter, plan_outputs
+from lancelet.execution.costs import DEFAULT_BATCH_SIZE
+from lancelet.execution.plan import ScanPlan, needed_fields, plan_filter, plan_outputs
 from lancelet.execution.scan import Scan
 from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.build import all_of
