@@ -26,9 +26,9 @@ from lancelet.format.schema import Schema
 from lancelet.index.metadata import index_from_proto
 from lancelet.schema import LanceSchema
 from lancelet.table.commit import operations as ops
+from lancelet.table.commit.deletion_write import bitmap_bytes
 from lancelet.table.commit.transactions import transaction_from_proto
 from lancelet.table.manifest.fragment import Fragment, OverlayFile
-from lancelet.table.rows.deletion_write import bitmap_bytes
 from lancelet.table.rows.roaring import decode_roaring
 from lancelet.writing.fit import new_schema
 

@@ -33,13 +33,13 @@ from lancelet.format.schema import Field, Schema
 from lancelet.format.system_columns import CREATED_AT, CREATED_AT_FIELD, ROW_ID, ROW_ID_FIELD
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.conflicts import Rows
+from lancelet.table.commit.deletion_write import delete_rows
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.fragment import DataFile, Fragment, Spilled
 from lancelet.table.manifest.manifest import Manifest
 from lancelet.table.manifest.mending import refuse_mixed
 from lancelet.table.manifest.snapshot import Snapshot
 from lancelet.table.rows.addresses import by_fragment
-from lancelet.table.rows.deletion_write import delete_rows
 from lancelet.table.rows.lineage import inline_bytes
 from lancelet.table.rows.row_id_write import encode_row_ids, encode_versions
 from lancelet.table.rows.row_ids import Ids

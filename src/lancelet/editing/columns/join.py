@@ -29,8 +29,8 @@ from lancelet.format.extensions import storage_of, storage_type
 from lancelet.format.file_versions import writable_version
 from lancelet.format.schema import Field, Schema
 from lancelet.format.system_columns import SYSTEM_FIELDS
+from lancelet.table.commit.deletion_write import bitmap_bytes
 from lancelet.table.commit.written import WrittenFiles
-from lancelet.table.rows.deletion_write import bitmap_bytes
 
 if TYPE_CHECKING:
     from lancelet.execution.fragment_reader import FragmentReader

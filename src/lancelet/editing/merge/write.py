@@ -27,9 +27,9 @@ from lancelet.format.extensions import storage_of
 from lancelet.format.file_versions import V2_0
 from lancelet.format.schema import Field, Schema
 from lancelet.table.commit import operations as ops
+from lancelet.table.commit.deletion_write import bitmap_bytes
 from lancelet.table.manifest.fragment import TOMBSTONE, DataFile, Fragment
 from lancelet.table.rows.addresses import by_fragment, fragment_of
-from lancelet.table.rows.deletion_write import bitmap_bytes
 from lancelet.table.rows.lineage import inline_bytes
 from lancelet.writing.blobs import BlobRules, stored_blobs
 

@@ -21,11 +21,11 @@ from lancelet.spark.options import Place
 from lancelet.spark.table.rows import Kind, RowJob, Step, commit_moved, run_rows
 from lancelet.spark.table.values import STEP, analysed, assigned, condition_of, fitted, in_words, table_frame
 from lancelet.spark.types import stored_columns
+from lancelet.table.commit.deletion_write import delete_rows
 from lancelet.table.commit.patience import SPARK_SECONDS
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.flags import check_writable
-from lancelet.table.rows.deletion_write import delete_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

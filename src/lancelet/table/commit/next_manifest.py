@@ -43,12 +43,12 @@ from lancelet.table.commit.index_upkeep import (
 )
 from lancelet.table.commit.mem_wal_state import record_compacted
 from lancelet.table.commit.merge_check import check_fragments, check_ids
+from lancelet.table.commit.stamp import carry, stamp
 from lancelet.table.manifest.flags import check_writable
 from lancelet.table.manifest.fragment import TOMBSTONE
 from lancelet.table.manifest.manifest import BasePath, Manifest
 from lancelet.table.manifest.mending import forget_counts, refuse_mixed
 from lancelet.table.manifest.messages import base_path_message, data_file_message, fragment_message, overlay_message
-from lancelet.table.manifest.stamp import carry, stamp
 from lancelet.table.rows.addresses import MAX_ROWS
 from lancelet.table.rows.lineage import Origins, changed_rows
 from lancelet.table.rows.roaring import decode_roaring

@@ -50,7 +50,6 @@ from lancelet.table.commit.patience import COMMIT_SECONDS, PUTS, READ_PAUSE, REA
 from lancelet.table.commit.rebase import carry_out, is_current
 from lancelet.table.commit.transactions import transaction_from_proto, transaction_message
 from lancelet.table.commit.written import WrittenFiles
-from lancelet.table.manifest.counts import record_counts
 from lancelet.table.manifest.manifest import TAIL, Manifest, ManifestFile
 from lancelet.table.manifest.manifest_bytes import manifest_bytes
 from lancelet.table.manifest.names import (
@@ -64,6 +63,7 @@ from lancelet.table.manifest.names import (
 from lancelet.table.manifest.snapshot import Snapshot
 from lancelet.table.manifest.versions import latest_version, publish_version, read_named
 from lancelet.table.manifest.versions import read_version as read_one
+from lancelet.table.rows.counts import record_counts
 
 if TYPE_CHECKING:
     from types import TracebackType
