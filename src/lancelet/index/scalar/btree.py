@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from lancelet.errors import CorruptFile, InvalidInput, InvalidType, NotSupported
-from lancelet.format.extensions import storage_type
 from lancelet.index.kind import Built, NewRows, Source
 from lancelet.index.questions import Between, IsIn, Missing, Question, StartsWith
 from lancelet.index.scalar.btree_files import (
@@ -73,7 +72,7 @@ class BTree:
         if not _can_have(dtype):
             return False
         return isinstance(question, IsIn | Between | Missing) or (
-            isinstance(question, StartsWith) and is_bytes(storage_type(dtype))
+            isinstance(question, StartsWith) and is_bytes(_stored(dtype))
         )
 
     def options(self, folder: IndexFolder) -> Mapping[str, Any]:
@@ -91,7 +90,7 @@ class BTree:
     def open(self, folder: IndexFolder, dtype: pa.DataType) -> BTreeSegment:
         """Read the lookup of a segment."""
         reader, alone = _open_lookup(folder)
-        stored = storage_type(dtype)
+        stored = _stored(dtype)
         lookup = _read_lookup(reader, stored)
         if alone is not None:
             files = [(PART_DATA.format(alone), lookup.num_rows)]
@@ -115,16 +114,20 @@ class BTree:
             page_rows = page_rows or source.segment.page_rows
             streams.append(source.segment.rows(source.rename, len(sources) + 1))
         merged = merge_sorted([*streams, sorted_rows(rows.batches)])
-        write_segment_files(merged, storage_type(rows.dtype), out, page_rows or PAGE_ROWS)
+        write_segment_files(merged, _stored(rows.dtype), out, page_rows or PAGE_ROWS)
         return built(out)
 
 
 KIND: Final = BTree()
 
 
+def _stored(dtype: pa.DataType) -> pa.DataType:
+    return dtype.storage_type if isinstance(dtype, pa.BaseExtensionType) else dtype
+
+
 def _can_have(dtype: pa.DataType) -> bool:
     is_json = isinstance(dtype, pa.BaseExtensionType) and dtype.extension_name in _JSON
-    return has_order(storage_type(dtype)) and not is_json
+    return has_order(_stored(dtype)) and not is_json
 
 
 def _page_rows(options: Mapping[str, Any]) -> int | None:

@@ -27,10 +27,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from lancelet._api.fragment_metadata import DataFile, data_file, stored_file
-from lancelet.editing.columns.add import Addition
-from lancelet.editing.columns.commit import Filled, fill_fragment
-from lancelet.editing.columns.fill import with_file
-from lancelet.editing.columns.new_fields import Growth, grown
+from lancelet.editing.columns import Addition, Filled, Growth, fill_fragment, grown, with_file
 from lancelet.encoding.plain import numpy_array
 from lancelet.errors import InvalidChange, InvalidInput, RetryableCommitConflict
 from lancelet.execution.table_reader import TableReader
@@ -53,7 +50,7 @@ from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK, by_fragment
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lancelet.editing.columns.sources import Computed
+    from lancelet.editing.columns import Computed
     from lancelet.execution.fragment_reader import FragmentReader
     from lancelet.table.manifest.fragment import DataFile as StoredFile
     from lancelet.table.manifest.fragment import Fragment

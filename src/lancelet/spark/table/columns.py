@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import types as st
 
-from lancelet.editing.columns.new_fields import grown
-from lancelet.editing.columns.sources import Computed, column_source
+from lancelet.editing.columns import Computed, column_source, grown
 from lancelet.errors import InvalidInput, InvalidType, UnknownColumn
 from lancelet.execution.table_reader import TableReader
 from lancelet.format.schema import split_path

@@ -25,8 +25,7 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from lancelet.editing.merge.clauses import SOURCE, TARGET, primary_key_ids
-from lancelet.editing.merge.run import MergeResult
+from lancelet.editing.merge import SOURCE, TARGET, MergeResult, primary_key_ids
 from lancelet.editing.retry import retried
 from lancelet.errors import InvalidInput, InvalidType, UnfitData, UnknownColumn
 from lancelet.execution.table_reader import TableReader

@@ -28,9 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancelet.editing.merge.filter import key_filter
-from lancelet.editing.merge.keys import plain
-from lancelet.editing.merge.write import kept_columns
+from lancelet.editing.merge import kept_columns, key_filter, plain
 from lancelet.editing.moved import Addresses, RowWriter, lineage_of, rows_moved
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.errors import MergeRefused
