@@ -32,3 +32,18 @@ def test_names_of_file_versions_have_one_owner(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(SYSTEM_FIELDS))
 def test_names_of_system_columns_have_one_owner(name: str) -> None:
     assert list(spelled(name)) == ["format/system_columns.py"]
+
+
+def test_row_addresses_are_taken_apart_by_their_owner() -> None:
+    """Nobody shifts anything but 1, a limit, by 32 bits."""
+    found = [
+        f"{path.relative_to(ROOT).as_posix()}:{node.lineno}"
+        for path in sorted(ROOT.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.LShift | ast.RShift)
+        and isinstance(node.right, ast.Constant)
+        and node.right.value == 32
+        and not isinstance(node.left, ast.Constant)
+    ]
+    assert not found
