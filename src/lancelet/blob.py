@@ -15,11 +15,11 @@ from lancelet._naming.lazy import lazy_names
 from lancelet.encoding.rows import Indices, RowIndices
 from lancelet.errors import InvalidInput, InvalidType, RowNotFound
 from lancelet.execution.blobs import StoredBlob, find_blobs, has_blobs, read_blobs
-from lancelet.execution.fragment_reader import ROW_ADDRESS
 from lancelet.execution.row_numbers import row_numbers
 from lancelet.execution.scan import Scan
 from lancelet.expressions.expr import Column
 from lancelet.format.blob_types import Blob, BlobArray, BlobType, blob_array, blob_field
+from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.table.rows.addresses import split_addresses
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from lancelet.store.limit import elsewhere, limit_options
 from lancelet.store.options import own_options, with_base_params
 from lancelet.store.uri import open_like
 from lancelet.table.commit.operations import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
+from lancelet.table.commit.patience import COMMIT_RETRIES, COMMIT_SECONDS
 from lancelet.table.manifest.manifest import BasePath as DatasetBasePath
 from lancelet.table.manifest.manifest import read_manifest
 from lancelet.table.manifest.snapshot import Snapshot
@@ -83,7 +84,7 @@ __all__ = [
     "UpdateResult",
 ]
 
-COMMIT_TIMEOUT = timedelta(minutes=30)
+COMMIT_TIMEOUT = timedelta(seconds=COMMIT_SECONDS)
 _MANIFESTS_AT_ONCE = 16
 
 
@@ -586,7 +587,7 @@ class LanceDataset(IndexedTable):
         storage_options: Mapping[str, str] | None = None,
         enable_v2_manifest_paths: bool | None = None,
         detached: bool | None = False,
-        max_retries: int = 20,
+        max_retries: int = COMMIT_RETRIES,
         *,
         commit_message: str | None = None,
         enable_stable_row_ids: bool | None = None,
@@ -624,7 +625,7 @@ class LanceDataset(IndexedTable):
             Not supported.
         """
         from lancelet._api.committing import commit_change
-        from lancelet.located import manager_of
+        from lancelet.namespace_client.tables import manager_of
         from lancelet.writing.options import refuse_lock
 
         refuse_lock(commit_lock)
@@ -655,7 +656,7 @@ class LanceDataset(IndexedTable):
         storage_options: Mapping[str, str] | None = None,
         enable_v2_manifest_paths: bool | None = None,
         detached: bool | None = False,
-        max_retries: int = 20,
+        max_retries: int = COMMIT_RETRIES,
         base_store_params: Mapping[str, Mapping[str, str]] | None = None,
         commit_timeout: timedelta | None = COMMIT_TIMEOUT,
     ) -> BulkCommitResult:

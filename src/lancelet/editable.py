@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet.fragment import reported
+from lancelet.table.commit.patience import CHANGE_RETRIES, CHANGE_SECONDS
 from lancelet.view import TableView
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ class EditableTable(TableView):
         self,
         predicate: str | pc.Expression,
         *,
-        conflict_retries: int = 10,
-        retry_timeout: timedelta = timedelta(seconds=30),
+        conflict_retries: int = CHANGE_RETRIES,
+        retry_timeout: timedelta = timedelta(seconds=CHANGE_SECONDS),
     ) -> DeleteResult:
         """Delete the rows for which a predicate is true, and move to the new version.
 
@@ -65,8 +66,8 @@ class EditableTable(TableView):
         self,
         updates: Mapping[str, str],
         where: str | pc.Expression | None = None,
-        conflict_retries: int = 10,
-        retry_timeout: timedelta = timedelta(seconds=30),
+        conflict_retries: int = CHANGE_RETRIES,
+        retry_timeout: timedelta = timedelta(seconds=CHANGE_SECONDS),
         data_storage_version: str | None = None,
     ) -> UpdateResult:
         """Give columns new values in the rows for which a condition is true, and move to the new version.

@@ -28,8 +28,9 @@ from lancelet.errors import InvalidInput, InvalidType, NotSupported, RowNotFound
 from lancelet.execution.plan import ScanPlan, plan_take
 from lancelet.execution.row_numbers import row_numbers
 from lancelet.execution.scan import Scan
-from lancelet.located import manager_told, vended
-from lancelet.table.manifest.fragment import MAX_ROWS
+from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
+from lancelet.namespace_client.tables import manager_told, vended
+from lancelet.table.rows.addresses import MAX_ROWS
 from lancelet.writing.defaults import MAX_BYTES_PER_FILE as DEFAULT_MAX_BYTES_PER_FILE
 from lancelet.writing.keywords import DEFAULTS, FragmentKeywords
 
@@ -199,7 +200,7 @@ class LanceFragment:
     def update_columns(
         self,
         data_obj: Any,
-        left_on: str = "_rowid",
+        left_on: str = ROW_ID,
         right_on: str | None = None,
         schema: pa.Schema | None = None,
         *,
@@ -391,7 +392,7 @@ class LanceFragment:
         if columns is not None and (isinstance(columns, (str, dict)) or not isinstance(columns, Sequence)):
             raise InvalidType(f"columns is a list of names, not {columns!r}")
         if with_row_address:
-            columns = [*(schema.names if columns is None else columns), "_rowaddr"]
+            columns = [*(schema.names if columns is None else columns), ROW_ADDRESS]
         return FragmentSession(self, plan_take(schema, columns))
 
     def validate(self) -> None:

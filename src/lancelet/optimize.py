@@ -26,12 +26,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from lancelet._api.fragment_metadata import FragmentMetadata, fragment_metadata, stored_fragment
 from lancelet.errors import InvalidInput, InvalidType
 from lancelet.execution.table_reader import TableReader
+from lancelet.format.system_columns import ROW_ID_FIELD
 from lancelet.maintenance.compaction.commit import CompactionMetrics, commit_rewrites, compact, metrics_of
 from lancelet.maintenance.compaction.execute import Rewritten, rewrite_fragments
 from lancelet.maintenance.compaction.options import CompactionSettings, compaction_settings
 from lancelet.maintenance.compaction.plan import Candidate, Reason, TaskPlan, judge, plan_tasks, task_of
 from lancelet.table.commit.written import WrittenFiles
-from lancelet.table.manifest.fragment import ROW_ID_FIELD, Fragment, Spilled
+from lancelet.table.manifest.fragment import Fragment, Spilled
 from lancelet.table.manifest.versions import read_version
 from lancelet.writing.options import CLEANUP_KEYS, cleanup_config
 

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from lancelet.errors import InvalidInput, UnknownColumn
+from lancelet.format.extensions import storage_type
 from lancelet.format.logical_types import format_logical_type, parse_logical_type
 from lancelet.format.schema import Field, Schema, schema_from_arrow
 
@@ -188,8 +189,7 @@ def _field_to_json(field: pa.Field) -> dict[str, Any]:
 
 
 def _type_to_json(dtype: pa.DataType) -> dict[str, Any]:
-    if isinstance(dtype, pa.BaseExtensionType):
-        dtype = dtype.storage_type
+    dtype = storage_type(dtype)
     if pa.types.is_struct(dtype):
         return {"type": "struct", "fields": [_field_to_json(child) for child in dtype]}
     if pa.types.is_map(dtype):

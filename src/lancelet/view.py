@@ -34,7 +34,7 @@ from lancelet.execution.row_numbers import row_numbers
 from lancelet.execution.scan import Scan
 from lancelet.execution.table_reader import TableReader
 from lancelet.fragment import LanceFragment
-from lancelet.located import is_named, located, manager_of
+from lancelet.namespace_client.tables import is_named, located, manager_of
 from lancelet.schema import LanceSchema
 from lancelet.store.limit import with_limit
 from lancelet.store.options import with_base_params

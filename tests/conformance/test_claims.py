@@ -18,12 +18,12 @@ import lancelet
 from lancelet.errors import CorruptFile
 from lancelet.format.proto import table_pb2
 from lancelet.format.schema import Schema
+from lancelet.table.commit.deletion_write import bitmap_bytes
 from lancelet.table.commit.operations import DataOverlay
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest import flags
 from lancelet.table.manifest.fragment import OverlayFile
-from lancelet.table.rows.deletion_write import bitmap_bytes
 from lancelet.testing import assert_identical
 from lancelet.writing.fragments import Limits, write_fragments
 

@@ -273,7 +273,7 @@ def blobs(dataset: Any) -> list[bytes | None]:
 def test_blobs_are_carried(
     tmp_path: Path, make: Any, version: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(carried_blobs, "_PIECE_BYTES", 100_000)
+    monkeypatch.setattr(carried_blobs, "BLOB_PIECE_BYTES", 100_000)
     where = tmp_path / "t"
     make(where, version, **options)
     ours = lancelet.dataset(where)

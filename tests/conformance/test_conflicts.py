@@ -29,12 +29,12 @@ from lancelet.errors import CommitConflict, InvalidInput, RetryableCommitConflic
 from lancelet.store import open_store
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.conflicts import _COLUMNS, _MATRIX, _RULES
+from lancelet.table.commit.deletion_write import delete_rows
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.transactions import transaction_from_proto
 from lancelet.table.manifest import flags
 from lancelet.table.manifest.names import ManifestName, NamingScheme
 from lancelet.table.manifest.snapshot import Snapshot, open_snapshot
-from lancelet.table.rows.deletion_write import delete_rows
 from lancelet.table.rows.deletions import read_deletions
 
 BASE = 3

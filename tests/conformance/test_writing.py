@@ -28,7 +28,7 @@ from conformance.agree import rows_of, same_schema
 from conformance.grid import FAMILIES, SIZES, Size, batches, columns, write
 from conftest import Bucket
 from lancelet._api.committing import stored_operation
-from lancelet.file.writer import VERSIONS
+from lancelet.format.file_versions import VERSIONS
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.transactions import transaction_message
 from lancelet.testing import assert_identical

@@ -20,11 +20,12 @@ from lancelet.errors import CommitConflict, CommitOutcomeUnknown, LanceletError,
 from lancelet.format.schema import schema_from_arrow
 from lancelet.store import Store, open_store
 from lancelet.table.commit import operations as ops
-from lancelet.table.commit.run import Pace, commit, create
+from lancelet.table.commit.deletion_write import delete_rows
+from lancelet.table.commit.patience import Pace
+from lancelet.table.commit.run import commit, create
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.fragment import DataFile, Fragment
 from lancelet.table.manifest.snapshot import Snapshot, open_snapshot
-from lancelet.table.rows.deletion_write import delete_rows
 
 SCHEMA = pa.schema([("k", pa.int64())])
 QUICK = Pace(sleep=lambda seconds: None)

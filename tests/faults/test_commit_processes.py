@@ -16,10 +16,10 @@ from lancelet.errors import RetryableCommitConflict
 from lancelet.format.schema import schema_from_arrow
 from lancelet.store import open_store
 from lancelet.table.commit import operations as ops
+from lancelet.table.commit.deletion_write import delete_rows
 from lancelet.table.commit.run import commit, create
 from lancelet.table.manifest.fragment import DataFile, Fragment
 from lancelet.table.manifest.snapshot import open_snapshot
-from lancelet.table.rows.deletion_write import delete_rows
 
 SPAWN = multiprocessing.get_context("spawn")
 SCHEMA = pa.schema([("k", pa.int64())])

@@ -27,11 +27,12 @@ from lancelet.errors import (
 )
 from lancelet.format.schema import schema_from_arrow
 from lancelet.table.commit import operations as ops
-from lancelet.table.commit.run import Pace, commit, create
+from lancelet.table.commit.deletion_write import delete_rows
+from lancelet.table.commit.patience import Pace
+from lancelet.table.commit.run import commit, create
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.fragment import DataFile, Fragment
 from lancelet.table.manifest.snapshot import Snapshot, open_snapshot
-from lancelet.table.rows.deletion_write import delete_rows
 from lancelet.table.rows.deletions import read_deletions
 
 SCHEMA = schema_from_arrow(pa.schema([("k", pa.int64())]))

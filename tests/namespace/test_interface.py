@@ -152,6 +152,7 @@ def test_operations_are_counted(tmp_path: Path) -> None:
         for _ in range(2):
             space.list_tables(ln.ListTablesRequest(id=[]))
         space.describe_table(ln.DescribeTableRequest(id=["t"]))
+        space.describe_table(ln.DescribeTableRequest(id=["t"], load_detailed_metadata=True))
         with pytest.raises(ln.TableNotFoundError):
             space.describe_table(ln.DescribeTableRequest(id=["nope"]))
         with pytest.raises(ln.NamespaceNotFoundError):

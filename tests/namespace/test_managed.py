@@ -27,12 +27,13 @@ from lancelet.errors import (
 )
 from lancelet.format.schema import schema_from_arrow
 from lancelet.fragment import write_fragments
-from lancelet.located import vended
+from lancelet.namespace_client.tables import Manager, vended
+from lancelet.namespace_client.versions import managed_store
 from lancelet.store import open_store
 from lancelet.table.commit import operations as ops
-from lancelet.table.commit.run import Pace, commit, create
+from lancelet.table.commit.patience import Pace
+from lancelet.table.commit.run import commit, create
 from lancelet.table.manifest.snapshot import open_snapshot
-from lancelet.table.registers.managed import managed_store
 from namespace.registry import Registry
 
 if TYPE_CHECKING:
@@ -350,7 +351,7 @@ def test_fault_at_every_operation_of_the_object_store(tmp_path: Path, fault: Fau
     space = Registry(tmp_path, finishes=finishes)
 
     def managed(store: Any, name: str) -> Any:
-        return managed_store(store, space, (name,))
+        return managed_store(store, Manager(space, (name,)))
 
     def fresh(name: str) -> Any:
         store = open_store(str(tmp_path / name))

@@ -10,17 +10,15 @@ from lancelet._api.conversion import stored_operation
 from lancelet._api.fragment_metadata import FragmentMetadata
 from lancelet._api.transaction import LanceOperation, Transaction
 from lancelet.errors import InvalidInput, NotSupported
-from lancelet.table.commit.run import TIMEOUT, commit
+from lancelet.table.commit.patience import COMMIT_RETRIES, COMMIT_SECONDS
+from lancelet.table.commit.run import commit
 from lancelet.table.manifest.names import NamingScheme
 from lancelet.writing.options import transaction_texts
 from lancelet.writing.table import Target
 
 if TYPE_CHECKING:
-    from lancelet.located import Manager
+    from lancelet.namespace_client.tables import Manager
     from lancelet.table.manifest.snapshot import Snapshot
-
-DEFAULT_RETRIES = 20
-"""What pylance's calls have by default. Nobody chose it, so that only the time counts then."""
 
 
 def commit_change(
@@ -31,7 +29,7 @@ def commit_change(
     storage_options: Mapping[str, str] | None = None,
     base_params: Mapping[str, Mapping[str, str]] | None = None,
     commit_message: str | None = None,
-    retries: int = DEFAULT_RETRIES,
+    retries: int = COMMIT_RETRIES,
     timeout: timedelta | None = None,
     detached: bool = False,
     stable_row_ids: bool | None = None,
@@ -57,8 +55,8 @@ def commit_change(
         operation,
         read_version=read_version,
         properties=properties,
-        retries=None if retries == DEFAULT_RETRIES else retries,
-        timeout=TIMEOUT if timeout is None else timeout.total_seconds(),
+        retries=None if retries == COMMIT_RETRIES else retries,
+        timeout=COMMIT_SECONDS if timeout is None else timeout.total_seconds(),
         detached=detached,
         stable_row_ids=stable_row_ids,
         naming=None if v2_names is None else NamingScheme.V2 if v2_names else NamingScheme.V1,

@@ -20,16 +20,16 @@ from lancelet._api.bitmap import Bitmap
 from lancelet._api.fragment_metadata import FragmentMetadata, data_file, fragment_metadata, stored_file, stored_fragment
 from lancelet._api.transaction import Index, IndexFile, LanceOperation, Transaction
 from lancelet.errors import InvalidInput, InvalidType
-from lancelet.file.writer import DEFAULT_VERSION
+from lancelet.format.file_versions import DEFAULT_VERSION
 from lancelet.format.proto import table_pb2
 from lancelet.format.schema import Schema
 from lancelet.index import registry  # noqa: F401 - kinds tell commits of rewrites what becomes of their segments
 from lancelet.index.metadata import index_from_proto
 from lancelet.schema import LanceSchema
 from lancelet.table.commit import operations as ops
+from lancelet.table.commit.deletion_write import bitmap_bytes
 from lancelet.table.commit.transactions import transaction_from_proto
 from lancelet.table.manifest.fragment import Fragment, OverlayFile
-from lancelet.table.rows.deletion_write import bitmap_bytes
 from lancelet.table.rows.roaring import decode_roaring
 from lancelet.writing.fit import new_schema
 

@@ -10,7 +10,7 @@ from typing import Any
 from lancelet._api.session import BYTES_AN_ENTRY, Session, warn_of_entries
 from lancelet.dataset import LanceDataset
 from lancelet.errors import InvalidInput
-from lancelet.located import is_named, located
+from lancelet.namespace_client.tables import is_named, located
 
 
 def dataset(

@@ -17,12 +17,12 @@ from lancelet.editing.merge.clauses import Clauses, Matched, WriteMode, key_fiel
 from lancelet.editing.merge.run import Merged, MergeResult, merge_rows, write_merge
 from lancelet.editing.merge.source import HeldSource
 from lancelet.editing.moved import write_version
-from lancelet.editing.retry import DEFAULT_RETRIES
 from lancelet.errors import InvalidInput, InvalidType
 from lancelet.execution.plan import table_schema
-from lancelet.file.versions import writable_version
+from lancelet.format.file_versions import writable_version
 from lancelet.table.commit.operations import CompactedSsTable
 from lancelet.table.commit.operations import Transaction as StoredTransaction
+from lancelet.table.commit.patience import CHANGE_RETRIES, CHANGE_SECONDS
 from lancelet.table.commit.written import WrittenFiles
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["ExecuteResult", "MergeInsertBuilder", "MergeResult"]
 
 ExecuteResult = MergeResult
-
-TIMEOUT = timedelta(seconds=30)
 
 
 class Mergeable(Protocol):
@@ -73,8 +71,8 @@ class MergeInsertBuilder:
         self._dataset = dataset
         keys = key_fields(dataset.table.snapshot.manifest.schema, names)
         self._clauses = Clauses(tuple(key.name for key in keys))
-        self._retries = DEFAULT_RETRIES
-        self._timeout = TIMEOUT
+        self._retries = CHANGE_RETRIES
+        self._timeout = timedelta(seconds=CHANGE_SECONDS)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._clauses})"
@@ -140,8 +138,7 @@ class MergeInsertBuilder:
 
     def data_storage_version(self, version: str) -> Self:
         """File version of what is written; that of the table by default."""
-        if version not in ("legacy", "0.1"):
-            writable_version(version)
+        writable_version(version)
         return self._with(version=version)
 
     def use_index(self, use_index: bool) -> Self:

@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lancelet.errors import InvalidInput, InvalidType, RowNotFound
+from lancelet.namespace_client.versions import managed_store
 from lancelet.store import open_store
 from lancelet.table.manifest.snapshot import open_snapshot
-from lancelet.table.registers.managed import managed_store
 
 if TYPE_CHECKING:
-    from lancelet.located import Manager
+    from lancelet.namespace_client.tables import Manager
     from lancelet.table.manifest.snapshot import Snapshot
 
 Reference: TypeAlias = int | str | tuple[str | None, int | None] | None
@@ -35,7 +35,7 @@ def open_table(
     if isinstance(version, int) and version < 0:
         raise RowNotFound(f"versions are not negative, got {version}")
     if manager is not None:
-        store = managed_store(open_store(uri, storage_options), manager.client, manager.table_id)
+        store = managed_store(open_store(uri, storage_options), manager)
         return open_snapshot(store, version, asof=asof)
     return open_snapshot(uri, version, asof=asof, storage_options=storage_options)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lancelet.file.container import Container
+from lancelet.format.file_versions import LEGACY
 
 if TYPE_CHECKING:
     from lancelet.execution.table_reader import TableReader
@@ -90,7 +91,7 @@ class LanceStats:
         snapshot = self._table.snapshot
         sizes = {field.id: 0 for field in snapshot.manifest.schema.walk()}
         files = [file for fragment in snapshot.manifest.fragments for file in fragment.files if not file.is_legacy]
-        for file in files if snapshot.manifest.data_storage_version != "0.1" else ():
+        for file in files if snapshot.manifest.data_storage_version != LEGACY else ():
             source = snapshot.places.data_file(file).open(file.size)
             container = Container.read(source, source.size, source.path)
             owned = sorted((column, number) for number, column in zip(file.fields, file.column_indices, strict=True))

@@ -13,7 +13,7 @@ from lancelet._api.session import Session
 from lancelet._naming.keywords import takes
 from lancelet.dataset import LanceDataset
 from lancelet.fragment import reported
-from lancelet.located import is_named, place_to_write
+from lancelet.namespace_client.tables import is_named, place_to_write
 from lancelet.writing.keywords import DEFAULTS, TableKeywords
 from lancelet.writing.options import write_options
 from lancelet.writing.table import Target, write_table
@@ -21,7 +21,7 @@ from lancelet.writing.table import Target, write_table
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from lancelet.located import Manager
+    from lancelet.namespace_client.tables import Manager
 
 
 @takes(TableKeywords, defaults=DEFAULTS)

@@ -11,10 +11,10 @@ import pyarrow as pa
 from lancelet._api.conversion import read_transaction
 from lancelet._api.transaction import Transaction
 from lancelet.errors import InvalidInput, InvalidType, RowNotFound
-from lancelet.execution.fragment_reader import CREATED_AT, LAST_UPDATED_AT, ROW_ID
 from lancelet.execution.plan import ScanPlan, plan_filter, plan_outputs
 from lancelet.execution.scan import Scan
 from lancelet.execution.table_reader import TableReader
+from lancelet.format.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ID
 from lancelet.table.manifest.versions import read_version
 
 if TYPE_CHECKING:

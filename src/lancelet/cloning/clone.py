@@ -15,8 +15,8 @@ import uuid as uuids
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
-from uuid import UUID
 
 from lancelet.errors import CommitConflict, NotSupported, StorageError, TableExists, TableNotFound, UncertainPut
 from lancelet.runtime.interrupts import deferred
@@ -25,19 +25,16 @@ from lancelet.store.transfer import copy_object
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.run import clone
 from lancelet.table.commit.written import WrittenFiles
-from lancelet.table.manifest.flags import Feature
-from lancelet.table.manifest.names import BLOBS_DIR, DATA_DIR, INDICES_DIR
 from lancelet.table.manifest.paths import FilePlace
+from lancelet.table.manifest.version_files import Role, blob_files, named_files
 from lancelet.table.manifest.versions import latest_version
 
 if TYPE_CHECKING:
     from lancelet.store import Store
-    from lancelet.table.manifest.fragment import DataFile
     from lancelet.table.manifest.snapshot import Snapshot
 
 _COPIES_AT_ONCE = 16
 _POOL = Pool("lancelet-clone", max(_COPIES_AT_ONCE, core_count()))
-_ANY = "_"
 CLONING = "_cloning"
 """The file of a deep clone that is being made."""
 
@@ -104,41 +101,9 @@ def _taken(target: Store, version: int) -> Iterator[None]:
 
 def files_of(source: Snapshot) -> Iterator[Copy]:
     """All files that a version refers to, and where a deep clone has them."""
-    manifest, places = source.manifest, source.places
-    holds_blobs = any(field.is_blob_v2 for field in manifest.schema.walk())
-    for fragment in manifest.fragments:
-        for file in (*fragment.files, *(overlay.file for overlay in fragment.overlays)):
-            yield Copy(places.data_file(file), f"{DATA_DIR}/{file.path}", file.size, file.base_id)
-            if holds_blobs:
-                yield from _sidecars(source, file)
-        deletions = fragment.deletion_file
-        if deletions is not None:
-            place, target = places.deletion_file(fragment.id, deletions), deletions.path(fragment.id)
-            yield Copy(place, target, None, deletions.base_id)
-    for index in manifest.indices:
-        uuid = str(UUID(bytes=index.uuid.uuid))
-        base = index.base_id if index.HasField("base_id") else None
-        known = [(file.path, file.size_bytes or None) for file in index.files]
-        folder = places.index_file(uuid, _ANY, base)
-        for path, size in known or _listed(folder.store, folder.path.removesuffix(f"/{_ANY}")):
-            yield Copy(places.index_file(uuid, path, base), f"{INDICES_DIR}/{uuid}/{path}", size, base)
-    if manifest.message.reader_feature_flags & Feature.MANAGED_BLOBS:
-        for path, size in _listed(source.store, BLOBS_DIR):
-            yield Copy(FilePlace(source.store, f"{BLOBS_DIR}/{path}"), f"{BLOBS_DIR}/{path}", size)
-
-
-def _sidecars(source: Snapshot, file: DataFile) -> Iterator[Copy]:
-    """Files of large blobs, in a folder named like the data file."""
-    place = source.places.data_file(file)
-    folder, stem = place.path.removesuffix(".lance"), file.path.removesuffix(".lance")
-    for path, size in _listed(place.store, folder):
-        yield Copy(FilePlace(place.store, f"{folder}/{path}"), f"{DATA_DIR}/{stem}/{path}", size, file.base_id)
-
-
-def _listed(store: Store, folder: str) -> Iterator[tuple[str, int]]:
-    """Paths inside a folder, and sizes."""
-    for entry in store.list_objects(folder):
-        yield entry.path[len(folder) + 1 :], entry.size
+    for file in chain(named_files(source), blob_files(source)):
+        if file.role is not Role.TRANSACTION:
+            yield Copy(file.place(source.places), file.name, file.size, file.base_id)
 
 
 def _copy_here(queue: Iterator[Copy], target: Store, files: WrittenFiles) -> None:

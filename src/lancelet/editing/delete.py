@@ -12,17 +12,17 @@ import pyarrow.compute as pc
 
 from lancelet.editing.retry import retried
 from lancelet.errors import FilterSyntaxError, InvalidType, RowNotFound
-from lancelet.execution.fragment_reader import ROW_ADDRESS
 from lancelet.execution.plan import ScanPlan, plan_filter
 from lancelet.execution.row_numbers import row_numbers
 from lancelet.execution.scan import Scan
 from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.expr import Column, Expr
+from lancelet.format.system_columns import ROW_ADDRESS
+from lancelet.table.commit.deletion_write import delete_rows
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.flags import check_writable
 from lancelet.table.rows.addresses import by_fragment
-from lancelet.table.rows.deletion_write import delete_rows
 
 if TYPE_CHECKING:
     from lancelet.table.manifest.fragment import Fragment

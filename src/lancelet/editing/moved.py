@@ -26,19 +26,20 @@ import pyarrow as pa
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.encoding.rows import RowIndices
 from lancelet.errors import InvalidInput
-from lancelet.execution.fragment_reader import CREATED_AT, ROW_ID, FragmentReader
+from lancelet.execution.fragment_reader import FragmentReader
 from lancelet.execution.table_reader import TableReader
-from lancelet.file.versions import writable_version
+from lancelet.format.file_versions import LEGACY, plain_name, writable_version
 from lancelet.format.schema import Field, Schema
+from lancelet.format.system_columns import CREATED_AT, CREATED_AT_FIELD, ROW_ID, ROW_ID_FIELD
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.conflicts import Rows
+from lancelet.table.commit.deletion_write import delete_rows
 from lancelet.table.commit.written import WrittenFiles
-from lancelet.table.manifest.fragment import CREATED_AT_FIELD, ROW_ID_FIELD, DataFile, Fragment, Spilled
+from lancelet.table.manifest.fragment import DataFile, Fragment, Spilled
 from lancelet.table.manifest.manifest import Manifest
 from lancelet.table.manifest.mending import refuse_mixed
 from lancelet.table.manifest.snapshot import Snapshot
 from lancelet.table.rows.addresses import by_fragment
-from lancelet.table.rows.deletion_write import delete_rows
 from lancelet.table.rows.lineage import inline_bytes
 from lancelet.table.rows.row_id_write import encode_row_ids, encode_versions
 from lancelet.table.rows.row_ids import Ids
@@ -145,7 +146,7 @@ def write_version(manifest: Manifest, version: str | None = None) -> str:
     """The file version for new rows of a table."""
     refuse_mixed(manifest)
     stored = manifest.data_storage_version
-    if version is not None and (version in ("legacy", "0.1")) != (stored == "0.1"):
+    if version is not None and (plain_name(version) == LEGACY) != (stored == LEGACY):
         raise InvalidInput(
             f"files of version {version} cannot be in a table of version {stored}: legacy files and newer ones do not mix"
         )

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from lancelet.errors import InvalidInput, MissingFile, RetryableCommitConflict, VersionNotFound
 from lancelet.execution.table_reader import TableReader
+from lancelet.table.commit.patience import CHANGE_RETRIES, Patience
 from lancelet.table.manifest.snapshot import Snapshot
 
 R = TypeVar("R")
-
-DEFAULT_RETRIES = 10
-"""What pylance's calls have by default. Nobody chose it, so that only the time counts then."""
 
 
 def retried(table: TableReader, attempt: Callable[[TableReader], R], retries: int | None, timeout: float) -> R:
@@ -23,8 +20,8 @@ def retried(table: TableReader, attempt: Callable[[TableReader], R], retries: in
     """
     if retries is not None and retries < 0:
         raise InvalidInput(f"conflict_retries is a number of attempts, not {retries}")
-    left = None if retries == DEFAULT_RETRIES else retries
-    began = time.monotonic()
+    left = None if retries == CHANGE_RETRIES else retries
+    patience = Patience(timeout)
     while True:
         try:
             return attempt(table)
@@ -36,7 +33,7 @@ def retried(table: TableReader, attempt: Callable[[TableReader], R], retries: in
             table = TableReader(newest, table.cache)
             continue
         except RetryableCommitConflict:
-            if left == 0 or time.monotonic() - began > timeout:
+            if left == 0 or patience.is_over:
                 raise
         left = None if left is None else left - 1
         table = TableReader(table.snapshot.latest(), table.cache)

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 from lancelet.editing.retry import retried
 from lancelet.table.commit.operations import Delete
+from lancelet.table.commit.patience import CHANGE_SECONDS
 from lancelet.table.commit.run import commit
 
 if TYPE_CHECKING:
     from lancelet.execution.table_reader import TableReader
     from lancelet.table.manifest.snapshot import Snapshot
-
-_TIMEOUT = 30.0
 
 
 def truncate(table: TableReader) -> Snapshot:
@@ -22,4 +21,4 @@ def truncate(table: TableReader) -> Snapshot:
         ids = table.snapshot.manifest.fragments.ids.tolist()
         return commit(table.snapshot, Delete((), tuple(ids), "true"))
 
-    return retried(table, attempt, None, _TIMEOUT)
+    return retried(table, attempt, None, CHANGE_SECONDS)

@@ -26,17 +26,17 @@ from lancelet.encoding.plain import numpy_array
 from lancelet.errors import FilterSyntaxError, InvalidInput, InvalidType, NotSupported, UnknownColumn
 from lancelet.execution.blobs import has_blobs
 from lancelet.execution.carried_blobs import blob_pieces
-from lancelet.execution.fragment_reader import ROW_ADDRESS
 from lancelet.execution.plan import ScanPlan, plan_filter
 from lancelet.execution.present import scan_field
 from lancelet.execution.scan import Scan
 from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.expr import Column, Expr, columns_of
 from lancelet.format.schema import Field, Schema, split_path
+from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.flags import check_writable
-from lancelet.table.rows.addresses import OFFSET_BITS
+from lancelet.table.rows.addresses import fragment_of
 
 if TYPE_CHECKING:
     from lancelet.table.manifest.snapshot import Snapshot
@@ -163,6 +163,6 @@ def _new_rows(table: TableReader, plan: ScanPlan, found: list[Addresses]) -> Ite
             yield rows
             continue
         # All rows of a batch are of one fragment.
-        reader = reader_of(table, int(addresses[0]) >> OFFSET_BITS)
+        reader = reader_of(table, fragment_of(int(addresses[0])))
         for piece in blob_pieces(reader, plan.schema, pa.Table.from_batches([rows])):
             yield from piece.to_batches()

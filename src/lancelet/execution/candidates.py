@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from lancelet.execution.fragment_reader import ROW_ADDRESS, ROW_ID
+from lancelet.execution.costs import ENTRIES_A_TEST, FEW_LEFT
 from lancelet.execution.index_match import (
     AllOf,
     AnyOf,
@@ -39,15 +39,12 @@ from lancelet.execution.row_lookup import named_rows
 from lancelet.expressions.build import all_of as joined
 from lancelet.expressions.evaluate import may_fail
 from lancelet.expressions.expr import Column, Expr, conjuncts
+from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
 from lancelet.index.questions import Answer, Between, IsIn, Question
 from lancelet.index.row_set import RowSet
 
 if TYPE_CHECKING:
     from lancelet.execution.table_reader import TableReader
-
-_FEW = 1024
-_ENTRIES_A_TEST = 256
-"""With few rows left, testing one of them takes as long as reading so many entries of an index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,9 +305,9 @@ class _Run:
 
     def is_worth_asking(self, shape: Shape, left: RowSet) -> bool:
         """Whether asking for more takes less time than testing the rows that are left."""
-        if left.has_whole or (count := len(left)) > _FEW:
+        if left.has_whole or (count := len(left)) > FEW_LEFT:
             return True
-        most: float = count * _ENTRIES_A_TEST
+        most: float = count * ENTRIES_A_TEST
         for lookup in lookups(shape):
             if not _names_rows(self.table, lookup.column):
                 most -= self.table.indices.entries(lookup, self.use)

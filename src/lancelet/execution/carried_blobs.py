@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.execution.blobs import as_binary, binary_of, find_blobs, has_blobs, read_blobs
+from lancelet.execution.costs import BLOB_PIECE_BYTES
 from lancelet.format.blob_types import EXTERNAL
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from lancelet.execution.fragment_reader import FragmentReader
     from lancelet.format.schema import Field, Schema
 
-_PIECE_BYTES = 64 << 20
-"""How much of blobs is in memory at once; a larger one comes alone."""
 _REFERENCE = pa.struct(
     [
         ("data", pa.large_binary()),
@@ -42,7 +41,7 @@ def blob_pieces(reader: FragmentReader, schema: Schema, rows: pa.Table) -> Itera
     rows = rows.combine_chunks()
     sizes = sum((_sizes(field, _array(rows.column(at))) for at, field in fields.items()), np.zeros(len(rows), np.int64))
     # The number of the piece that each row belongs to.
-    number = (np.cumsum(sizes) - sizes) // _PIECE_BYTES
+    number = (np.cumsum(sizes) - sizes) // BLOB_PIECE_BYTES
     starts = np.flatnonzero(np.diff(number, prepend=-1)).tolist()
     for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True):
         piece = rows.slice(start, stop - start)

@@ -19,14 +19,24 @@ from lancelet.encoding.fetch import gather, run
 from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
 from lancelet.errors import CorruptFile
+from lancelet.execution.costs import BIG_COLUMN, FEW_TAKEN, RANGES_AT_ONCE, TAKE_PIECE
 from lancelet.execution.overlays import apply_overlays
 from lancelet.execution.present import stored_type
 from lancelet.execution.split_fields import merged, pruned
 from lancelet.file import FileCache, OpenFile
 from lancelet.file.reader import LegacyFile
 from lancelet.format.schema import Field
+from lancelet.format.system_columns import (
+    CREATED_AT,
+    CREATED_AT_FIELD,
+    LAST_UPDATED_AT,
+    LAST_UPDATED_AT_FIELD,
+    ROW_ADDRESS,
+    ROW_ID,
+    ROW_ID_FIELD,
+)
 from lancelet.store import FAULT_AROUND
-from lancelet.table.manifest.fragment import CREATED_AT_FIELD, LAST_UPDATED_AT_FIELD, ROW_ID_FIELD, Fragment, Spilled
+from lancelet.table.manifest.fragment import Fragment, Spilled
 from lancelet.table.manifest.snapshot import Snapshot
 from lancelet.table.rows.addresses import row_addresses
 from lancelet.table.rows.deletions import NO_DELETIONS, DeletionVector, read_deletions
@@ -38,20 +48,8 @@ from lancelet.table.rows.row_ids import (
     read_row_ids,
 )
 
-ROW_ID = "_rowid"
-ROW_ADDRESS = "_rowaddr"
-ROW_OFFSET = "_rowoffset"
-CREATED_AT = "_row_created_at_version"
-LAST_UPDATED_AT = "_row_last_updated_at_version"
-SYSTEM_COLUMNS = (ROW_ID, ROW_ADDRESS, ROW_OFFSET, LAST_UPDATED_AT, CREATED_AT)
-
 Column: TypeAlias = pa.Array | pa.ChunkedArray
 _SPILLED_IDS = {ROW_ID: ROW_ID_FIELD, CREATED_AT: CREATED_AT_FIELD, LAST_UPDATED_AT: LAST_UPDATED_AT_FIELD}
-# Scattered rows of a mapped file make much more resident than themselves; this many at a time keep that bounded.
-_TAKE_PIECE = 1500
-_BIG_COLUMN = 64 << 20
-_FEW_ROWS = 64
-_RANGES_AT_ONCE = 3
 
 
 @dataclass(frozen=True)
@@ -266,22 +264,22 @@ class FragmentReader:
 
 def _read_mapped(file: OpenFile, field: Field, rows: Rows) -> Column:
     """One field of a mapped file, which is told how much of it is about to become resident."""
-    if len(rows) == 1 or (isinstance(rows, RowIndices) and len(rows) <= _FEW_ROWS):
+    if len(rows) == 1 or (isinstance(rows, RowIndices) and len(rows) <= FEW_TAKEN):
         file.source.reserve(len(rows), 0)
         return run(file.reader.read(field, rows), file.source)
     stored, decoded = file.reader.row_bytes(field)
     if isinstance(rows, RowRange):
         # Views of it are read again by whoever asked, while the next ranges are already under way.
-        file.source.reserve(1, int(stored * len(rows)) * _RANGES_AT_ONCE)
+        file.source.reserve(1, int(stored * len(rows)) * RANGES_AT_ONCE)
         return run(file.reader.read(field, rows), file.source)
     # Scattered rows make their surroundings resident, but never more than the column.
     whole = int(stored * file.reader.num_rows)
     # Wide values (those that ranges give as views) are copied out of the file where they are many.
-    step = _TAKE_PIECE if whole > _BIG_COLUMN and decoded else len(rows)
+    step = TAKE_PIECE if whole > BIG_COLUMN and decoded else len(rows)
     pieces = []
     for at in range(0, len(rows), step):
         piece = RowIndices(rows.values[at : at + step])
-        file.source.reserve(0, min(whole, min(len(piece), _TAKE_PIECE) * FAULT_AROUND))
+        file.source.reserve(0, min(whole, min(len(piece), TAKE_PIECE) * FAULT_AROUND))
         pieces.append(run(file.reader.read(field, piece), file.source))
     return pieces[0] if len(pieces) == 1 else _joined(pieces)
 

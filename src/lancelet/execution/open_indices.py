@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lancelet.errors import IndexNotFound
+from lancelet.execution.costs import ENTRIES_AN_ANSWER, FEW_INDEXED, MOST_NARROW_SHARE, MOST_WIDE_SHARE
 from lancelet.execution.index_match import Lookup, asked_type, compared_type
 from lancelet.execution.present import scan_field
 from lancelet.expressions.coercion import is_list_like
@@ -29,14 +30,6 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from lancelet.execution.table_reader import TableReader
-
-_MOST_NARROW = 0.06
-_MOST_WIDE = 0.5
-"""Reading a larger share of an index takes longer than reading the column."""
-_ENTRIES_AN_ANSWER = 1024
-"""However small it is, an answer takes as long as reading so many entries."""
-_FEW_ROWS = 1 << 15
-"""So few are read in no time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +126,12 @@ class TableIndices:
     def ask(self, part: IndexPart, question: Question, use: IndexUse, *, with_nulls: bool) -> Answer | None:
         """The answer in addresses of this version, within what the segment covers; None when it is not worth asking."""
         held = self._open(part, use)
-        if held.weighing is not None and part.rows > _FEW_ROWS and not _is_equality(question):
+        if held.weighing is not None and part.rows > FEW_INDEXED and not _is_equality(question):
             share = held.weighing.share(question)
-            if share > (_MOST_NARROW if _is_narrow(part.dtype) else _MOST_WIDE) and share * part.rows > _FEW_ROWS:
+            if (
+                share > (MOST_NARROW_SHARE if _is_narrow(part.dtype) else MOST_WIDE_SHARE)
+                and share * part.rows > FEW_INDEXED
+            ):
                 return None
         before = held.folder.count.parts, held.folder.count.rows
         answer = held.segment.ask(question)
@@ -156,7 +152,7 @@ class TableIndices:
             return math.inf
         held = [(part, self._open(part, use).weighing) for part in exact]
         shares = [0 if weighing is None else weighing.share(asked.question) * part.rows for part, weighing in held]
-        return sum(shares) + _ENTRIES_AN_ANSWER * len(exact)
+        return sum(shares) + ENTRIES_AN_ANSWER * len(exact)
 
     def hold_segments(self, name: str, segments: Collection[UUID] | None = None) -> None:
         """Open the segments of an index, or some of them, with all that they have in memory as far as the cache goes."""

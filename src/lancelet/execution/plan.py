@@ -12,24 +12,20 @@ import pyarrow as pa
 
 from lancelet._naming.texts import check_text
 from lancelet.errors import InvalidInput, InvalidType, UnknownColumn
-from lancelet.execution.fragment_reader import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID, ROW_OFFSET
+from lancelet.execution.costs import DEFAULT_BATCH_SIZE, KEPT_PLANS
 from lancelet.execution.present import BlobForm, scan_field
 from lancelet.expressions.expr import Column, Expr, columns_of, type_of
 from lancelet.expressions.sort import SortKey
 from lancelet.format.logical_types import EXTENSION_NAME
 from lancelet.format.schema import Field, Schema, resolve_extensions, split_path
+from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
 
     from lancelet.execution.row_mask import RowMask
 
-DEFAULT_BATCH_SIZE = 8192
 _BATCH_SIZE_VARIABLE = "LANCE_DEFAULT_BATCH_SIZE"
-_SYSTEM = (ROW_ID, ROW_ADDRESS, ROW_OFFSET, LAST_UPDATED_AT, CREATED_AT)
-SYSTEM_FIELDS = {name: pa.field(name, pa.uint64()) for name in _SYSTEM}
-_KEPT = 64
-"""For so many schemas and lists of columns what follows from them is kept: it is most of the work for a single row."""
 
 Outputs: TypeAlias = tuple[tuple[str, Expr], ...]
 """Name and expression of each column of a result."""
@@ -93,7 +89,7 @@ class Projection:
     """Where each output comes from: a field that is read whole, a system column, or an expression."""
 
 
-@lru_cache(_KEPT)
+@lru_cache(KEPT_PLANS)
 def _projection(schema: Schema, outputs: Outputs, blobs_as_binary: frozenset[str]) -> Projection:
     fields, system = needed_fields(schema, (expr for _, expr in outputs))
     whole = {
@@ -137,7 +133,7 @@ def table_schema(schema: Schema) -> pa.Schema:
     return resolve_extensions(pa.schema(fields, metadata=dict(schema.metadata) or None))
 
 
-@lru_cache(_KEPT)
+@lru_cache(KEPT_PLANS)
 def visible_schema(schema: Schema) -> pa.Schema:
     """What filters and expressions may refer to: the columns as scanned, in storage types, and the system columns."""
     fields = [scan_field(f) for f in schema.fields]

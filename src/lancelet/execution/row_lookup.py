@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lancelet.errors import InvalidInput
-from lancelet.execution.fragment_reader import ROW_ADDRESS
+from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.index.questions import Between, IsIn, Question
 from lancelet.index.row_set import RowSet
-from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK
+from lancelet.table.rows.addresses import OFFSET_MASK, fragments_of, row_address
 
 if TYPE_CHECKING:
     from lancelet.execution.table_reader import TableReader
@@ -59,7 +59,7 @@ def _present(table: TableReader, rows: RowSet, fragments: Sequence[int] | None) 
 def _between(table: TableReader, start: int, stop: int, fragments: Iterable[int]) -> RowSet:
     whole, ends = [], []
     for number in fragments:
-        first = number << OFFSET_BITS
+        first = row_address(number, 0)
         if start <= first and stop > first + OFFSET_MASK:
             whole.append(number)
         elif start <= first + OFFSET_MASK and stop > first:
@@ -83,7 +83,7 @@ def _ids_between(index: RowIdIndex, start: int, stop: int) -> RowSet:
     firsts = index.addresses[inside] + (begins - index.starts[inside])
     offsets = (firsts & np.uint64(OFFSET_MASK)).tolist()
     return RowSet.ranges(
-        (firsts >> np.uint64(OFFSET_BITS)).tolist(),
+        fragments_of(firsts).tolist(),
         offsets,
         [o + n for o, n in zip(offsets, counts.tolist(), strict=True)],
     )

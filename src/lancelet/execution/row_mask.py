@@ -18,11 +18,11 @@ import pyarrow as pa
 from lancelet.encoding.rows import Indices, RowRange
 from lancelet.errors import CorruptFile, InvalidInput, InvalidType, NotSupported
 from lancelet.execution.candidates import Bounds, Candidates, Search
-from lancelet.execution.fragment_reader import ROW_ID
 from lancelet.execution.open_indices import IndexUse
 from lancelet.expressions.expr import Expr, Literal
+from lancelet.format.system_columns import ROW_ID
 from lancelet.index.row_set import RowSet
-from lancelet.table.rows.addresses import OFFSET_BITS, row_addresses
+from lancelet.table.rows.addresses import fragments_of, row_addresses
 from lancelet.table.rows.row_ids import RowIdSequence
 
 if TYPE_CHECKING:
@@ -122,5 +122,5 @@ def _with_ids(ids: RowIdSequence, single: npt.NDArray[np.uint64], whole: npt.NDA
     offsets: Indices = ids.bounds[run] + (single[place] - ids.starts[run]).astype(np.int64)
     if not len(whole):
         return offsets
-    high = ids.slice(0, len(ids)) >> np.uint64(OFFSET_BITS)
+    high = fragments_of(ids.slice(0, len(ids)))
     return np.union1d(offsets, np.flatnonzero(np.isin(high, whole)))

@@ -22,25 +22,28 @@ from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
 from lancelet.errors import CorruptFile
 from lancelet.execution.blobs import as_binary
-from lancelet.execution.fragment_reader import ROW_ADDRESS, ROW_ID, ROW_OFFSET, FragmentReader
+from lancelet.execution.costs import (
+    LITTLE_BYTES,
+    LITTLE_ROWS,
+    MIN_UNIT_ROWS,
+    MOST_SPARSE_ROWS,
+    MOST_TESTED_SHARE,
+    MOST_UNIT_BYTES,
+    SPARSE_SHARE,
+    SPARSE_WIDE_SHARE,
+    WIDE_BYTES,
+)
 from lancelet.execution.fragment_reader import Column as Values
+from lancelet.execution.fragment_reader import FragmentReader
 from lancelet.execution.plan import ScanPlan, column_of, needed_fields
 from lancelet.execution.present import present, resolve_batch
 from lancelet.execution.table_reader import TableReader
 from lancelet.execution.threads import core_count, ordered_map
-from lancelet.execution.units import (
-    LOCAL_UNIT,
-    MIN_UNIT_ROWS,
-    MOST_SPARSE_ROWS,
-    MOST_UNIT_BYTES,
-    REMOTE_UNIT,
-    Unit,
-    choose,
-    cut,
-)
+from lancelet.execution.units import LOCAL_UNIT, REMOTE_UNIT, Unit, choose, cut
 from lancelet.expressions.expr import Column, Expr
 from lancelet.expressions.sort import sort_table
 from lancelet.format.schema import Field
+from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID, ROW_OFFSET
 from lancelet.log import debug
 
 if TYPE_CHECKING:
@@ -48,13 +51,6 @@ if TYPE_CHECKING:
     from lancelet.execution.filtering import Stage
     from lancelet.index.row_set import RowSet
 
-_SPARSE = 0.1
-_SPARSE_WIDE = 0.75
-_WIDE_BYTES = 256
-_MOST = 0.5
-_LITTLE_ROWS = 64
-_LITTLE_BYTES = 1 << 20
-"""So few rows, or so little, are read one fragment after the other."""
 
 Piece: TypeAlias = tuple[int, FragmentReader, tuple[int, int]]
 """A fragment's place in the table, its reader, and the physical rows that are wanted of it."""
@@ -252,10 +248,10 @@ class Scan:
         if self.candidates is None or self.plan.blobs_as_binary or not self.table.snapshot.store.is_local:
             return False
         maybe = self.candidates.bounds.maybe
-        if maybe.has_whole or len(maybe) <= _LITTLE_ROWS:
+        if maybe.has_whole or len(maybe) <= LITTLE_ROWS:
             return not maybe.has_whole
         _, reader, _ = next(self._candidate_pieces(maybe.fragments))
-        return len(maybe) * max(self._row_bytes(reader)) <= _LITTLE_BYTES
+        return len(maybe) * max(self._row_bytes(reader)) <= LITTLE_BYTES
 
     def _sorted(self) -> Iterator[pa.Table]:
         plan = self.plan
@@ -308,7 +304,7 @@ class Scan:
                     skip = max(skip - found, 0)
                     limit = None if limit is None else limit - len(chosen)
                 few = self.plan.batch_size if self.plan.blobs_as_binary else MIN_UNIT_ROWS
-                step = few if len(chosen) <= few else self._unit_rows(reader, sparse=chosen.share < _SPARSE)
+                step = few if len(chosen) <= few else self._unit_rows(reader, sparse=chosen.share < SPARSE_SHARE)
                 for rows, places in cut(chosen, step, few) if len(chosen) else ():
                     chosen_here = None if len(places) == len(rows) else places.offsets
                     yield Unit(reader, rows, before, stages, chosen_here, places.sure)
@@ -318,7 +314,7 @@ class Scan:
         number = reader.fragment.id
         if self.plan.mask is not None or candidates.bounds.decides(number):
             return False
-        return len(candidates.bounds.maybe.bitmap(number)) > _MOST * reader.physical_rows
+        return len(candidates.bounds.maybe.bitmap(number)) > MOST_TESTED_SHARE * reader.physical_rows
 
     def _candidate_pieces(self, wanted: frozenset[int]) -> Iterator[Piece]:
         """The pieces with candidates."""
@@ -425,7 +421,7 @@ class Scan:
     def _passing(self, unit: Unit, stage: Stage, chosen: Indices | None, found: dict[Field, Values]) -> Indices | None:
         """Of the chosen rows (None: all), those that pass a condition. Columns read whole go into ``found``."""
         late = self.plan.late or unit.chosen is not None
-        sparse = chosen is not None and late and len(chosen) < _SPARSE * len(unit.rows)
+        sparse = chosen is not None and late and len(chosen) < SPARSE_SHARE * len(unit.rows)
         rows: Rows = RowIndices(chosen + unit.rows.start) if sparse and chosen is not None else unit.rows
         known = {} if sparse else found
         missing = [field for field in stage.fields if field not in known]
@@ -460,8 +456,8 @@ class Scan:
         for field in self._fields:
             if field in found:
                 continue
-            wide = reader.row_bytes([field])[0] >= _WIDE_BYTES
-            (sparse if late and share < (_SPARSE_WIDE if wide else _SPARSE) else dense).append(field)
+            wide = reader.row_bytes([field])[0] >= WIDE_BYTES
+            (sparse if late and share < (SPARSE_WIDE_SHARE if wide else SPARSE_SHARE) else dense).append(field)
         rows = RowIndices(chosen + unit.rows.start)
         picked = dict(zip(sparse, reader.read(sparse, rows), strict=True))
         picks = arrow_array(chosen)

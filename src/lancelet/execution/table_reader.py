@@ -12,8 +12,10 @@ import pyarrow as pa
 
 from lancelet.encoding.rows import Indices, RowRange
 from lancelet.errors import InvalidInput, NotSupported, RowNotFound
-from lancelet.execution.fragment_reader import ROW_ID, FragmentReader
+from lancelet.execution.costs import MAX_READERS
+from lancelet.execution.fragment_reader import FragmentReader
 from lancelet.file import FileCache
+from lancelet.format.system_columns import ROW_ID
 from lancelet.table.manifest.snapshot import Snapshot
 from lancelet.table.rows.addresses import split_addresses
 from lancelet.table.rows.deletions import DeletionVector
@@ -23,8 +25,6 @@ from lancelet.table.rows.row_ids import RowIdSequence
 if TYPE_CHECKING:
     from lancelet.execution.open_indices import TableIndices
     from lancelet.index.row_set import RowSet
-
-_MAX_READERS = 4096
 
 
 class TableReader:
@@ -43,7 +43,7 @@ class TableReader:
         found = self._readers.get(position)
         if found is None:
             found = FragmentReader(self.snapshot, self.snapshot.manifest.fragments[position], self.cache)
-            if len(self._readers) >= _MAX_READERS:
+            if len(self._readers) >= MAX_READERS:
                 self._readers = {}
             self._readers[position] = found
         return found

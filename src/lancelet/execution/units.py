@@ -16,18 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lancelet.encoding.rows import Indices, RowIndices, RowRange
+from lancelet.execution.costs import GAP_ROWS, MIN_UNIT_ROWS
 from lancelet.execution.fragment_reader import FragmentReader
 
 if TYPE_CHECKING:
     from lancelet.execution.candidates import Candidates
     from lancelet.execution.filtering import Stage
-
-MIN_UNIT_ROWS = 1024
-_GAP = 4096
-MOST_UNIT_BYTES = 32 << 20
-"""Units have fewer rows than that when these are wider than 32 KiB."""
-MOST_SPARSE_ROWS = 1 << 20
-"""How far a unit may reach when only a few of its rows are read: smaller ones would be little work each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +101,7 @@ def cut(chosen: Chosen, step: int, few: int = MIN_UNIT_ROWS) -> Iterator[tuple[R
     """Ranges of at most ``step`` rows, or wider ones with ``few`` candidates; each with its candidates as places in it."""
     offsets = chosen.offsets
     if len(offsets) > few:
-        gaps = np.flatnonzero(np.diff(offsets) > _GAP) + 1
+        gaps = np.flatnonzero(np.diff(offsets) > GAP_ROWS) + 1
         if 0 < len(gaps) <= len(offsets) // MIN_UNIT_ROWS:
             # Stretches of candidates, as zones are: what is between them need not be read.
             for begin, end in pairwise([0, *gaps.tolist(), len(offsets)]):

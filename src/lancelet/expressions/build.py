@@ -40,9 +40,9 @@ from lancelet.expressions.functions import FUNCTIONS
 from lancelet.expressions.literals import Placed, integer_range, place
 from lancelet.expressions.signature import coerce
 from lancelet.format.schema import join_path
+from lancelet.format.system_columns import SYSTEM_FIELDS
 
 __all__ = [
-    "SYSTEM_COLUMNS",
     "all_of",
     "any_of",
     "between",
@@ -61,12 +61,6 @@ __all__ = [
     "value_set",
 ]
 
-# Columns that every table has without storing them; they can be filtered on by name.
-SYSTEM_COLUMNS = {
-    name: pa.uint64()
-    for name in ("_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version")
-}
-
 TRUE, FALSE, UNKNOWN = (Literal(value, pa.bool_()) for value in (True, False, None))
 
 
@@ -79,14 +73,14 @@ def column(schema: pa.Schema, path: Sequence[str], exact: bool = False, qualifie
     """
     name = path[0]
     index = schema.get_field_index(name)
-    if index < 0 and not exact and name not in SYSTEM_COLUMNS:
+    if index < 0 and not exact and name not in SYSTEM_FIELDS:
         index = _in_any_case(schema.names, name)
     if index >= 0:
         root = Column((schema.field(index).name,), schema.field(index).type)
-    elif name in SYSTEM_COLUMNS:
-        root = Column((name,), SYSTEM_COLUMNS[name])
+    elif name in SYSTEM_FIELDS:
+        root = Column((name,), SYSTEM_FIELDS[name].type)
     else:
-        raise UnknownColumn(name, [*schema.names, *SYSTEM_COLUMNS])
+        raise UnknownColumn(name, [*schema.names, *SYSTEM_FIELDS])
     for depth, part in enumerate(path[1:]):
         root = field_of(root, part, any_case=qualified and depth == 0)
     return root

@@ -42,6 +42,7 @@ from lancelet.expressions.expr import (
 from lancelet.expressions.functions import FUNCTIONS
 from lancelet.expressions.literals import to_scalar
 from lancelet.expressions.signature import as_array, per_parameters
+from lancelet.format.extensions import storage_of
 
 __all__ = ["evaluate", "fold", "mask", "may_fail"]
 
@@ -237,8 +238,7 @@ def _like_kernel(ignore_case: bool) -> Callable[..., pa.Array]:
 
 
 def _storage(values: pa.Array) -> pa.Array:
-    if isinstance(values.type, pa.BaseExtensionType):
-        values = values.storage
+    values = storage_of(values)
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     plain = value_type(values.type)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     )
     from lancelet.file.lance_file_writer import LanceFileWriter
     from lancelet.file.session import LanceFileSession, ListResult
-    from lancelet.file.versions import stable_version
+    from lancelet.format.file_versions import stable_version
 
 __all__ = [
     "FileCache",
@@ -56,6 +56,6 @@ __getattr__ = lazy_names(
         ),
         "lancelet.file.lance_file_writer": ("LanceFileWriter",),
         "lancelet.file.session": ("LanceFileSession", "ListResult"),
-        "lancelet.file.versions": ("stable_version",),
+        "lancelet.format.file_versions": ("stable_version",),
     },
 )

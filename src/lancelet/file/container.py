@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError
 from lancelet.encoding.fetch import Reader
 from lancelet.encoding.rows import Bytes, Indices
 from lancelet.errors import CorruptFile, NotSupported
+from lancelet.format.file_versions import version_numbered
 from lancelet.format.proto import column_pb2, file_pb2
 from lancelet.format.schema import Schema
 
@@ -27,21 +28,11 @@ TAIL_BYTES = 64 * 1024
 _FOOTER = struct.Struct("<QQQIIHH4s")
 _ENTRY = struct.Struct("<QQ")
 _NEAR_BYTES = 4096
-FILE_VERSIONS = {
-    (0, 0): "0.1",
-    (0, 1): "0.1",
-    (0, 2): "0.1",
-    (0, 3): "2.0",
-    (2, 0): "2.0",
-    (2, 1): "2.1",
-    (2, 2): "2.2",
-    (2, 3): "2.3",
-}
 
 
 def file_version(major: int, minor: int, path: str) -> str:
     """The one name of a file version that footers and manifests number differently."""
-    version = FILE_VERSIONS.get((major, minor))
+    version = version_numbered(major, minor)
     if version is None:
         raise NotSupported(
             f"{path}: Unknown Lance storage version: {major}.{minor}; a newer version of lancelet may read it"

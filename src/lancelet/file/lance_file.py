@@ -17,12 +17,12 @@ from lancelet.errors import CorruptFile, InvalidInput, MissingFile, NotFound, No
 from lancelet.file.container import Container
 from lancelet.file.place import split_place
 from lancelet.file.reader import open_file
+from lancelet.format.file_versions import LEGACY, footer_numbers
 from lancelet.format.proto import column_pb2, encodings20_pb2, encodings21_pb2
 from lancelet.format.schema import Field, Schema, resolve_extensions
-from lancelet.located import vended
+from lancelet.namespace_client.tables import vended
 from lancelet.store import ByteSource, Store
 
-_MAJOR_MINOR = {"2.0": (0, 3), "2.1": (2, 1), "2.2": (2, 2), "2.3": (2, 3)}
 _TABLE_ENTRY = 16
 
 
@@ -146,7 +146,7 @@ class LanceFileReader:
         except MissingFile as error:
             raise NotFound(f"Not found: {error.path}") from None
         self._reader = open_file(self._source)
-        if self._reader.version == "0.1":
+        if self._reader.version == LEGACY:
             raise NotSupported(f"{self._source.path} is a file of version 0.1, which reads only through its table")
         self._container = Container.read(self._source, self._source.size, self._source.path)
         schema = self._reader.schema()
@@ -183,7 +183,7 @@ class LanceFileReader:
     def metadata(self) -> LanceFileMetadata:
         """Where the file's columns, pages and buffers are."""
         container = self._container
-        major, minor = _MAJOR_MINOR[self._reader.version]
+        major, minor = footer_numbers(self._reader.version)
         buffers = [LanceBufferDescriptor(int(at), int(size)) for at, size in container.global_buffers]
         return LanceFileMetadata(
             self._reader.schema().to_arrow(),

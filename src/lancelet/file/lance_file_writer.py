@@ -12,12 +12,12 @@ import pyarrow as pa
 from lancelet._naming.texts import check_text
 from lancelet.errors import InvalidInput, InvalidType, NotSupported, UnfitData
 from lancelet.file.place import split_place
-from lancelet.file.versions import writable_version
-from lancelet.file.writer import DEFAULT_VERSION, FileWriter, check_schema, page_size
+from lancelet.file.writer import FileWriter, check_schema, page_size
 from lancelet.format.extensions import storage_field
+from lancelet.format.file_versions import DEFAULT_VERSION, LEGACY, writable_version
 from lancelet.format.json_fields import with_json
 from lancelet.format.schema import schema_from_arrow
-from lancelet.located import vended
+from lancelet.namespace_client.tables import vended
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -96,7 +96,7 @@ class LanceFileWriter:
         self._store = store
         self._name = name
         self._version = DEFAULT_VERSION if version is None else writable_version(version)
-        if self._version == "0.1":
+        if self._version == LEGACY:
             raise NotSupported("files of version 0.1 are written only within a table; choose a later version")
         self._data_cache_bytes = data_cache_bytes
         self._max_page_bytes = max_page_bytes

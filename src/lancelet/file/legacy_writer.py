@@ -17,12 +17,12 @@ from lancelet.encoding.legacy.encode import LegacyPage, encode_rows
 from lancelet.errors import LanceletError, UnfitData
 from lancelet.file.container import MAGIC
 from lancelet.file.writer import WrittenFile, check_schema
+from lancelet.format.file_versions import LEGACY
 from lancelet.format.proto import file_pb2, table_pb2
 from lancelet.format.schema import Schema
 from lancelet.format.schema_messages import metadata_bytes, schema_messages
 from lancelet.store import Sink
 
-LEGACY = "0.1"
 _MAJOR, _MINOR = 0, 2
 _FOOTER = struct.Struct("<QHH4s")
 _LENGTH = struct.Struct("<I")

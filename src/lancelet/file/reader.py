@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, overload
 
 from lancelet.encoding.fetch import FileBytes
+from lancelet.encoding.grammars import open_page
 from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Decode, Rows
 from lancelet.encoding.v2_1.assemble import leaf_types, read_field
 from lancelet.encoding.v2_1.column import LeafColumn, LeafType
 from lancelet.errors import CorruptFile
 from lancelet.file.container import TAIL_BYTES, Container, version_of_footer
+from lancelet.format.file_versions import LEGACY, V2_0
 from lancelet.format.proto import column_pb2
 from lancelet.format.schema import Field, Schema
 from lancelet.store import ByteSource
@@ -60,10 +62,10 @@ def open_file(source: ByteSource, columns: Mapping[int, int] | None = None) -> F
     length = min(source.size, TAIL_BYTES)
     (tail,) = source.read([(source.size - length, length)])
     version = version_of_footer(tail, source.path)
-    if version == "0.1":
+    if version == LEGACY:
         return LegacyFile(source, columns)
     container = Container.read(source, source.size, source.path, tail)
-    if version == "2.0":
+    if version == V2_0:
         return FlatFile(source, container, columns)
     return StructuralFile(source, container, columns)
 
@@ -126,7 +128,7 @@ class StructuralFile:
                 raise _no_column(self._source.path, field, leaf_id, index, len(self._container.columns))
             column = self._columns.get((index, leaf))
             if column is None:
-                column = LeafColumn(self._container.column(self._source, index), index, leaf, self._bytes)
+                column = LeafColumn(self._container.column(self._source, index), index, leaf, self._bytes, open_page)
                 if column.rows != self.num_rows:
                     raise CorruptFile(
                         self._source.path, f"its pages hold {column.rows} of {self.num_rows} rows", f"column {index}"
@@ -209,7 +211,7 @@ class LegacyFile:
 
         self._source = source
         self._reader = LegacyReader(source, field_ids=_listed(columns or {}))
-        self.version = "0.1"
+        self.version = LEGACY
 
     @property
     def num_rows(self) -> int:

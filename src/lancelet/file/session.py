@@ -12,7 +12,7 @@ from lancelet.errors import InvalidInput, InvalidOption, MissingFile, StorageErr
 from lancelet.file.blob_writers import DedicatedBlobWriter, PackedBlobWriter
 from lancelet.file.lance_file import LanceFileReader
 from lancelet.file.lance_file_writer import LanceFileWriter
-from lancelet.located import vended
+from lancelet.namespace_client.tables import vended
 from lancelet.store import open_store
 from lancelet.store.local import LocalStore
 from lancelet.store.transfer import copy_object

@@ -32,20 +32,17 @@ from lancelet.errors import LanceletError, NotSupported, UnfitData
 from lancelet.file.checksums import SIDE_FILES, TRAILER_BYTES, HashedSink
 from lancelet.file.container import MAGIC
 from lancelet.file.side_blobs import SideBlobs
+from lancelet.format.file_versions import DEFAULT_VERSION, LEGACY, V2_0, V2_1, VERSIONS, footer_numbers, is_writable
 from lancelet.format.proto import column_pb2, file_pb2
 from lancelet.format.schema import Field, Schema
 from lancelet.format.schema_messages import metadata_bytes, schema_messages
 from lancelet.runtime.threads import Pool, Task, checkpoint, core_count
 from lancelet.store import Sink
 
-VERSIONS = ("2.0", "2.1", "2.2")
-DEFAULT_VERSION = "2.2"
 PAGE_BYTES = 8 << 20
 _LEAST_SHARE = 4096
 ALIGNMENT = 64
 _PAD = b"\x48" * ALIGNMENT
-_NUMBERS = {"2.0": (0, 3)}
-"""What footers call versions that have another number there."""
 _ENCODINGS = (
     column_pb2.AnyMessage(type_url="/lance.encodings.ColumnEncoding", value=value).SerializeToString()
     for value in (b"\x0a\x00", b"\x1a\x04\x0a\x02\x0a\x00")
@@ -197,7 +194,7 @@ class FileWriter:
         return self._side_files[number]
 
     def _queue(self, top: Field) -> _Queue:
-        if self._version == "2.0":
+        if self._version == V2_0:
             columns = [_column(owner, owner.is_blob) for owner in column_fields(top)]
             groups = [_Group(columns, partial(encode_field, field=top))]
         else:
@@ -292,7 +289,7 @@ class FileWriter:
             self._flush(queue)
         self._collect(0)
         columns = [column for queue in self._queues for group in queue.groups for column in group.columns]
-        if self._version == "2.0":
+        if self._version == V2_0:
             self._add_headers(columns)
         if self._side_files:
             hashes = {str(number): f"{sink.digest():016x}" for number, sink in self._side_files.items()}
@@ -349,12 +346,12 @@ class FileWriter:
             self._write_page(group.columns[page.column], page)
 
     def _write_page(self, column: _Column, page: EncodedPage) -> None:
-        if self._version == "2.0" and page.layout.WhichOneof("array_encoding") == "struct" and column.metadata.pages:
+        if self._version == V2_0 and page.layout.WhichOneof("array_encoding") == "struct" and column.metadata.pages:
             # A struct of 2.0 has one header, whatever the number of pages below it.
             column.metadata.pages[0].length += page.length
             return
         described = column_pb2.AnyMessage(type_url=page.name, value=page.layout.SerializeToString())
-        priority = 0 if self._version == "2.0" else column.rows
+        priority = 0 if self._version == V2_0 else column.rows
         message = column.metadata.pages.add(length=page.length, priority=priority)
         message.encoding.direct.encoding = described.SerializeToString()
         for pieces in page.buffers:
@@ -395,7 +392,7 @@ class FileWriter:
             buffers.append((end + -end % ALIGNMENT, TRAILER_BYTES))
         for place in (*places, *buffers):
             out += _ENTRY.pack(*place)
-        major, minor = _NUMBERS.get(self._version) or map(int, self._version.split("."))
+        major, minor = footer_numbers(self._version)
         globals_at = tables + len(places) * _ENTRY.size
         footer = _FOOTER.pack(first, tables, globals_at, len(buffers), len(places), major, minor, MAGIC)
         if self._hashed is None:
@@ -414,7 +411,7 @@ def page_size(columns: int, data_cache_bytes: int | None, max_page_bytes: int | 
 
 def check_schema(schema: Schema, version: str) -> None:
     """Refuse what a file of this version cannot hold."""
-    if version not in (*VERSIONS, "0.1"):
+    if not is_writable(version):
         raise NotSupported(f"files of version {version} cannot be written; choose one of {', '.join(VERSIONS)}")
     names = schema.names
     unique = len(set(names)) == len(names)
@@ -423,9 +420,9 @@ def check_schema(schema: Schema, version: str) -> None:
             raise UnfitData(f"Top level field {name} cannot contain `.`. Maybe you meant to create a struct field?")
         if not unique and names.count(name) > 1:
             raise UnfitData(f'Duplicate field name "{name}" in schema; give every column its own name')
-    if version in ("0.1", "2.0"):
+    if version in (LEGACY, V2_0):
         for top in schema.fields:
-            (check_field if version == "2.0" else check_legacy_field)(top)
+            (check_field if version == V2_0 else check_legacy_field)(top)
     for node in schema.walk():
         if "\0" in node.name:
             raise UnfitData(
@@ -433,13 +430,13 @@ def check_schema(schema: Schema, version: str) -> None:
             )
         if len({child.name for child in node.children}) != len(node.children):
             raise UnfitData(f"field '{node.name}' has two children of one name; give each its own")
-        if version == "2.1" and node.logical_type == "map":
+        if version == V2_1 and node.logical_type == "map":
             raise NotSupported(f"field '{node.name}': files of version 2.1 hold no maps; use version 2.2")
-        if version == "2.1" and node.logical_type.startswith("fixed_size_list:struct:"):
+        if version == V2_1 and node.logical_type.startswith("fixed_size_list:struct:"):
             raise NotSupported(
                 f"field '{node.name}': files of version 2.1 hold no fixed-size lists of structs; use version 2.2"
             )
-        if version == "2.1" and node.is_blob_v2:
+        if version == V2_1 and node.is_blob_v2:
             raise NotSupported(f"field '{node.name}': Blob v2 requires file version >= 2.2 (got 2.1)")
         if node.logical_type.startswith("dict:") and node.arrow_type.value_type.id == pa.bool_().id:
             raise NotSupported(f"field '{node.name}': dictionaries of booleans cannot be stored")

@@ -25,6 +25,16 @@ _pointer_of.restype = ctypes.c_void_p
 _pointer_of.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 
+def storage_of(array: pa.Array) -> pa.Array:
+    """The array without an extension type around it."""
+    return array.storage if isinstance(array, pa.ExtensionArray) else array
+
+
+def storage_type(dtype: pa.DataType) -> pa.DataType:
+    """The type without an extension around it."""
+    return dtype.storage_type if isinstance(dtype, pa.BaseExtensionType) else dtype
+
+
 def storage_field(field: pa.Field) -> pa.Field:
     """The field without extension types, at any depth."""
     dtype, metadata = field.type, field.metadata
@@ -32,10 +42,10 @@ def storage_field(field: pa.Field) -> pa.Field:
         dtype, metadata = dtype.storage_type, _metadata(field)
     elif dtype.num_fields == 0:
         return field
-    return pa.field(field.name, _storage_type(dtype), field.nullable, metadata)
+    return pa.field(field.name, _nested_storage(dtype), field.nullable, metadata)
 
 
-def _storage_type(dtype: pa.DataType) -> pa.DataType:
+def _nested_storage(dtype: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(dtype):
         return pa.struct([storage_field(child) for child in dtype])
     if pa.types.is_list(dtype):

@@ -12,7 +12,7 @@ from pyroaring import BitMap64
 
 from lancelet.errors import CorruptFile
 from lancelet.table.commit.fragment_reuse import Group, Version, read_rewrites
-from lancelet.table.rows.addresses import OFFSET_BITS
+from lancelet.table.rows.addresses import OFFSET_BITS, fragments_of
 
 if TYPE_CHECKING:
     from lancelet.table.manifest.snapshot import Snapshot
@@ -55,7 +55,7 @@ class FragmentReuse:
 
     def _move(self, found: Addresses, kept: npt.NDArray[np.bool_], group: Group, key: tuple[int, int]) -> None:
         old = np.array([fragment.id for fragment in group.old_fragments], np.uint64)
-        here = np.flatnonzero(kept & np.isin(found >> np.uint64(OFFSET_BITS), old))
+        here = np.flatnonzero(kept & np.isin(fragments_of(found), old))
         if not len(here):
             return
         survivors = self._survivors(group, key)

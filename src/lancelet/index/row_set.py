@@ -25,7 +25,7 @@ from pyroaring import BitMap
 from lancelet.errors import CorruptFile
 from lancelet.index.row_set_wire import gather_rows, read_entries, scan_sets, unite_entries
 from lancelet.index.scalar.sorting import sort_words
-from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK, row_addresses
+from lancelet.table.rows.addresses import OFFSET_MASK, fragment_of, fragments_of, row_addresses
 
 RowNumbers = npt.NDArray[np.uint64]
 
@@ -87,8 +87,8 @@ class RowSet:
             numbers = numbers.copy()
             sort_words(numbers)
         low = (numbers & np.uint64(OFFSET_MASK)).astype(np.uint32)
-        first, last = int(numbers[0]) >> OFFSET_BITS, int(numbers[-1]) >> OFFSET_BITS
-        return cls({first: _bitmap(low)}) if first == last else cls._grouped(numbers >> np.uint64(OFFSET_BITS), low)
+        first, last = fragment_of(int(numbers[0])), fragment_of(int(numbers[-1]))
+        return cls({first: _bitmap(low)}) if first == last else cls._grouped(fragments_of(numbers), low)
 
     @classmethod
     def _grouped(cls, high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint32]) -> RowSet:
@@ -173,7 +173,7 @@ class RowSet:
         return np.concatenate(parts) if parts else np.empty(0, np.uint64)
 
     def __contains__(self, number: int) -> bool:
-        if (key := number >> OFFSET_BITS) not in self._parts:
+        if (key := fragment_of(number)) not in self._parts:
             return False
         part = self._parts[key]
         return part is _ALL or number & OFFSET_MASK in part

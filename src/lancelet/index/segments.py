@@ -20,7 +20,7 @@ from pyroaring import BitMap
 
 from lancelet.errors import CorruptFile, InvalidInput
 from lancelet.file.checksums import are_wanted
-from lancelet.file.writer import DEFAULT_VERSION, VERSIONS
+from lancelet.format.file_versions import DEFAULT_VERSION, LEGACY, VERSIONS
 from lancelet.format.proto import table_pb2
 from lancelet.index.folder import BUILD_MEMORY, IndexFolder, SegmentWriter
 from lancelet.index.fragment_reuse import FragmentReuse
@@ -31,7 +31,7 @@ from lancelet.index.row_set import RowSet
 from lancelet.table.commit.fragment_reuse import advanced, is_known
 from lancelet.table.commit.index_upkeep import SYSTEM_INDICES
 from lancelet.table.manifest.names import INDICES_DIR
-from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK
+from lancelet.table.rows.addresses import MAX_ROWS, OFFSET_MASK, fragments_of, row_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from lancelet.table.commit.written import WrittenFiles
     from lancelet.table.manifest.snapshot import Snapshot
     from lancelet.table.rows.row_id_index import RowIdIndex
-
-LEGACY_VERSION = "0.1"
 
 
 def indexed_fields(snapshot: Snapshot, entry: IndexMetadata) -> tuple[Field, ...]:
@@ -204,9 +202,9 @@ class Whereabouts:
         if not named:
             return self._rows(high) if high in self._live else self._moved.get(high, 0)
         index = self.row_ids()
-        some = index.starts >> np.uint64(OFFSET_BITS) <= high
-        last = int(index.stops[some].max(initial=0)) - (high << OFFSET_BITS)
-        return min(max(last, 0), 1 << OFFSET_BITS)
+        some = fragments_of(index.starts) <= high
+        last = int(index.stops[some].max(initial=0)) - row_address(high, 0)
+        return min(max(last, 0), MAX_ROWS)
 
     def _rows(self, number: int) -> int:
         """Physical rows of a fragment; as many as there can be where nobody tells."""
@@ -231,7 +229,7 @@ class Whereabouts:
         fragments, counts = self._extents(entry)
         if not len(fragments):
             return np.zeros(len(addresses), np.bool_)
-        high = addresses >> np.uint64(OFFSET_BITS)
+        high = fragments_of(addresses)
         at = np.minimum(np.searchsorted(fragments, high), len(fragments) - 1)
         covered: npt.NDArray[np.bool_] = fragments[at] == high
         beyond = covered & kept & ((addresses & np.uint64(OFFSET_MASK)) >= counts[at])
@@ -313,6 +311,6 @@ def entry_of(
 def index_file_version(snapshot: Snapshot) -> str:
     """The file version that index files of a table have."""
     version = snapshot.manifest.data_storage_version
-    if version == LEGACY_VERSION:
+    if version == LEGACY:
         return VERSIONS[0]
     return version if version in VERSIONS else DEFAULT_VERSION

@@ -18,6 +18,7 @@ from lancelet.index.segments import NewSegment, is_opaque, write_segment
 from lancelet.indexing.rows import find_columns, read_rows
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.index_upkeep import SYSTEM_INDICES
+from lancelet.table.commit.patience import BUILD_SECONDS
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.names import INDICES_DIR
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from lancelet.index.kind import Kind
     from lancelet.table.manifest.snapshot import Snapshot
 
-_TIMEOUT = 1800.0
 _SUFFIX = "_idx"
 _FIRST_NUMBER = 2
 
@@ -62,7 +62,7 @@ def create_index(
             operation = ops.CreateIndex((ops.IndexSegment.of(entry),), replaced)
             return commit(table.snapshot, operation, files=files)
 
-    return retried(table, attempt, None, _TIMEOUT)
+    return retried(table, attempt, None, BUILD_SECONDS)
 
 
 def build_segment(
@@ -116,7 +116,7 @@ def drop_index(table: TableReader, name: str) -> Snapshot:
         left = any(message.name == name for message in done.manifest.indices)
         return attempt(TableReader(done, table.cache)) if left else done
 
-    return retried(table, attempt, None, _TIMEOUT)
+    return retried(table, attempt, None, BUILD_SECONDS)
 
 
 def name_index(

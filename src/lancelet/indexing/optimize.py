@@ -28,6 +28,7 @@ from lancelet.indexing.rows import columns_of_fields, read_rows
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.fragment_reuse import read_rewrites, unneeded_rewrites
 from lancelet.table.commit.index_upkeep import SYSTEM_INDICES
+from lancelet.table.commit.patience import BUILD_SECONDS
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from lancelet.format.proto import table_pb2
     from lancelet.table.manifest.snapshot import Snapshot
 
-_TIMEOUT = 1800.0
 DEFAULT_MERGED = 1
 
 Parts = Callable[["TableReader", Sequence[str], NewSegment, WrittenFiles], "list[table_pb2.IndexMetadata]"]
@@ -90,7 +90,7 @@ def optimize_indices(
             )
             return commit(table.snapshot, operation, files=files)
 
-    return retried(table, attempt, None, _TIMEOUT)
+    return retried(table, attempt, None, BUILD_SECONDS)
 
 
 def _tell_of_others(snapshot: Snapshot, names: Collection[str] | None) -> None:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lancelet.errors import InvalidInput, UnknownColumn
-from lancelet.execution.fragment_reader import ROW_ADDRESS, ROW_ID
 from lancelet.execution.plan import ScanPlan, column_of
 from lancelet.execution.present import scan_field
 from lancelet.execution.scan import Scan
 from lancelet.expressions.expr import Column
 from lancelet.expressions.printing import quoted_path
+from lancelet.format.extensions import storage_of
+from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
 from lancelet.index.kind import ROW, VALUE, NewRows
 from lancelet.index.segments import joined_type
 
@@ -64,7 +65,7 @@ class IndexedColumns:
 
     def joined(self, arrays: Sequence[pa.Array]) -> pa.Array:
         """The values of rows out of those of each column."""
-        plain = [_stored(array) for array in arrays]
+        plain = [storage_of(array) for array in arrays]
         return plain[0] if len(plain) == 1 else pa.StructArray.from_arrays(plain, fields=list(self.type))
 
 
@@ -114,7 +115,3 @@ def read_rows(
                 seen(done)
 
     return NewRows(indexed.type, batches())
-
-
-def _stored(array: pa.Array) -> pa.Array:
-    return array.storage if isinstance(array, pa.ExtensionArray) else array

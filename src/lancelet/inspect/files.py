@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
-from lancelet.index.metadata import read_indices
 from lancelet.table.manifest.manifest import read_manifest
-from lancelet.table.manifest.names import DATA_DIR, DELETIONS_DIR, INDICES_DIR, TRANSACTIONS_DIR
+from lancelet.table.manifest.snapshot import Snapshot
+from lancelet.table.manifest.version_files import named_files
 from lancelet.table.manifest.versions import list_versions
-
-if TYPE_CHECKING:
-    from lancelet.table.manifest.manifest import Manifest
-    from lancelet.table.manifest.snapshot import Snapshot
 
 _REPEATED = pa.dictionary(pa.int32(), pa.string())
 ALL_FILES = pa.schema(
@@ -50,43 +46,23 @@ def tracked_files(
 
     def rows() -> Iterator[tuple[Any, ...]]:
         for done, name in enumerate(names, 1):
-            manifest = read_manifest(snapshot.store, name.path)
-            yield from _files_of(snapshot, manifest, name.path)
+            yield name.version, snapshot.uri, name.path, "manifest"
+            yield from _rows_of(Snapshot.of(snapshot.store, read_manifest(snapshot.store, name.path)))
             if progress is not None:
                 progress(done, len(names))
 
     return pa.RecordBatchReader.from_batches(TRACKED_FILES, _batches(TRACKED_FILES, rows()))
 
 
-def _files_of(snapshot: Snapshot, manifest: Manifest, path: str) -> Iterator[tuple[Any, ...]]:
-    version, home = manifest.version, snapshot.uri
-
-    def at(folder: str, path: str, base_id: int | None) -> tuple[str, str]:
-        """Base and path; a base that is no table has its files directly in it."""
-        base = None if base_id is None else manifest.base_paths.get(base_id)
+def _rows_of(snapshot: Snapshot) -> Iterator[tuple[int, str, str, str]]:
+    version, home, bases = snapshot.version, snapshot.uri, snapshot.manifest.base_paths
+    for file in named_files(snapshot):
+        base = None if file.base_id is None else bases.get(file.base_id)
         if base is None:
-            return home, f"{folder}/{path}"
-        return base.path, f"{folder}/{path}" if base.is_dataset_root else path
-
-    yield version, home, path, "manifest"
-    if manifest.transaction_file:
-        yield version, home, f"{TRANSACTIONS_DIR}/{manifest.transaction_file}", "transaction file"
-    for fragment in manifest.fragments:
-        for file in fragment.files:
-            yield version, *at(DATA_DIR, file.path, file.base_id), "data file"
-    for fragment in manifest.fragments:
-        if fragment.deletion_file is not None:
-            place = fragment.deletion_file
-            yield version, *at(DELETIONS_DIR, place.name(fragment.id), place.base_id), "deletion file"
-    for index in read_indices(manifest):
-        names = [part.path for part in index.files]
-        if not names:
-            # Older writers did not record them.
-            folder = snapshot.places.index_file(str(index.uuid), "x", index.base_id)
-            inside = folder.path.removesuffix("x")
-            names = [entry.path.removeprefix(inside) for entry in folder.store.list_objects(inside.rstrip("/"))]
-        for name in names:
-            yield version, *at(INDICES_DIR, f"{index.uuid}/{name}", index.base_id), "index file"
+            yield version, home, file.name, file.role.value
+        else:
+            # A base that is no table has its files directly in it.
+            yield version, base.path, file.name if base.is_dataset_root else file.path, file.role.value
 
 
 def _batches(schema: pa.Schema, rows: Iterator[tuple[Any, ...]]) -> Iterator[pa.RecordBatch]:

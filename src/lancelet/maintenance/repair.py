@@ -23,11 +23,11 @@ from lancelet.table.cleanup.plan import CleanupPlan, plan_cleanup
 from lancelet.table.cleanup.run import run_cleanup
 from lancelet.table.commit.operations import Merge
 from lancelet.table.commit.run import HINT, commit
-from lancelet.table.manifest.counts import counted
 from lancelet.table.manifest.fragment import Fragment
 from lancelet.table.manifest.names import ManifestName, is_detached
 from lancelet.table.manifest.snapshot import Snapshot
 from lancelet.table.manifest.versions import newest_readable
+from lancelet.table.rows.counts import counted
 
 
 @dataclass(frozen=True, slots=True)

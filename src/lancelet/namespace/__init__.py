@@ -7,7 +7,7 @@
 """
 
 from lancelet.errors import MissingPackage
-from lancelet.located import PACKAGE
+from lancelet.namespace_client.models import PACKAGE
 
 try:
     import lance_namespace

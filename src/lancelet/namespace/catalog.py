@@ -27,12 +27,13 @@ from lance_namespace import InternalError, ThrottlingError, UnsupportedOperation
 
 from lancelet.dataset import LanceDataset
 from lancelet.errors import CommitConflict, TableExists, TableNotFound
-from lancelet.file.writer import DEFAULT_VERSION
+from lancelet.format.file_versions import DEFAULT_VERSION
 from lancelet.namespace.catalog_indices import write_indices
 from lancelet.namespace.errors import translated
 from lancelet.namespace.names import DELIMITER, SUFFIX
 from lancelet.table.commit import operations as ops
-from lancelet.table.commit.run import Pace, commit, create
+from lancelet.table.commit.patience import Pace
+from lancelet.table.commit.run import commit, create
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.snapshot import Snapshot
 from lancelet.table.manifest.versions import latest_version, read_version

@@ -20,6 +20,7 @@ import pyarrow as pa
 from lancelet.index.kind import ROW, VALUE, NewRows
 from lancelet.index.registry import kind_named
 from lancelet.index.segments import NewSegment, write_segment
+from lancelet.table.rows.addresses import row_addresses
 
 if TYPE_CHECKING:
     from lancelet.format.proto import table_pb2
@@ -33,7 +34,6 @@ _INDICES = (
     ("object_type_bitmap", "BITMAP", "object_type"),
     ("base_objects_label_list", "LABEL_LIST", "base_objects"),
 )
-_OFFSET_BITS = 32
 
 
 def write_indices(
@@ -47,7 +47,7 @@ def write_indices(
     numbers = range(first, first + len(fragments))
     addresses = np.concatenate(
         [
-            (np.uint64(number) << np.uint64(_OFFSET_BITS)) + np.arange(fragment.physical_rows or 0, dtype=np.uint64)
+            row_addresses(number, np.arange(fragment.physical_rows or 0, dtype=np.uint64))
             for number, fragment in zip(numbers, fragments, strict=True)
         ]
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import threading
 import time
@@ -15,16 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet._api.stats import version_entry
-from lancelet.located import EXPIRY
-from lancelet.namespace import making, removing, tables, versions
+from lancelet.namespace import making, refs, removing, tables, versions
 from lancelet.namespace.catalog import NAMESPACE, TABLE
 from lancelet.namespace.errors import translated
 from lancelet.namespace.json_types import json_schema
 from lancelet.namespace.listing import look
 from lancelet.namespace.migrate import migrate
 from lancelet.namespace.names import identifier, object_id, shown
+from lancelet.namespace.operations import operation
 from lancelet.namespace.root import Found, Root
 from lancelet.namespace.settings import Settings
+from lancelet.namespace_client.tables import EXPIRY
 from lancelet.store.limit import OPTION as LIMIT
 from lancelet.store.limit import limit_options
 from lancelet.table.manifest.snapshot import open_snapshot
@@ -33,33 +33,8 @@ if TYPE_CHECKING:
     from lancelet._api.session import Session
 
 T = TypeVar("T")
-C = TypeVar("C")
-_VERSIONS = ("create_table_version", "describe_table_version", "batch_delete_table_versions")
-"""What is answered with a dict when it is asked with one."""
 
 
-def _operations(kind: type[C]) -> type[C]:
-    """Count the operations, and let all take their requests as dicts too: so Lance's own clients ask, and are answered."""
-    for name, method in list(vars(kind).items()):
-        wanted = str(getattr(method, "__annotations__", {}).get("request", ""))
-        if wanted.startswith("ln."):
-            setattr(kind, name, _operation(name, method, getattr(ln, wanted.removeprefix("ln."))))
-    return kind
-
-
-def _operation(name: str, method: Any, model: Any) -> Any:
-    @functools.wraps(method)
-    def asked(self: DirectoryNamespace, request: Any, *rest: Any) -> Any:
-        self._note(name)
-        if not isinstance(request, Mapping):
-            return method(self, request, *rest)
-        response = method(self, model.from_dict(dict(request)), *rest)
-        return response.to_dict() if name in _VERSIONS else response
-
-    return asked
-
-
-@_operations
 class DirectoryNamespace(ln.LanceNamespace):
     """Tables and namespaces in one root folder.
 
@@ -129,37 +104,44 @@ class DirectoryNamespace(ln.LanceNamespace):
         with self._counting:
             self._counts.clear()
 
-    def _note(self, operation: str) -> None:
+    def note(self, operation: str) -> None:
+        """Count an operation."""
         if self._root.settings.counts:
             with self._counting:
                 self._counts[operation] += 1
 
     # Namespaces
 
+    @operation(ln.CreateNamespaceRequest)
     def create_namespace(self, request: ln.CreateNamespaceRequest) -> ln.CreateNamespaceResponse:
         made = making.create_namespace(self._root, request.id, request.mode, request.properties or {})
         return ln.CreateNamespaceResponse(properties=dict(made) or None)
 
+    @operation(ln.ListNamespacesRequest)
     def list_namespaces(self, request: ln.ListNamespacesRequest) -> ln.ListNamespacesResponse:
         names, token = _page(self._root.namespace_names(identifier(request.id, "namespace")), request)
         return ln.ListNamespacesResponse(namespaces=names, page_token=token)
 
+    @operation(ln.DescribeNamespaceRequest)
     def describe_namespace(self, request: ln.DescribeNamespaceRequest) -> ln.DescribeNamespaceResponse:
         ident, catalog = identifier(request.id, "namespace"), self._root.catalog()
         self._root.check_namespace(ident, catalog)
         entry = catalog.of_kind(object_id(ident), NAMESPACE) if ident and catalog is not None else None
         return ln.DescribeNamespaceResponse(properties={} if entry is None else dict(entry.properties) or None)
 
+    @operation(ln.NamespaceExistsRequest)
     def namespace_exists(self, request: ln.NamespaceExistsRequest) -> ln.NamespaceExistsResponse:
         self._root.check_namespace(identifier(request.id, "namespace"), self._root.catalog())
         return ln.NamespaceExistsResponse()
 
+    @operation(ln.DropNamespaceRequest)
     def drop_namespace(self, request: ln.DropNamespaceRequest) -> ln.DropNamespaceResponse:
         properties = removing.drop_namespace(self._root, request.id, request.mode, request.behavior)
         return ln.DropNamespaceResponse(properties=dict(properties) or None)
 
     # Tables as entries
 
+    @operation(ln.ListTablesRequest)
     def list_tables(self, request: ln.ListTablesRequest) -> ln.ListTablesResponse:
         found = self._root.table_names(
             identifier(request.id, "namespace"), declared=request.include_declared is not False
@@ -167,6 +149,7 @@ class DirectoryNamespace(ln.LanceNamespace):
         names, token = _page(found, request)
         return ln.ListTablesResponse(tables=names, page_token=token)
 
+    @operation(ln.ListTablesRequest)
     def list_all_tables(self, request: ln.ListTablesRequest) -> ln.ListTablesResponse:
         """The ids of all tables of all namespaces, names joined with ``$``."""
         catalog = self._root.catalog()
@@ -177,6 +160,7 @@ class DirectoryNamespace(ln.LanceNamespace):
         names, token = _page(pa.array(sorted(ids, key=str.encode), pa.string()), request)
         return ln.ListTablesResponse(tables=names, page_token=token)
 
+    @operation(ln.DescribeTableRequest)
     def describe_table(self, request: ln.DescribeTableRequest) -> ln.DescribeTableResponse:
         found = self._root.find(request.id)
         location = self._root.location(found)
@@ -207,6 +191,7 @@ class DirectoryNamespace(ln.LanceNamespace):
             told.var_schema = json_schema(snapshot.manifest.schema.to_arrow())
             told.metadata = version_entry(snapshot.manifest)["metadata"]
 
+    @operation(ln.TableExistsRequest)
     def table_exists(self, request: ln.TableExistsRequest) -> ln.TableExistsResponse:
         found = self._root.find(request.id)
         if request.version is not None:
@@ -214,6 +199,7 @@ class DirectoryNamespace(ln.LanceNamespace):
                 open_snapshot(self._root.store.child(found.folder), request.version)
         return ln.TableExistsResponse()
 
+    @operation(ln.CreateTableRequest)
     def create_table(self, request: ln.CreateTableRequest, request_data: bytes) -> ln.CreateTableResponse:
         rows = tables.read_stream(request_data, "create_table")
         found, snapshot = making.create_table(
@@ -231,6 +217,7 @@ class DirectoryNamespace(ln.LanceNamespace):
             storage_options=self._vended() or None,
         )
 
+    @operation(ln.DeclareTableRequest)
     def declare_table(self, request: ln.DeclareTableRequest) -> ln.DeclareTableResponse:
         found = making.declare_table(self._root, request.id, request.properties, request.location)
         return ln.DeclareTableResponse(
@@ -240,27 +227,32 @@ class DirectoryNamespace(ln.LanceNamespace):
             storage_options=self._vended(),
         )
 
+    @operation(ln.CreateEmptyTableRequest)
     def create_empty_table(self, request: ln.CreateEmptyTableRequest) -> ln.CreateEmptyTableResponse:
         """Take the name of a table; the same as :meth:`declare_table`, under its old name."""
         found = making.declare_table(self._root, request.id, request.properties, None)
         return ln.CreateEmptyTableResponse(location=self._made_at(found), properties=dict(found.properties) or None)
 
+    @operation(ln.RegisterTableRequest)
     def register_table(self, request: ln.RegisterTableRequest) -> ln.RegisterTableResponse:
         making.register_table(self._root, request.id, request.location, request.mode, request.properties or {})
         return ln.RegisterTableResponse(location=request.location, properties=request.properties or None)
 
+    @operation(ln.DeregisterTableRequest)
     def deregister_table(self, request: ln.DeregisterTableRequest) -> ln.DeregisterTableResponse:
         found = removing.deregister_table(self._root, request.id)
         return ln.DeregisterTableResponse(
             id=list(found.id), location=self._made_at(found), properties=dict(found.properties) or None
         )
 
+    @operation(ln.DropTableRequest)
     def drop_table(self, request: ln.DropTableRequest) -> ln.DropTableResponse:
         found = removing.drop_table(self._root, request.id)
         return ln.DropTableResponse(
             id=list(found.id), location=self._made_at(found), properties=dict(found.properties) or None
         )
 
+    @operation(ln.RenameTableRequest)
     def rename_table(self, request: ln.RenameTableRequest) -> ln.RenameTableResponse:
         removing.rename_table(self._root, request.id, request.new_table_name, request.new_namespace_id)
         return ln.RenameTableResponse()
@@ -284,61 +276,76 @@ class DirectoryNamespace(ln.LanceNamespace):
 
     # Rows
 
+    @operation(ln.CountTableRowsRequest)
     def count_table_rows(self, request: ln.CountTableRowsRequest) -> ln.CountTableRowsResponse:
         return ln.CountTableRowsResponse(count=tables.count_rows(self._root, request))
 
+    @operation(ln.InsertIntoTableRequest)
     def insert_into_table(self, request: ln.InsertIntoTableRequest, request_data: bytes) -> ln.InsertIntoTableResponse:
         return tables.insert(self._root, request, request_data)
 
+    @operation(ln.MergeInsertIntoTableRequest)
     def merge_insert_into_table(
         self, request: ln.MergeInsertIntoTableRequest, request_data: bytes
     ) -> ln.MergeInsertIntoTableResponse:
         return tables.merge_insert(self._root, request, request_data)
 
+    @operation(ln.UpdateTableRequest)
     def update_table(self, request: ln.UpdateTableRequest) -> ln.UpdateTableResponse:
         return tables.update(self._root, request)
 
+    @operation(ln.DeleteFromTableRequest)
     def delete_from_table(self, request: ln.DeleteFromTableRequest) -> ln.DeleteFromTableResponse:
         return ln.DeleteFromTableResponse(version=tables.delete(self._root, request))
 
+    @operation(ln.QueryTableRequest)
     def query_table(self, request: ln.QueryTableRequest) -> ln.QueryTableResponse:
         return ln.QueryTableResponse(data=tables.query(self._root, request, self._session))
 
+    @operation(ln.ExplainTableQueryPlanRequest)
     def explain_table_query_plan(self, request: ln.ExplainTableQueryPlanRequest) -> str:
         asked = request.query.model_copy(update={"id": request.id or request.query.id, "branch": request.branch})
         return tables.scan(self._root, asked).explain_plan(bool(request.verbose))
 
+    @operation(ln.AnalyzeTableQueryPlanRequest)
     def analyze_table_query_plan(self, request: ln.AnalyzeTableQueryPlanRequest) -> str:
         scanner = tables.scan(self._root, request)
         with translated(f"table {shown(identifier(request.id))}"):
             return scanner.analyze_plan()
 
+    @operation(ln.GetTableStatsRequest)
     def get_table_stats(self, request: ln.GetTableStatsRequest) -> ln.GetTableStatsResponse:
         return tables.stats(self._root, request)
 
     # Columns and metadata
 
+    @operation(ln.AlterTableAddColumnsRequest)
     def alter_table_add_columns(self, request: ln.AlterTableAddColumnsRequest) -> ln.AlterTableAddColumnsResponse:
         return ln.AlterTableAddColumnsResponse(version=tables.add_columns(self._root, request))
 
+    @operation(ln.AlterTableAlterColumnsRequest)
     def alter_table_alter_columns(self, request: ln.AlterTableAlterColumnsRequest) -> ln.AlterTableAlterColumnsResponse:
         return ln.AlterTableAlterColumnsResponse(version=tables.alter_columns(self._root, request))
 
+    @operation(ln.AlterTableDropColumnsRequest)
     def alter_table_drop_columns(self, request: ln.AlterTableDropColumnsRequest) -> ln.AlterTableDropColumnsResponse:
         return ln.AlterTableDropColumnsResponse(version=tables.drop_columns(self._root, request))
 
+    @operation(ln.UpdateTableSchemaMetadataRequest)
     def update_table_schema_metadata(
         self, request: ln.UpdateTableSchemaMetadataRequest
     ) -> ln.UpdateTableSchemaMetadataResponse:
         metadata, transaction = tables.update_schema_metadata(self._root, request)
         return ln.UpdateTableSchemaMetadataResponse(metadata=metadata, transaction_id=transaction)
 
+    @operation(ln.UpdateFieldMetadataRequest)
     def update_field_metadata(self, request: ln.UpdateFieldMetadataRequest) -> ln.UpdateFieldMetadataResponse:
         version, fields = tables.update_field_metadata(self._root, request)
         return ln.UpdateFieldMetadataResponse(version=version, fields=fields)
 
     # Versions, tags and branches
 
+    @operation(ln.ListTableVersionsRequest)
     def list_table_versions(self, request: ln.ListTableVersionsRequest) -> ln.ListTableVersionsResponse:
         found = versions.list_versions(self._root, request)
         numbers = [entry.version for entry in found]
@@ -349,77 +356,96 @@ class DirectoryNamespace(ln.LanceNamespace):
         page, more = _first(found, request.limit)
         return ln.ListTableVersionsResponse(versions=page, page_token=str(page[-1].version) if more else None)
 
+    @operation(ln.DescribeTableVersionRequest, answers_in_kind=True)
     def describe_table_version(self, request: ln.DescribeTableVersionRequest) -> ln.DescribeTableVersionResponse:
         return ln.DescribeTableVersionResponse(version=versions.describe_version(self._root, request))
 
+    @operation(ln.CreateTableVersionRequest, answers_in_kind=True)
     def create_table_version(self, request: ln.CreateTableVersionRequest) -> ln.CreateTableVersionResponse:
         return ln.CreateTableVersionResponse(version=versions.create_version(self._root, request))
 
+    @operation(ln.BatchDeleteTableVersionsRequest, answers_in_kind=True)
     def batch_delete_table_versions(
         self, request: ln.BatchDeleteTableVersionsRequest
     ) -> ln.BatchDeleteTableVersionsResponse:
         return ln.BatchDeleteTableVersionsResponse(deleted_count=versions.delete_versions(self._root, request))
 
+    @operation(ln.RestoreTableRequest)
     def restore_table(self, request: ln.RestoreTableRequest) -> ln.RestoreTableResponse:
         return ln.RestoreTableResponse(transaction_id=tables.restore(self._root, request))
 
+    @operation(ln.ListTableTagsRequest)
     def list_table_tags(self, request: ln.ListTableTagsRequest) -> ln.ListTableTagsResponse:
-        page, token = _entries(versions.list_tags(self._root, request.id), request)
+        page, token = _entries(refs.list_tags(self._root, request.id), request)
         return ln.ListTableTagsResponse(tags=page, page_token=token)
 
+    @operation(ln.GetTableTagVersionRequest)
     def get_table_tag_version(self, request: ln.GetTableTagVersionRequest) -> ln.GetTableTagVersionResponse:
-        version, branch = versions.tag_version(self._root, request.id, request.tag)
+        version, branch = refs.tag_version(self._root, request.id, request.tag)
         return ln.GetTableTagVersionResponse(version=version, branch=branch)
 
+    @operation(ln.CreateTableTagRequest)
     def create_table_tag(self, request: ln.CreateTableTagRequest) -> ln.CreateTableTagResponse:
-        versions.create_tag(self._root, request)
+        refs.create_tag(self._root, request)
         return ln.CreateTableTagResponse()
 
+    @operation(ln.UpdateTableTagRequest)
     def update_table_tag(self, request: ln.UpdateTableTagRequest) -> ln.UpdateTableTagResponse:
-        versions.update_tag(self._root, request)
+        refs.update_tag(self._root, request)
         return ln.UpdateTableTagResponse()
 
+    @operation(ln.DeleteTableTagRequest)
     def delete_table_tag(self, request: ln.DeleteTableTagRequest) -> ln.DeleteTableTagResponse:
-        versions.delete_tag(self._root, request.id, request.tag)
+        refs.delete_tag(self._root, request.id, request.tag)
         return ln.DeleteTableTagResponse()
 
+    @operation(ln.ListTableBranchesRequest)
     def list_table_branches(self, request: ln.ListTableBranchesRequest) -> ln.ListTableBranchesResponse:
-        page, token = _entries(versions.list_branches(self._root, request.id), request)
+        page, token = _entries(refs.list_branches(self._root, request.id), request)
         return ln.ListTableBranchesResponse(branches=page, page_token=token)
 
+    @operation(ln.CreateTableBranchRequest)
     def create_table_branch(self, request: ln.CreateTableBranchRequest) -> ln.CreateTableBranchResponse:
-        versions.create_branch(self._root, request)
+        refs.create_branch(self._root, request)
         return ln.CreateTableBranchResponse()
 
+    @operation(ln.DeleteTableBranchRequest)
     def delete_table_branch(self, request: ln.DeleteTableBranchRequest) -> ln.DeleteTableBranchResponse:
-        versions.delete_branch(self._root, request.id, request.name)
+        refs.delete_branch(self._root, request.id, request.name)
         return ln.DeleteTableBranchResponse()
 
     # Indices and transactions
 
+    @operation(ln.CreateTableIndexRequest)
     def create_table_index(self, request: ln.CreateTableIndexRequest) -> ln.CreateTableIndexResponse:
         return ln.CreateTableIndexResponse(transaction_id=versions.create_index(self._root, request))
 
+    @operation(ln.CreateTableIndexRequest)
     def create_table_scalar_index(self, request: ln.CreateTableIndexRequest) -> ln.CreateTableScalarIndexResponse:
         return ln.CreateTableScalarIndexResponse(transaction_id=versions.create_index(self._root, request))
 
+    @operation(ln.ListTableIndicesRequest)
     def list_table_indices(self, request: ln.ListTableIndicesRequest) -> ln.ListTableIndicesResponse:
         by_name = {index.index_name: index for index in versions.list_indices(self._root, request)}
         page, token = _entries(by_name, request)
         return ln.ListTableIndicesResponse(indexes=list(page.values()), page_token=token)
 
+    @operation(ln.DescribeTableIndexStatsRequest)
     def describe_table_index_stats(
         self, request: ln.DescribeTableIndexStatsRequest
     ) -> ln.DescribeTableIndexStatsResponse:
         return versions.index_stats(self._root, request)
 
+    @operation(ln.DropTableIndexRequest)
     def drop_table_index(self, request: ln.DropTableIndexRequest) -> ln.DropTableIndexResponse:
         transaction = versions.drop_index(self._root, request.id, request.branch, request.index_name)
         return ln.DropTableIndexResponse(transaction_id=transaction)
 
+    @operation(ln.DescribeTransactionRequest)
     def describe_transaction(self, request: ln.DescribeTransactionRequest) -> ln.DescribeTransactionResponse:
         return versions.describe_transaction(self._root, request.id)
 
+    @operation(ln.AlterTransactionRequest)
     def alter_transaction(self, request: ln.AlterTransactionRequest) -> ln.AlterTransactionResponse:
         """A transaction that can be found is committed, so that nothing about it can change."""
         versions.describe_transaction(self._root, request.id)

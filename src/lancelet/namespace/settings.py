@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from lance_namespace import InvalidInputError
 
 from lancelet.store.limit import OPTION as LIMIT
+from lancelet.table.commit.patience import COMMIT_RETRIES
 
 STORAGE = "storage."
-_RETRIES = 20
 _VENDED_MILLIS = "vend_input_storage_options_refresh_interval_millis"
 
 
@@ -30,7 +30,7 @@ class Settings:
     """Whether the catalog has its indices."""
     tracking: bool = False
     """Whether clients are told that versions of tables are made by the namespace."""
-    retries: int = _RETRIES
+    retries: int = COMMIT_RETRIES
     """How often a change of the catalog is made again when others were faster."""
     vends: bool = False
     """Whether the storage options are told to clients."""
@@ -62,7 +62,7 @@ class Settings:
             _switch(texts, "dir_listing_to_manifest_migration_enabled", False),
             _switch(texts, "inline_optimization_enabled", False),
             _switch(texts, "table_version_tracking_enabled", False),
-            _number(texts, "commit_retries", _RETRIES),
+            _number(texts, "commit_retries", COMMIT_RETRIES),
             _switch(texts, "vend_input_storage_options", False),
             _number(texts, _VENDED_MILLIS, 0) if _VENDED_MILLIS in texts else None,
             _switch(texts, "ops_metrics_enabled", False),

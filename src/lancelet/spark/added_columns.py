@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lancelet.editing.columns.add import add_columns
-from lancelet.editing.columns.new_fields import with_null_columns
+from lancelet.editing.columns import add_columns, with_null_columns
 from lancelet.errors import RetryableCommitConflict
 from lancelet.execution.table_reader import TableReader
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lancelet.encoding.plain import arrow_array
 from lancelet.errors import UnfitData
-from lancelet.format.extensions import storage_field
+from lancelet.format.extensions import storage_field, storage_of
 
 _NARROW = 32
 _NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -57,8 +57,7 @@ def conform(array: pa.Array, target: pa.DataType) -> pa.Array:
 
     Parts of a unit that the target has not are cut off. A value that the target cannot hold is an error.
     """
-    if isinstance(array, pa.ExtensionArray):
-        array = array.storage
+    array = storage_of(array)
     source = array.type
     if source.equals(target, check_metadata=False):
         return array

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import MissingPackage, TableNotFound
 from lancelet.format.schema import split_path
-from lancelet.located import PACKAGE, located, place_to_write, withdraw
+from lancelet.namespace_client.models import PACKAGE
+from lancelet.namespace_client.tables import located, place_to_write, withdraw
 
 if TYPE_CHECKING:
     from lancelet.namespace import DirectoryNamespace

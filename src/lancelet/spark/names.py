@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from lancelet.errors import InvalidInput, UnknownColumn
 from lancelet.format.schema import join_path, split_path
-from lancelet.spark.options import BRIDGED, flag
+from lancelet.spark.bridge import CASE_SENSITIVE
+from lancelet.spark.options import flag
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +25,7 @@ def is_case_sensitive(spark: SparkSession) -> bool:
 
 def distinguishes_case(options: Mapping[str, str]) -> bool:
     """Whether the session that a data source works for distinguishes names by case; without the bridge nobody knows."""
-    return flag(options, BRIDGED)
+    return flag(options, CASE_SENSITIVE)
 
 
 def find_name(name: str, names: Iterable[str], *, case_sensitive: bool = False) -> str | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lancelet._api.opening import open_table, parse_time
 from lancelet.errors import InvalidInput, TableNotFound
+from lancelet.spark.bridge import CASE_SENSITIVE, NAMED
 from lancelet.spark.named_tables import NamedTable
 from lancelet.store.limit import with_environment, with_limit
 
@@ -48,10 +49,6 @@ _WRITE = (
 _PREFIXES = ("storage.", "vector.", "type.", "lance.")
 WHOLE_FRAGMENTS = "lance.wholeFragments"
 """For reads of our own: all rows of a fragment come in one task."""
-BRIDGED = "lance.casesensitive"
-"""The bridge gives it with all options: whether the session distinguishes names by case."""
-NAMED = "lance.named"
-"""With the options that Spark's catalog keeps for a table, both for reads and for writes."""
 # What Spark itself adds or reads.
 _SPARKS = ("path", "paths", "checkpointLocation", "header", "mode", "queryName")
 _CATALOGS = ("provider", "owner", "location")
@@ -115,7 +112,7 @@ def table_uri(options: Mapping[str, str]) -> str:
     if not uri:
         raise InvalidInput(
             'the path of the table is missing; give it to load(...) or save(...), as the option "path", or as LOCATION'
-            + ("; CREATE TABLE takes columns instead" if BRIDGED in options else f". {_NO_CATALOG}")
+            + ("; CREATE TABLE takes columns instead" if CASE_SENSITIVE in options else f". {_NO_CATALOG}")
         )
     return uri
 

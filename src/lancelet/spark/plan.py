@@ -16,11 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet.execution.candidates import candidate_fragments
-from lancelet.execution.plan import DEFAULT_BATCH_SIZE, ScanPlan, needed_fields, plan_filter, plan_outputs
+from lancelet.execution.costs import DEFAULT_BATCH_SIZE
+from lancelet.execution.plan import ScanPlan, needed_fields, plan_filter, plan_outputs
 from lancelet.execution.scan import Scan
 from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.build import all_of
 from lancelet.expressions.expr import columns_of
+from lancelet.format.extensions import storage_of
 from lancelet.table.manifest.snapshot import open_snapshot
 
 if TYPE_CHECKING:
@@ -154,8 +156,7 @@ def _blob_bytes(table: TableReader, plan: ScanPlan, reader: FragmentReader) -> f
 
 def _described_bytes(array: pa.Array) -> int:
     """The bytes that blob descriptors speak of, however deep they are nested."""
-    if isinstance(array, pa.ExtensionArray):
-        array = array.storage
+    array = storage_of(array)
     if pa.types.is_struct(array.type):
         names = [field.name for field in array.type]
         if "position" in names and "size" in names:

@@ -11,7 +11,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import LongType, StructField, StructType
 
 from lancelet.errors import InvalidInput, TableNotFound
-from lancelet.execution.plan import SYSTEM_FIELDS
+from lancelet.format.system_columns import SYSTEM_FIELDS
+from lancelet.spark import bridge
 from lancelet.spark.names import distinguishes_case, find_name
 from lancelet.spark.options import WHOLE_FRAGMENTS, Place, ReadOptions, check_new, count, flag, read_options
 from lancelet.spark.requested import check_requested, own_names
@@ -50,17 +51,17 @@ class LanceDataSource(DataSource):
         """The columns of the table; from here on the read stays with this version."""
         settle()
         given = self._given()
-        asked = given.get("lance.bridge")
-        text = given.get("lance.requested")
+        asked = given.get(bridge.ASKED)
+        text = given.get(bridge.REQUESTED)
         requested = None if text is None else StructType.fromJson(json.loads(text))
-        if asked == "create" and requested is not None:
+        if asked == bridge.CREATE and requested is not None:
             check_new(given)
             return requested.add(_bridge_field({}))
         chosen = read_options(given)
         try:
             snapshot = chosen.place.open()
         except TableNotFound:
-            if asked == "named" and requested is not None:
+            if asked == bridge.NAMED_SCHEMA and requested is not None:
                 # Spark's catalog has the name, and nobody has written yet.
                 return requested.add(_bridge_field({}))
             raise
@@ -74,7 +75,7 @@ class LanceDataSource(DataSource):
             try:
                 check_requested(requested, found, case_sensitive=distinguishes_case(given))
             except InvalidInput:
-                if asked == "named":
+                if asked == bridge.NAMED_SCHEMA:
                     # The name can still be altered or dropped; who reads gets the error.
                     return requested.add(_bridge_field({}))
                 raise
@@ -85,10 +86,10 @@ class LanceDataSource(DataSource):
         settle()
         given = self._given()
         chosen = read_options(given)
-        version = count(given, "lance.version")
+        version = count(given, bridge.VERSION)
         pinned = getattr(self, "_pinned", None)
         if version is not None:
-            place = Place(given["lance.uri"], chosen.place.storage_options, version)
+            place = Place(given[bridge.URI], chosen.place.storage_options, version)
         else:
             place = pinned or chosen.place
         snapshot = place.open()
@@ -98,9 +99,9 @@ class LanceDataSource(DataSource):
             snapshot,
             chosen,
             schema,
-            given.get("lance.predicates"),
-            count(given, "lance.limit"),
-            count(given, "lance.parallelism") or 1,
+            given.get(bridge.PREDICATES),
+            count(given, bridge.LIMIT),
+            count(given, bridge.PARALLELISM) or 1,
             whole_fragments=flag(given, WHOLE_FRAGMENTS),
         )
 
@@ -257,10 +258,6 @@ def _facts(snapshot: Snapshot, options: ReadOptions) -> dict[str, Any]:
     counts = fragments.row_counts
     known = bool((counts >= 0).all()) and options.filter is None and options.limit is None
     total = sum(file.size or 0 for fragment in fragments for file in fragment.files)
-    return {
-        "uri": snapshot.uri,
-        "version": snapshot.version,
-        "rows": int(counts.sum()) if known else -1,
-        "bytes": total,
-        "pushes": options.limit is None,
-    }
+    rows = int(counts.sum()) if known else -1
+    values = (snapshot.uri, snapshot.version, rows, total, options.limit is None)
+    return dict(zip(bridge.FACTS, values, strict=True))

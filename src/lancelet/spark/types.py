@@ -41,9 +41,9 @@ from lancelet.execution.present import BlobForm, scan_field
 from lancelet.format.extensions import storage_field
 from lancelet.format.logical_types import EXTENSION_NAME, format_logical_type, parse_logical_type
 from lancelet.format.schema import BLOB_KEY, Schema
+from lancelet.spark.bridge import LANCE_TYPE
 from lancelet.spark.names import find_name
 
-LANCE_TYPE = "lance.type"
 _JSON = "json"
 _BLOB = "blob"
 _ARROW_JSON = {EXTENSION_NAME: "arrow.json", "ARROW:extension:metadata": ""}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lancelet.errors import InvalidBase, InvalidInput, InvalidType, Lines, MissingFile, NotFound, UnfitData
 from lancelet.execution.plan import table_schema
 from lancelet.file.reader import open_file
+from lancelet.format.file_versions import LEGACY, V2_0, manifest_numbers
 from lancelet.format.schema import Field, Schema
 from lancelet.table.manifest.fragment import DataFile, Fragment
 from lancelet.writing.fit import side_by_side
@@ -44,7 +45,7 @@ def _adopted(
         raise NotFound(f"Not found: {place.full_path}; it is to become a file of the table")
     source = place.open()
     reader = open_file(source)
-    if reader.version == "0.1":
+    if reader.version == LEGACY:
         raise InvalidInput(f"{place.full_path} is a file of version 0.1, which does not tell its columns")
     table, own = snapshot.manifest.schema, reader.schema()
     own = Schema(tuple(field for field in own.fields if field.id != _UNNUMBERED), own.metadata)
@@ -58,10 +59,10 @@ def _adopted(
                 *side_by_side("table", table_schema(Schema(wanted)), "file", table_schema(own)),
             )
         )
-    owners = [node for node in own.walk() if node.owns_column or reader.version == "2.0"]
+    owners = [node for node in own.walk() if node.owns_column or reader.version == V2_0]
     inside = {below.id for node in own.walk() if node.owns_column for below in node.walk() if below is not node}
     fields = tuple(ids[node.id] for node in owners if node.id not in inside)
-    major, minor = (2, 0) if reader.version == "2.0" else map(int, reader.version.split("."))
+    major, minor = manifest_numbers(reader.version)
     file = DataFile(filename, fields, tuple(range(len(fields))), major, minor, source.size, base_id)
     return (file,), None, reader.num_rows
 

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from lancelet.errors import UnfitData
 from lancelet.execution.threads import ordered_map
 from lancelet.format.blob_types import INLINE, PREPARED
+from lancelet.format.extensions import storage_of
 from lancelet.format.schema import Field, Schema
 from lancelet.writing.bases import plain_path
 
@@ -73,7 +74,7 @@ def _mapped(
     """The batch with its blobs changed, wherever they are nested in structs."""
 
     def changed(column: pa.Array, field: Field) -> pa.Array:
-        array = column.storage if isinstance(column, pa.ExtensionArray) else column
+        array = storage_of(column)
         if field.is_blob_v2:
             return change(array, field) if pa.types.is_struct(array.type) else column
         if not pa.types.is_struct(array.type) or not any(node.is_blob_v2 for node in field.walk()):

@@ -17,7 +17,6 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lancelet.errors import Lines, UnfitData, printable
-from lancelet.execution.fragment_reader import SYSTEM_COLUMNS
 from lancelet.execution.plan import table_schema
 from lancelet.file.writer import check_schema
 from lancelet.format.blob_types import (
@@ -29,11 +28,13 @@ from lancelet.format.blob_types import (
     is_logical,
 )
 from lancelet.format.extensions import storage_field
+from lancelet.format.file_versions import V2_2
 from lancelet.format.json_fields import with_json
 from lancelet.format.logical_types import EXTENSION_NAME
 from lancelet.format.schema import BLOB_KEY, Field, Schema, schema_from_arrow
+from lancelet.format.system_columns import SYSTEM_FIELDS
 
-_BLOBS_V2_SINCE = "2.2"
+_BLOBS_V2_SINCE = V2_2
 
 
 def new_schema(arrow: pa.Schema, version: str, storage_version: str | None = None) -> Schema:
@@ -42,7 +43,7 @@ def new_schema(arrow: pa.Schema, version: str, storage_version: str | None = Non
     ``version`` is that of the file; blobs go by ``storage_version``, the table's, where that is another.
     """
     for name in arrow.names:
-        if name in SYSTEM_COLUMNS:
+        if name in SYSTEM_FIELDS:
             raise UnfitData(
                 f"{name} is a reserved name, under which every table has a column already; rename the column"
             )

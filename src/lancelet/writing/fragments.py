@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lancelet.file.legacy_writer import LEGACY, LegacyFileWriter
+from lancelet.file.legacy_writer import LegacyFileWriter
 from lancelet.file.writer import PAGE_BYTES, FileWriter
 from lancelet.format.blob_types import side_file
+from lancelet.format.file_versions import LEGACY, manifest_numbers
 from lancelet.format.schema import Schema
 from lancelet.table.manifest.fragment import DataFile, Fragment
 from lancelet.writing.bases import Folder
@@ -142,7 +143,7 @@ class _Files:
         path = folder.file(self._name)
         self._files.add(path, folder.store)
         if self._progress is not None:
-            major, minor = map(int, self._version.split("."))
+            major, minor = manifest_numbers(self._version)
             file = DataFile(self._name, (), (), major, minor, None, folder.base_id)
             self._progress.begin(Fragment(0, (file,), None, 0))
 

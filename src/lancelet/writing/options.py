@@ -11,8 +11,8 @@ from lancelet._naming.keywords import refuse_unknown
 from lancelet._naming.texts import check_text
 from lancelet.errors import InvalidInput, InvalidOption, InvalidType, NotSupported
 from lancelet.file.checksums import CONFIG, are_wanted
-from lancelet.file.versions import writable_version
 from lancelet.file.writer import page_size
+from lancelet.format.file_versions import DEFAULT_VERSION, LEGACY, writable_version
 from lancelet.table.commit.operations import COMMIT_MESSAGE
 from lancelet.table.manifest.manifest import BasePath
 from lancelet.table.manifest.names import NamingScheme
@@ -111,7 +111,7 @@ def write_options(
             DeprecationWarning,
             stacklevel=3,
         )
-        version = "legacy" if legacy else "stable"
+        version = LEGACY if legacy else DEFAULT_VERSION
     return WriteOptions(
         mode,
         chosen["max_rows_per_file"],

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancelet.errors import InvalidBase, InvalidInput, InvalidType, NotSupported, TableExists, TableNotFound
-from lancelet.file.versions import writable_version
-from lancelet.file.writer import DEFAULT_VERSION
+from lancelet.format.file_versions import DEFAULT_VERSION, LEGACY, writable_version
 from lancelet.format.schema import Schema
+from lancelet.namespace_client.versions import managed_store
 from lancelet.store import open_store
 from lancelet.store.limit import noted, with_limit
 from lancelet.store.location import parse_location
@@ -27,7 +27,7 @@ from lancelet.table.manifest.mending import refuse_mixed
 from lancelet.table.manifest.names import FOLDERS
 from lancelet.table.manifest.paths import Places
 from lancelet.table.manifest.snapshot import Snapshot, open_snapshot
-from lancelet.table.registers.managed import managed_like, managed_store
+from lancelet.table.registers.registered import registered_like
 from lancelet.writing.bases import Folder, target_folders
 from lancelet.writing.blobs import BlobRules, stored_blobs
 from lancelet.writing.fit import fitted_schema, new_schema
@@ -38,12 +38,9 @@ from lancelet.writing.source import Source, open_source
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lancelet.located import Manager
+    from lancelet.namespace_client.tables import Manager
     from lancelet.store import Store
     from lancelet.table.manifest.fragment import Fragment
-
-
-LEGACY = "0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +68,14 @@ class Target:
         """
         if isinstance(place, (str, os.PathLike)):
             store = open_store(place, with_limit(with_base_params(storage_options, base_params), allowed_prefixes))
-            return cls.at(store if manager is None else managed_store(store, manager.client, manager.table_id))
+            return cls.at(managed_store(store, manager))
         snapshot = getattr(getattr(place, "table", None), "snapshot", None)
         if not isinstance(snapshot, Snapshot):
             raise InvalidType(f"a table is named by a text, a path or a dataset, not by {type(place)}")
         if base_params or allowed_prefixes is not None:
             options = with_limit(with_base_params(snapshot.store.options, base_params), allowed_prefixes)
             store = open_like(snapshot.store, noted(options, parse_location(snapshot.root.uri)))
-            snapshot = Snapshot.of(managed_like(snapshot.store, store), snapshot.manifest)
+            snapshot = Snapshot.of(registered_like(snapshot.store, store), snapshot.manifest)
         return cls(snapshot.store, snapshot)
 
     @classmethod

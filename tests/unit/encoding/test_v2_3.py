@@ -15,9 +15,9 @@ import pytest
 from google.protobuf.message import Message
 
 from lancelet.encoding.fetch import FileBytes, run
+from lancelet.encoding.grammars import open_page
 from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, RowIndices, RowRange, Rows
-from lancelet.encoding.v2_1.layouts import parse_layout
 from lancelet.encoding.v2_1.levels import ITEM, LIST
 from lancelet.encoding.v2_1.pages import PageContext
 from lancelet.encoding.v2_3.sparse import SparsePage
@@ -30,7 +30,7 @@ from lancelet.encoding.v2_3.structure import (
     SparseLayers,
     Validity,
 )
-from lancelet.encoding.v2_3.words import MAX_COMPACT, decode_words, no_pieces, one_piece
+from lancelet.encoding.words import MAX_COMPACT, decode_words, no_pieces, one_piece
 from lancelet.errors import CorruptFile, LanceletError, NotSupported
 from lancelet.file.container import Container
 from lancelet.file.reader import open_file
@@ -42,6 +42,7 @@ from lancelet.format.schema import Field
 lance_file = pytest.importorskip("lance.file")
 
 PLACE = Place("test")
+NOWHERE = PageContext(FileBytes("test", 0, None), PLACE, (), (), 1, pa.int32(), (ITEM,))
 SPARSE = {"lance-encoding:structural-encoding": "sparse"}
 SETTINGS: dict[str, dict[str, str] | None] = {
     "default": None,
@@ -495,19 +496,19 @@ def test_older_files_may_not_use_the_new_codecs(codec: pb.CompressiveEncoding) -
         pb.PageLayout(constant_layout=pb.ConstantLayout(rep_compression=codec)),
     ):
         with pytest.raises(NotSupported):
-            parse_layout(described(layout, "encodings21.PageLayout"), PLACE)
+            open_page(described(layout, "encodings21.PageLayout"), NOWHERE)
 
 
 def test_older_files_may_not_be_planar() -> None:
-    layout = planar_pb.Layout(planar_layout=planar_pb.PlanarLayout())
+    layout = pb.PageLayout.FromString(b"\x2a\x00")  # field 5, of which they know nothing
     with pytest.raises(NotSupported):
-        parse_layout(described(layout, "encodings21.PageLayout"), PLACE)
+        open_page(described(layout, "encodings21.PageLayout"), NOWHERE)
 
 
 def test_unknown_values_are_refused_by_name() -> None:
     layout = planar_pb.PlanarLayout(structure=planar_pb.Structure(dense=planar_pb.DenseStructure(layers=[1])))
     with pytest.raises(NotSupported, match=r"unstable file version 2\.3"):
-        parse_layout(described(layout, "encodings23.PlanarLayout"), PLACE)
+        open_page(described(layout, "encodings23.PlanarLayout"), NOWHERE)
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,10 @@ from lancelet.format.proto import table_pb2
 from lancelet.format.schema import Schema, schema_from_arrow
 from lancelet.store import LocalStore, Store, open_store
 from lancelet.table.commit import operations as ops
+from lancelet.table.commit.deletion_write import delete_rows
 from lancelet.table.commit.next_manifest import next_field_id
-from lancelet.table.commit.run import Pace, commit, create
+from lancelet.table.commit.patience import Pace
+from lancelet.table.commit.run import commit, create
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.flags import Feature
 from lancelet.table.manifest.fragment import DataFile, Fragment
@@ -38,7 +40,6 @@ from lancelet.table.manifest.manifest_bytes import manifest_bytes
 from lancelet.table.manifest.names import ManifestName, NamingScheme
 from lancelet.table.manifest.snapshot import Snapshot, open_snapshot
 from lancelet.table.manifest.versions import list_versions, migrate_to_v2
-from lancelet.table.rows.deletion_write import delete_rows
 from lancelet.table.rows.row_id_write import encode_row_ids
 from lancelet.table.rows.row_ids import read_created_at, read_last_updated_at, read_row_ids
 from unit.table.test_operations import segment

@@ -19,11 +19,13 @@ from lancelet.errors import CorruptFile, InvalidInput, LanceletError, MissingFil
 from lancelet.format.schema import schema_from_arrow
 from lancelet.store import Store, open_store
 from lancelet.table.commit import operations as ops
-from lancelet.table.commit.run import Pace, commit, create
+from lancelet.table.commit.patience import Pace
+from lancelet.table.commit.run import commit, create
 from lancelet.table.manifest.names import ManifestName, NamingScheme
 from lancelet.table.manifest.snapshot import open_snapshot
 from lancelet.table.manifest.versions import list_versions, migrate_to_v2, publish_version
-from lancelet.table.registers.external import Entry, ManifestStore, base_of, external_for
+from lancelet.table.registers.external import base_of, external_for
+from lancelet.table.registers.protocol import Entry, ManifestStore
 
 NUMBERS = itertools.count()
 SCHEMA = schema_from_arrow(pa.schema([("k", pa.int64())]))

@@ -6,15 +6,19 @@ from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
+from pyroaring import BitMap
 
 from lancelet.errors import LanceletError
 from lancelet.format.proto import table_pb2
 from lancelet.store import open_store
 from lancelet.table.cleanup.references import FileNames, NameReader, Origin, names_in, read_head
-from lancelet.table.manifest.manifest import Manifest, ManifestFile
+from lancelet.table.manifest.manifest import Manifest, ManifestFile, read_manifest
 from lancelet.table.manifest.manifest_bytes import manifest_bytes
 from lancelet.table.manifest.manifest_wire import split_manifest
+from lancelet.table.manifest.snapshot import Snapshot
+from lancelet.table.manifest.version_files import Role, named_files
 
+NO_ROWS = bytes(BitMap().serialize())
 NAMES = st.text("abc", min_size=1, max_size=3)
 FILES = st.builds(
     lambda path, base: table_pb2.DataFile(path=path, fields=[0], base_id=base), NAMES, st.none() | st.integers(0, 2)
@@ -28,11 +32,15 @@ DELETIONS = st.builds(
     st.integers(0, 3),
     st.none() | st.integers(0, 2),
 )
+OVERLAYS = st.builds(lambda file: table_pb2.DataOverlayFile(data_file=file, shared_offset_bitmap=NO_ROWS), FILES)
 FRAGMENTS = st.builds(
-    lambda number, files, deletion: table_pb2.DataFragment(id=number, files=files, deletion_file=deletion),
+    lambda number, files, deletion, overlays: table_pb2.DataFragment(
+        id=number, files=files, deletion_file=deletion, overlays=overlays, physical_rows=9
+    ),
     st.integers(0, 5),
     st.lists(FILES, max_size=3),
     st.none() | DELETIONS,
+    st.lists(OVERLAYS, max_size=2),
 )
 MANIFESTS = st.builds(
     lambda fragments, version, transaction, config: table_pb2.Manifest(
@@ -68,7 +76,8 @@ def expected_names(messages: list[table_pb2.Manifest], origin: Origin) -> FileNa
     names = FileNames()
     for message in messages:
         for fragment in message.fragments:
-            names.data |= {file.path for file in fragment.files if origin.has(file)}
+            files = [*fragment.files, *(overlay.data_file for overlay in fragment.overlays)]
+            names.data |= {file.path for file in files if origin.has(file)}
             deletion = fragment.deletion_file
             if fragment.HasField("deletion_file") and origin.has(deletion):
                 suffix = "bin" if deletion.file_type == table_pb2.DeletionFile.BITMAP else "arrow"
@@ -87,6 +96,26 @@ def test_names_of_many_versions(messages: list[table_pb2.Manifest], origin: Orig
         store.put("m", manifest_bytes(message, [], b""))
         reader.read(read_head(store, "m"))
     assert reader.names == expected_names(messages, origin)
+
+
+@given(MANIFESTS)
+def test_the_files_of_one_version_are_the_same_by_name(message: table_pb2.Manifest) -> None:
+    store, uuid = open_store("memory://references"), UUID(int=3)
+    message.version = 1
+    message.writer_version.library, message.writer_version.version = "lance", "14.0.0"  # nothing to mend
+    index = table_pb2.IndexMetadata(uuid={"uuid": uuid.bytes}, name="i", files=[{"path": "a"}, {"path": "b"}])
+    store.put("m", manifest_bytes(message, [index], b""))
+    found: dict[Role, set[str]] = {role: set() for role in Role}
+    for file in named_files(Snapshot.of(store, read_manifest(store, "m"))):
+        found[file.role].add(file.path)
+    names = names_in(read_head(store, "m"))
+    assert found == {
+        Role.DATA: names.data,
+        Role.DELETION: names.deletions,
+        Role.TRANSACTION: names.transactions,
+        Role.INDEX: {f"{folder}/{name}" for folder in names.indices for name in "ab"},
+        Role.BLOB: set(),
+    }
 
 
 def test_names_of_indices() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lancelet.editing.columns.commit import RETRY_SECONDS, commit_columns, fill_fragment
+from lancelet.editing.columns.commit import commit_columns, fill_fragment
 from lancelet.editing.columns.fill import with_file
 from lancelet.editing.columns.new_fields import Growth, grown, with_null_columns
 from lancelet.editing.columns.sources import ColumnSource, Computed, Expressions, Streamed, column_source
@@ -17,6 +16,7 @@ from lancelet.errors import RetryableCommitConflict
 from lancelet.execution.table_reader import TableReader
 from lancelet.format.schema import Schema
 from lancelet.table.commit.operations import Merge
+from lancelet.table.commit.patience import BUILD_SECONDS, Patience
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
 
@@ -93,7 +93,7 @@ def _fields(transforms: Any) -> pa.Schema | None:
 
 def _add_null_columns(snapshot: Snapshot, columns: Callable[[Snapshot], pa.Schema]) -> Snapshot:
     """Commit columns that no file has, so that they read as null."""
-    began = time.monotonic()
+    patience = Patience(BUILD_SECONDS)
     while True:
         manifest = snapshot.manifest
         schema = with_null_columns(manifest, columns(snapshot))
@@ -101,6 +101,6 @@ def _add_null_columns(snapshot: Snapshot, columns: Callable[[Snapshot], pa.Schem
         try:
             return commit(snapshot, operation)
         except RetryableCommitConflict:
-            if time.monotonic() - began > RETRY_SECONDS:
+            if patience.is_over:
                 raise
             snapshot = snapshot.latest()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -26,8 +25,9 @@ from lancelet.editing.columns.list_shapes import with_checked_lists
 from lancelet.editing.columns.new_fields import Growth
 from lancelet.errors import InvalidInput, RetryableCommitConflict
 from lancelet.execution.table_reader import TableReader
-from lancelet.file.versions import writable_version
+from lancelet.format.file_versions import writable_version
 from lancelet.table.commit.operations import Merge
+from lancelet.table.commit.patience import BUILD_SECONDS, Patience
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.flags import check_writable
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from lancelet.execution.fragment_reader import FragmentReader
     from lancelet.table.manifest.snapshot import Snapshot
     from lancelet.udf import BatchUDFCheckpoint
-
-RETRY_SECONDS = 1800.0
 
 
 class Work(Protocol):
@@ -92,7 +90,7 @@ def fill_fragment(
 
 def commit_columns(table: TableReader, work: Work, checkpoint: BatchUDFCheckpoint | None = None) -> Snapshot:
     """Fill all fragments and commit them."""
-    began = time.monotonic()
+    patience = Patience(BUILD_SECONDS)
     filled: dict[int, Filled] = {}
     with WrittenFiles(table.snapshot.store) as files:
         for attempt in itertools.count():
@@ -108,8 +106,7 @@ def commit_columns(table: TableReader, work: Work, checkpoint: BatchUDFCheckpoin
                 return commit(snapshot, merge, files=files)
             except RetryableCommitConflict:
                 table = TableReader(snapshot.latest(), table.cache)
-                late = time.monotonic() - began > RETRY_SECONDS
-                if late or not (work.repeatable or _all_fit(table, work, filled)):
+                if patience.is_over or not (work.repeatable or _all_fit(table, work, filled)):
                     raise
     raise AssertionError("the loop above ends by itself")
 

@@ -19,7 +19,9 @@ from lancelet.encoding.plain import arrow_array
 from lancelet.errors import InvalidChange
 from lancelet.file.checksums import are_wanted
 from lancelet.format.schema import Field, Schema
-from lancelet.table.manifest.fragment import MAX_ROWS, ROW_ID_FIELD, TOMBSTONE, DataFile, Fragment
+from lancelet.format.system_columns import ROW_ID_FIELD
+from lancelet.table.manifest.fragment import TOMBSTONE, DataFile, Fragment
+from lancelet.table.rows.addresses import MAX_ROWS
 from lancelet.writing.fragments import Limits, write_fragments
 
 if TYPE_CHECKING:

@@ -22,13 +22,15 @@ from lancelet.editing.merge.keys import KeyIndex, plain
 from lancelet.editing.merge.source import HeldSource, joined_batches
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.errors import InvalidChange, InvalidType, NotSupported, UnfitData, UnknownColumn
-from lancelet.execution.plan import SYSTEM_FIELDS, ScanPlan, column_of
+from lancelet.execution.plan import ScanPlan, column_of
 from lancelet.execution.present import BlobForm, scan_field
 from lancelet.execution.scan import Scan
-from lancelet.file.versions import writable_version
+from lancelet.format.extensions import storage_of, storage_type
+from lancelet.format.file_versions import writable_version
 from lancelet.format.schema import Field, Schema
+from lancelet.format.system_columns import SYSTEM_FIELDS
+from lancelet.table.commit.deletion_write import bitmap_bytes
 from lancelet.table.commit.written import WrittenFiles
-from lancelet.table.rows.deletion_write import bitmap_bytes
 
 if TYPE_CHECKING:
     from lancelet.execution.fragment_reader import FragmentReader
@@ -177,7 +179,7 @@ def _updated_field(schema: Schema, given: pa.Field) -> Field:
     field = schema.field_by_path((given.name,))
     if field.is_blob or field.is_blob_v2:
         raise InvalidChange(f"column {given.name} holds blobs, which cannot be replaced in place; update the rows")
-    dtype = given.type.storage_type if isinstance(given.type, pa.BaseExtensionType) else given.type
+    dtype = storage_type(given.type)
     if dtype != scan_field(field, BlobForm.LOGICAL).type:
         raise UnfitData(
             f"column {given.name} is {field.arrow_type} in the table, {given.type} in the data; cast it first"
@@ -218,8 +220,7 @@ def _replaced_batches(
 
 def _replaced(old: pa.Array, rows: npt.NDArray[np.int64], new: pa.Array) -> pa.Array:
     """A column with new values in some rows."""
-    if isinstance(old, pa.ExtensionArray):
-        old = old.storage
+    old = storage_of(old)
     if not len(rows):
         return old
     parts = [pa.RecordBatch.from_arrays([array], names=["x"]) for array in (old, new.cast(old.type))]

@@ -15,17 +15,16 @@ import pyarrow as pa
 
 from lancelet._naming.texts import check_text
 from lancelet.errors import InvalidChange, NotSupported
-from lancelet.execution.plan import SYSTEM_FIELDS
-from lancelet.file.writer import DEFAULT_VERSION, VERSIONS
+from lancelet.format.file_versions import DEFAULT_VERSION, LEGACY, V2_2, is_writable
 from lancelet.format.schema import Field, Schema
+from lancelet.format.system_columns import SYSTEM_FIELDS
 from lancelet.table.commit.next_manifest import next_field_id
 from lancelet.writing.fit import new_schema
 
 if TYPE_CHECKING:
     from lancelet.table.manifest.manifest import Manifest
 
-LEGACY = "0.1"
-_PARTS_SINCE = "2.2"
+_PARTS_SINCE = V2_2
 """Files of earlier versions cannot hold a part of a struct that another file holds as well."""
 
 
@@ -44,7 +43,7 @@ class Growth:
 def grown(manifest: Manifest, arrow: pa.Schema) -> Growth:
     """The table's schema with new columns, or refused."""
     stored = manifest.data_storage_version
-    given = new_schema(arrow, stored if stored in (*VERSIONS, LEGACY) else DEFAULT_VERSION)
+    given = new_schema(arrow, stored if is_writable(stored) else DEFAULT_VERSION)
     ids = iter(range(next_field_id(manifest), 2**31))
     table = manifest.schema
     fields, added = _joined(table.fields, given.fields, ids, "", stored)

@@ -19,7 +19,7 @@ from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import RowRange
 from lancelet.errors import InvalidChange, InvalidInput, InvalidType, Lines, NotSupported, UnfitData
 from lancelet.execution.fragment_reader import FragmentReader
-from lancelet.execution.plan import SYSTEM_FIELDS, ScanPlan, needed_fields, plan_outputs, plan_take
+from lancelet.execution.plan import ScanPlan, needed_fields, plan_outputs, plan_take
 from lancelet.execution.scan import Scan
 from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.evaluate import may_fail
@@ -40,6 +40,7 @@ from lancelet.expressions.expr import (
     type_of,
 )
 from lancelet.format.schema import Schema
+from lancelet.format.system_columns import SYSTEM_FIELDS
 from lancelet.udf import BatchUDF, BatchUDFCheckpoint
 from lancelet.writing.fit import side_by_side
 from lancelet.writing.source import Source, open_source

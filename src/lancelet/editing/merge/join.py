@@ -22,13 +22,14 @@ from lancelet.editing.moved import Addresses
 from lancelet.encoding.plain import numpy_array
 from lancelet.encoding.rows import Indices
 from lancelet.errors import MergeRefused
-from lancelet.execution.fragment_reader import ROW_ADDRESS
 from lancelet.execution.plan import ScanPlan, column_of
 from lancelet.execution.present import scan_field
 from lancelet.execution.scan import Scan
 from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.expr import Column, Expr, In, ValueSet, columns_of
+from lancelet.format.extensions import storage_of
 from lancelet.format.schema import Field
+from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.table.rows.addresses import by_fragment, row_addresses
 
 _SCAN_ROWS = 1 << 16
@@ -197,7 +198,7 @@ def _meeting(table: TableReader, plan: MergePlan, condition: Expr, source: HeldS
 
 def _struct(batch: pa.RecordBatch) -> pa.StructArray:
     """The columns as one; without columns still as many rows."""
-    columns = [column.storage if isinstance(column, pa.ExtensionArray) else column for column in batch.columns]
+    columns = [storage_of(column) for column in batch.columns]
     if not columns:
         return pa.StructArray.from_arrays([pa.nulls(batch.num_rows)], names=[""])
     return pa.StructArray.from_arrays(columns, names=batch.schema.names)

@@ -21,6 +21,7 @@ from lancelet.editing.merge.key_words import WordIndex, combine, fold_spans, has
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.encoding.rows import Bytes, Indices
 from lancelet.errors import NotSupported
+from lancelet.format.extensions import storage_of
 
 Words = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
@@ -66,8 +67,7 @@ def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(column, pa.ChunkedArray):
         whole = column.combine_chunks()
         column = whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
-    if isinstance(column, pa.ExtensionArray):
-        column = column.storage
+    column = storage_of(column)
     dtype = column.type
     if pa.types.is_dictionary(dtype):
         return plain(column.dictionary_decode())

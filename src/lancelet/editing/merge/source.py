@@ -20,7 +20,7 @@ import pyarrow as pa
 from lancelet.editing.merge.keys import plain
 from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import Indices
-from lancelet.format.extensions import storage_field
+from lancelet.format.extensions import storage_field, storage_of
 from lancelet.writing.source import open_source
 
 IN_MEMORY = 128 << 20
@@ -109,7 +109,7 @@ class HeldSource:
     def _as_stored(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if batch.schema.equals(self._stored):
             return batch
-        columns = [column.storage if isinstance(column, pa.ExtensionArray) else column for column in batch.columns]
+        columns = [storage_of(column) for column in batch.columns]
         columns = [
             column if column.type == field.type else column.cast(field.type)
             for column, field in zip(columns, self._stored, strict=True)

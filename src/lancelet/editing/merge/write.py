@@ -23,17 +23,19 @@ from lancelet.execution.fragment_reader import FragmentReader
 from lancelet.execution.present import BlobForm, present, scan_field
 from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.expr import Column, Expr
+from lancelet.format.extensions import storage_of
+from lancelet.format.file_versions import V2_0
 from lancelet.format.schema import Field, Schema
 from lancelet.table.commit import operations as ops
+from lancelet.table.commit.deletion_write import bitmap_bytes
 from lancelet.table.manifest.fragment import TOMBSTONE, DataFile, Fragment
-from lancelet.table.rows.addresses import OFFSET_BITS, by_fragment
-from lancelet.table.rows.deletion_write import bitmap_bytes
+from lancelet.table.rows.addresses import by_fragment, fragment_of
 from lancelet.table.rows.lineage import inline_bytes
 from lancelet.writing.blobs import BlobRules, stored_blobs
 
 _UNIT_BYTES = 16 << 20
 _UNIT_ROWS = 1 << 16
-_WHOLE_STRUCTS = "2.0"
+_WHOLE_STRUCTS = V2_0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,7 +138,7 @@ def kept_columns(table: TableReader, fields: Sequence[Field], addresses: Address
         if not blobs:
             yield batch
             continue
-        reader = reader_of(table, int(addresses[at]) >> OFFSET_BITS)
+        reader = reader_of(table, fragment_of(int(addresses[at])))
         at += batch.num_rows
         for piece in blob_pieces(reader, Schema(tuple(fields)), pa.Table.from_batches([batch])):
             yield from piece.to_batches()
@@ -228,4 +230,4 @@ def _stored(column: pa.Array | pa.ChunkedArray) -> pa.Array:
             column = column.unify_dictionaries()
         whole = column.combine_chunks()
         column = whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
-    return column.storage if isinstance(column, pa.ExtensionArray) else column
+    return storage_of(column)

@@ -18,9 +18,10 @@ from lancelet.encoding.assemble import bit_width, is_variable
 from lancelet.encoding.rows import Bytes, Indices
 from lancelet.encoding.v2_1.encode.values import plain_storage
 from lancelet.errors import NotSupported, UnfitData
+from lancelet.format.file_versions import DEFAULT_VERSION
 from lancelet.format.schema import Field
 
-_ADVICE = "write the table anew with mode='overwrite' and data_storage_version='2.2'"
+_ADVICE = f"write the table anew with mode='overwrite' and data_storage_version='{DEFAULT_VERSION}'"
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from lancelet.encoding.v2_1.encode.options import EncodeOptions
 from lancelet.encoding.v2_1.encode.symbols import train
 from lancelet.encoding.v2_1.encode.values import Lists, Offsets, Strings, Words, leaf_values, plain_storage
 from lancelet.errors import NotSupported, UnfitData
+from lancelet.format.file_versions import DEFAULT_VERSION
 from lancelet.format.proto import encodings20_pb2 as pb
 from lancelet.format.schema import Field
 
@@ -97,7 +98,7 @@ def _encode(array: pa.Array, field: Field, path: str, pages: list[EncodedPage]) 
         _encode(items, field.children[0], f"{path}.{field.children[0].name}", pages)
         return
     else:
-        tree = builder.leaf(array, EncodeOptions.of("2.2", path, field.metadata, {}))
+        tree = builder.leaf(array, EncodeOptions.of(DEFAULT_VERSION, path, field.metadata, {}))
     pages.append(EncodedPage(count, count, tree, builder.done(), NAME, column))
 
 

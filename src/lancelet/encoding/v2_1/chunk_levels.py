@@ -19,7 +19,7 @@ from lancelet.encoding.v2_1.codecs import (
 )
 from lancelet.encoding.v2_1.levels import Levels
 from lancelet.encoding.v2_1.values import Fixed, allocate
-from lancelet.encoding.v2_3.words import decode_words
+from lancelet.encoding.words import decode_words
 from lancelet.format.proto import encodings21_pb2 as pb
 
 

@@ -17,7 +17,7 @@ from lancelet.encoding.kernels import bitpack, fsst, fullzip, miniblock
 from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, Indices
 from lancelet.encoding.v2_1.values import Fixed, FixedList, Record, Values, Variable, allocate
-from lancelet.encoding.v2_3.words import Words, decode_words, expand_runs, no_pieces, rising_offsets, takes_bytes
+from lancelet.encoding.words import Words, decode_words, expand_runs, no_pieces, rising_offsets, takes_bytes
 from lancelet.errors import NotSupported
 from lancelet.format.proto import encodings21_pb2 as pb
 

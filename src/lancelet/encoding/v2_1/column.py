@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +15,14 @@ from lancelet.encoding.fetch import FileBytes, gather
 from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, Ranges, RowIndices, RowRange, Rows
 from lancelet.encoding.v2_1.constant import zero_slots
-from lancelet.encoding.v2_1.layouts import open_page, parse_layout
 from lancelet.encoding.v2_1.levels import Entries, join_entries
 from lancelet.encoding.v2_1.miniblock import MiniBlockPage, MiniBlockRun, Recipe, join_values, recipe_key
 from lancelet.encoding.v2_1.pages import PageContext, PageDecoder, PageRows
 from lancelet.format.proto import column_pb2
+from lancelet.format.proto import encodings21_pb2 as pb
 
+OpenPage: TypeAlias = Callable[[column_pb2.Encoding, PageContext], pb.MiniBlockLayout | PageDecoder]
+"""Finds a page's decoder; of a mini-block page only its layout, for such pages are read in runs."""
 _MAX_ELEMENTS = 2**28
 """Of fixed-size lists of structs in one take; the length of the lists is only a claim of the schema."""
 
@@ -38,12 +41,20 @@ class LeafType:
 class LeafColumn:
     """Reads rows of one leaf column."""
 
-    __slots__ = ("_bounds", "_file", "_index", "_metadata", "_segments", "leaf", "stored_bytes")
+    __slots__ = ("_bounds", "_file", "_index", "_metadata", "_open_page", "_segments", "leaf", "stored_bytes")
 
-    def __init__(self, metadata: column_pb2.ColumnMetadata, index: int, leaf: LeafType, file: FileBytes) -> None:
+    def __init__(
+        self,
+        metadata: column_pb2.ColumnMetadata,
+        index: int,
+        leaf: LeafType,
+        file: FileBytes,
+        open_page: OpenPage,
+    ) -> None:
         self._metadata = metadata
         self._index = index
         self._file = file
+        self._open_page = open_page
         self.leaf = leaf
         lengths = [page.length for page in metadata.pages]
         if any(length > 2**40 for length in lengths):
@@ -116,16 +127,16 @@ class LeafColumn:
                 continue
             start, stop = self._bounds[page], self._bounds[page + 1]
             context = self._context(page, message)
-            layout = parse_layout(message.encoding, context.place)
-            if layout.WhichOneof("layout") != "mini_block_layout":
+            opened = self._open_page(message.encoding, context)
+            if not isinstance(opened, pb.MiniBlockLayout):
                 flush()
-                segments.append(Segment(start, stop, start, open_page(layout, context)))
+                segments.append(Segment(start, stop, start, opened))
                 continue
-            key = recipe_key(layout.mini_block_layout)
+            key = recipe_key(opened)
             if key != waiting_key:
                 flush()
                 waiting_key = key
-            waiting.append(MiniBlockPage(layout.mini_block_layout, context, start))
+            waiting.append(MiniBlockPage(opened, context, start))
         flush()
         return segments
 

@@ -41,7 +41,7 @@ from lancelet.encoding.v2_3.structure import (
     Validity,
 )
 from lancelet.encoding.v2_3.translate import chunked_layout, holds_nothing, unknown, zipped_layout
-from lancelet.encoding.v2_3.words import LARGEST, decode_words, one_piece, takes_bytes
+from lancelet.encoding.words import LARGEST, decode_words, one_piece, takes_bytes
 from lancelet.format.proto import encodings21_pb2 as pb
 from lancelet.format.proto import encodings23_pb2 as planar_pb
 

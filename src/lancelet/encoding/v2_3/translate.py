@@ -2,46 +2,47 @@
 
 A dense structure is the levels of 2.2 in other words, and so are its values: such
 pages are translated and read by the decoders of 2.2. What the words of 2.2 cannot
-say stays a ``PlanarLayout``: a sparse structure, and lists whose items are all null.
+say has decoders of its own: a sparse structure, and lists whose items are all null.
 """
 
 from __future__ import annotations
 
 from lancelet.encoding.place import Place
 from lancelet.errors import NotSupported
+from lancelet.format.file_versions import DEFAULT_VERSION
 from lancelet.format.proto import encodings21_pb2 as pb
 from lancelet.format.proto import encodings23_pb2 as planar_pb
 
 
-def translate(planar: planar_pb.PlanarLayout, place: Place) -> planar_pb.Layout:
-    """A 2.3 page in the words of 2.2, where they suffice."""
+def translate(planar: planar_pb.PlanarLayout, place: Place) -> pb.PageLayout | None:
+    """A 2.3 page in the words of 2.2; None where they do not suffice."""
     match planar.structure.WhichOneof("kind"):
         case "sparse":
-            return planar_pb.Layout(planar_layout=planar)
+            return None
         case "dense":
             return _translate_dense(planar, place)
         case _:
             raise unknown("structure", place)
 
 
-def _translate_dense(planar: planar_pb.PlanarLayout, place: Place) -> planar_pb.Layout:
+def _translate_dense(planar: planar_pb.PlanarLayout, place: Place) -> pb.PageLayout | None:
     layers, values = planar.structure.dense.layers, planar.values
     match values.WhichOneof("kind"):
         case "chunked":
             mini = chunked_layout(values.chunked)
             mini.layers.extend(layers)
-            return planar_pb.Layout(mini_block_layout=mini)
+            return pb.PageLayout(mini_block_layout=mini)
         case "zipped" if holds_nothing(values.zipped.values):
-            return planar_pb.Layout(planar_layout=planar)
+            return None
         case "zipped":
             full = zipped_layout(values.zipped)
             full.layers.extend(layers)
-            return planar_pb.Layout(full_zip_layout=full)
+            return pb.PageLayout(full_zip_layout=full)
         case "constant":
             constant = pb.ConstantLayout(layers=layers, inline_value=values.constant.scalar)
-            return planar_pb.Layout(constant_layout=constant)
+            return pb.PageLayout(constant_layout=constant)
         case "none":
-            return planar_pb.Layout(constant_layout=pb.ConstantLayout(layers=layers))
+            return pb.PageLayout(constant_layout=pb.ConstantLayout(layers=layers))
         case _:
             raise unknown("kind of values", place)
 
@@ -93,5 +94,5 @@ def holds_nothing(codec: pb.CompressiveEncoding) -> bool:
 def unknown(what: str, place: Place) -> NotSupported:
     return NotSupported(
         f"{place.path}, {place.where}: a {what} of the unstable file version 2.3 that is not known; "
-        "write the table with data_storage_version='2.2'"
+        f"write the table with data_storage_version='{DEFAULT_VERSION}'"
     )

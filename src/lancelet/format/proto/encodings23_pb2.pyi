@@ -157,17 +157,3 @@ class PlanarLayout(_message.Message):
     structure: Structure
     values: Values
     def __init__(self, structure: _Optional[_Union[Structure, _Mapping]] = ..., values: _Optional[_Union[Values, _Mapping]] = ...) -> None: ...
-
-class Layout(_message.Message):
-    __slots__ = ("mini_block_layout", "constant_layout", "full_zip_layout", "blob_layout", "planar_layout")
-    MINI_BLOCK_LAYOUT_FIELD_NUMBER: _ClassVar[int]
-    CONSTANT_LAYOUT_FIELD_NUMBER: _ClassVar[int]
-    FULL_ZIP_LAYOUT_FIELD_NUMBER: _ClassVar[int]
-    BLOB_LAYOUT_FIELD_NUMBER: _ClassVar[int]
-    PLANAR_LAYOUT_FIELD_NUMBER: _ClassVar[int]
-    mini_block_layout: _encodings21_pb2.MiniBlockLayout
-    constant_layout: _encodings21_pb2.ConstantLayout
-    full_zip_layout: _encodings21_pb2.FullZipLayout
-    blob_layout: _encodings21_pb2.BlobLayout
-    planar_layout: PlanarLayout
-    def __init__(self, mini_block_layout: _Optional[_Union[_encodings21_pb2.MiniBlockLayout, _Mapping]] = ..., constant_layout: _Optional[_Union[_encodings21_pb2.ConstantLayout, _Mapping]] = ..., full_zip_layout: _Optional[_Union[_encodings21_pb2.FullZipLayout, _Mapping]] = ..., blob_layout: _Optional[_Union[_encodings21_pb2.BlobLayout, _Mapping]] = ..., planar_layout: _Optional[_Union[PlanarLayout, _Mapping]] = ...) -> None: ...

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from lancelet.errors import CorruptFile
 from lancelet.index.row_set import RowSet
-from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK, split_addresses
+from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK, fragment_of, row_address, split_addresses
 
 if TYPE_CHECKING:
     from lancelet.index.kind import Rename
@@ -168,8 +168,8 @@ class ZoneCutter:
         start = 0
         goes_on = False
         while start < len(rows):
-            fragment = int(rows[start]) >> OFFSET_BITS
-            stop = int(np.searchsorted(rows, np.uint64(fragment << OFFSET_BITS | OFFSET_MASK), side="right"))
+            fragment = fragment_of(int(rows[start]))
+            stop = int(np.searchsorted(rows, np.uint64(row_address(fragment, OFFSET_MASK)), side="right"))
             before = self._rows if fragment == self._fragment and self._rows < self._size else 0
             cuts = np.arange(start - before, stop, self._size)
             self._fragment, self._rows = fragment, stop - int(cuts[-1])

@@ -7,7 +7,6 @@ also records where the rows went, in the fragment-reuse index.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from lancelet.maintenance.compaction.execute import Rewritten, rewrite_fragments
 from lancelet.maintenance.compaction.plan import ALL, index_coverage, plan_tasks
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.fragment_reuse import describe_rewrite
+from lancelet.table.commit.patience import BUILD_SECONDS, Patience
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.names import DATA_DIR, INDICES_DIR
@@ -35,7 +35,6 @@ Rewriter: TypeAlias = (
     "Callable[[TableReader, Sequence[tuple[Fragment, ...]], CompactionSettings, WrittenFiles], Sequence[Rewritten]]"
 )
 """Rewrites groups of fragments, and adds what it makes to the files."""
-RETRY_SECONDS = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ def compact(
     When another commit gets in between, the newest version is planned again. What has been rewritten is used
     again where the same fragments are still to be rewritten together.
     """
-    began = time.monotonic()
+    patience = Patience(BUILD_SECONDS)
     known: dict[tuple[Fragment, ...], Rewritten] = {}
     schema: Schema | None = None
     with WrittenFiles(table.snapshot.store) as files:
@@ -95,7 +94,7 @@ def compact(
                 done = commit_rewrites(table.snapshot, rewrites, defer=settings.defer_index_remap, files=files)
                 return done, metrics_of(rewrites)
             except RetryableCommitConflict:
-                if time.monotonic() - began > RETRY_SECONDS:
+                if patience.is_over:
                     raise
             table = TableReader(table.snapshot.latest(), table.cache)
 

@@ -15,10 +15,18 @@ import pyarrow as pa
 
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.encoding.rows import RowRange
-from lancelet.execution.fragment_reader import CREATED_AT, LAST_UPDATED_AT, ROW_ID, FragmentReader
+from lancelet.execution.fragment_reader import FragmentReader
 from lancelet.execution.threads import core_count, ordered_map
 from lancelet.format.schema import Field
-from lancelet.table.manifest.fragment import CREATED_AT_FIELD, LAST_UPDATED_AT_FIELD, ROW_ID_FIELD, Fragment, Spilled
+from lancelet.format.system_columns import (
+    CREATED_AT,
+    CREATED_AT_FIELD,
+    LAST_UPDATED_AT,
+    LAST_UPDATED_AT_FIELD,
+    ROW_ID,
+    ROW_ID_FIELD,
+)
+from lancelet.table.manifest.fragment import Fragment, Spilled
 from lancelet.table.rows.row_id_write import encode_row_id_parts, encode_versions
 from lancelet.table.rows.row_ids import Ids
 

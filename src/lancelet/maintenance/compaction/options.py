@@ -7,14 +7,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import InvalidInput, InvalidOption, InvalidType, NotSupported
-from lancelet.file.versions import writable_version
+from lancelet.format.file_versions import LEGACY, plain_name, writable_version
 from lancelet.writing.defaults import MAX_BYTES_PER_FILE
 
 if TYPE_CHECKING:
     from lancelet.table.manifest.manifest import Manifest
 
 CONFIG_PREFIX = "lance.compaction."
-LEGACY = "0.1"
 REENCODE, TRY_COPY, FORCE_COPY = MODES = ("reencode", "try_binary_copy", "force_binary_copy")
 
 
@@ -193,7 +192,7 @@ def _version(name: str, value: Any) -> str:
         return writable_version(value)
     except NotSupported:
         # Known, and refused later if there is something to write.
-        return {"legacy": LEGACY, "next": "2.3"}.get(value, value)
+        return plain_name(value)
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {

@@ -19,7 +19,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.errors import CorruptFile, LanceletError, MissingFile
-from lancelet.execution.fragment_reader import ROW_ADDRESS
 from lancelet.execution.plan import ScanPlan
 from lancelet.execution.present import scan_field
 from lancelet.execution.scan import Scan
@@ -28,6 +27,9 @@ from lancelet.expressions.expr import Column
 from lancelet.file import FileCache
 from lancelet.file.checksums import check_file
 from lancelet.file.container import MAGIC, TAIL_BYTES, Container, version_of_footer
+from lancelet.format.extensions import storage_of
+from lancelet.format.file_versions import LEGACY
+from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.index.folder import IndexFolder
 from lancelet.index.kind import ROW, VALUE, Answering, Kind, Listing, ScalarKind, Segment, Source, Summarizing
 from lancelet.index.metadata import IndexMetadata, read_indices
@@ -37,7 +39,7 @@ from lancelet.index.segments import Whereabouts, indexed_fields, joined_type, us
 from lancelet.maintenance.validation.report import MISSING, UNREADABLE, Finding, Level, trouble
 from lancelet.maintenance.validation.version import Tally
 from lancelet.table.manifest.names import INDICES_DIR
-from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK
+from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK, fragments_of
 
 if TYPE_CHECKING:
     from lancelet.format.schema import Field
@@ -47,7 +49,6 @@ if TYPE_CHECKING:
 
 REBUILD: Final = "drop the index and build it again; rows can be read without it (use_scalar_index=False)"
 WRONG: Final = "wrong index"
-LEGACY: Final = "0.1"
 _CONTAINERS: Final = (".lance", ".idx")
 _ROWS_AT_ONCE: Final = 1 << 22
 """Rows that are compared at once: 24 bytes of memory each."""
@@ -232,7 +233,7 @@ class _Rows:
 
     def slots(self, addresses: RowNumbers) -> tuple[npt.NDArray[np.int64], Mask]:
         """Places of addresses among these rows, and which are among them."""
-        high = addresses >> np.uint64(OFFSET_BITS)
+        high = fragments_of(addresses)
         at = np.minimum(np.searchsorted(self.fragments, high), len(self.fragments) - 1)
         slots = self.starts[at] + (addresses & np.uint64(OFFSET_MASK)).astype(np.int64)
         return slots, (self.fragments[at] == high) & (slots < self.starts[at + 1])
@@ -249,7 +250,7 @@ class _Rows:
             values = batch.column(VALUE)
             slots, _ = self.slots(batch.column(ROW).to_numpy())
             self.live[slots] = True
-            yield values.storage if isinstance(values, pa.ExtensionArray) else values, slots
+            yield storage_of(values), slots
 
     def note(self, what: str, wrong: Mask) -> None:
         """Note rows, of which those that are not live do not count."""

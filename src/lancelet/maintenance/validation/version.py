@@ -12,15 +12,17 @@ import pyarrow as pa
 from lancelet.encoding.rows import RowRange
 from lancelet.errors import CorruptFile, LanceletError
 from lancelet.execution.blobs import find_blobs, has_blobs
-from lancelet.execution.fragment_reader import CREATED_AT, LAST_UPDATED_AT, FragmentReader
+from lancelet.execution.fragment_reader import FragmentReader
 from lancelet.execution.table_reader import TableReader
 from lancelet.execution.threads import ordered_map
 from lancelet.file import FileCache
 from lancelet.file.checksums import check_file, check_side_file, side_checksums
 from lancelet.format.blob_types import side_file
+from lancelet.format.file_versions import LEGACY
 from lancelet.format.schema import Field
+from lancelet.format.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ID_FIELD
 from lancelet.maintenance.validation.report import UNREADABLE, Finding, Level, checksum_finding, trouble
-from lancelet.table.manifest.fragment import ROW_ID_FIELD, Fragment
+from lancelet.table.manifest.fragment import Fragment
 from lancelet.table.manifest.mending import file_versions
 from lancelet.table.manifest.snapshot import Snapshot
 
@@ -71,7 +73,7 @@ def _mended(snapshot: Snapshot) -> Iterator[Finding]:
         level = Level.ERROR if "id" in fault.split() else Level.WARNING
         yield Finding(level, "old release", place, fault, advice, repairable=True)
     versions = file_versions(snapshot.manifest.message)
-    if "0.1" in versions and len(versions) > 1:
+    if LEGACY in versions and len(versions) > 1:
         problem = f"files of the versions {', '.join(sorted(versions))} are side by side"
         yield Finding(Level.ERROR, "file versions", place, problem, "write the table anew with mode='overwrite'")
 

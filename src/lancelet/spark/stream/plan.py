@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from lancelet.errors import InvalidInput, NotSupported, VersionNotFound
-from lancelet.execution.fragment_reader import CREATED_AT, LAST_UPDATED_AT, ROW_ID
 from lancelet.execution.scan import Scan
 from lancelet.execution.table_reader import TableReader
 from lancelet.expressions import build
 from lancelet.expressions.expr import Column, Expr, Literal
+from lancelet.format.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ID
 from lancelet.spark.plan import ReadJob, Split, read_split, split_fragments, wanted_ids
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.transactions import transaction_from_proto

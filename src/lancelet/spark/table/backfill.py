@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -28,14 +27,11 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from lancelet._api.fragment_metadata import DataFile, data_file, stored_file
-from lancelet.editing.columns.add import Addition
-from lancelet.editing.columns.commit import RETRY_SECONDS, Filled, fill_fragment
-from lancelet.editing.columns.fill import with_file
-from lancelet.editing.columns.new_fields import Growth, grown
+from lancelet.editing.columns import Addition, Filled, Growth, fill_fragment, grown, with_file
 from lancelet.encoding.plain import numpy_array
 from lancelet.errors import InvalidChange, InvalidInput, RetryableCommitConflict
-from lancelet.execution.fragment_reader import ROW_ADDRESS
 from lancelet.execution.table_reader import TableReader
+from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.attempts import swept
 from lancelet.spark.options import Place
@@ -44,16 +40,17 @@ from lancelet.spark.table.jobs import run_over, run_tasks
 from lancelet.store import open_store
 from lancelet.store.removal import remove_below
 from lancelet.table.commit.operations import Merge
+from lancelet.table.commit.patience import SPARK_SECONDS, Patience
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.flags import check_writable
 from lancelet.table.manifest.names import DATA_DIR
-from lancelet.table.rows.addresses import OFFSET_BITS, by_fragment
+from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK, by_fragment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lancelet.editing.columns.sources import Computed
+    from lancelet.editing.columns import Computed
     from lancelet.execution.fragment_reader import FragmentReader
     from lancelet.table.manifest.fragment import DataFile as StoredFile
     from lancelet.table.manifest.fragment import Fragment
@@ -155,7 +152,7 @@ class FillJob:
 
 def backfill(table: TableReader, place: Place, filler: Filler, notes: Notes | None) -> Snapshot:
     """Fill all fragments and commit them together."""
-    began = time.monotonic()
+    patience = Patience(SPARK_SECONDS)
     filled: dict[int, Filled] = {}
     with WrittenFiles(table.snapshot.store) as files:
         while True:
@@ -190,7 +187,7 @@ def backfill(table: TableReader, place: Place, filler: Filler, notes: Notes | No
                 done = commit(snapshot, Merge(new, growth.schema, preserves_nullability=not growth.strict), files=files)
                 break
             except RetryableCommitConflict:
-                if time.monotonic() - began > RETRY_SECONDS:
+                if patience.is_over:
                     raise
             table = TableReader(snapshot.latest(), table.cache)
     if notes is not None:
@@ -305,7 +302,7 @@ class _Given:
         live = np.flatnonzero(reader.deletions.keep(0, reader.physical_rows))
         at = 0
         for piece in self.pieces:
-            offsets = numpy_array(piece.column(0)) & ((1 << OFFSET_BITS) - 1)
+            offsets = numpy_array(piece.column(0)) & OFFSET_MASK
             if not np.array_equal(live[at : at + len(offsets)], offsets):
                 raise InvalidChange(
                     f"the data frame does not have exactly one row for each row of fragment {reader.fragment.id}; if it "

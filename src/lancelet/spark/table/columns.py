@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import types as st
 
-from lancelet.editing.columns.new_fields import grown
-from lancelet.editing.columns.sources import Computed, column_source
+from lancelet.editing.columns import Computed, column_source, grown
 from lancelet.errors import InvalidInput, InvalidType, UnknownColumn
-from lancelet.execution.fragment_reader import ROW_ADDRESS, ROW_ID
 from lancelet.execution.table_reader import TableReader
 from lancelet.format.schema import split_path
+from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
 from lancelet.spark.names import find_name, is_case_sensitive
 from lancelet.spark.options import WHOLE_FRAGMENTS
 from lancelet.spark.table.backfill import Filler, Function, Notes, Values, backfill

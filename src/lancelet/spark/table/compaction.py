@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from lancelet.execution.fragment_reader import ROW_ADDRESS
 from lancelet.execution.table_reader import TableReader
+from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.maintenance.compaction.commit import CompactionMetrics, compact
 from lancelet.maintenance.compaction.execute import Rewritten, rewrite_fragments
 from lancelet.maintenance.compaction.options import CompactionSettings, compaction_settings

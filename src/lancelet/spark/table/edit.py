@@ -14,24 +14,23 @@ from lancelet.editing.delete import DeleteResult
 from lancelet.editing.retry import retried
 from lancelet.editing.truncate import truncate
 from lancelet.editing.update import UpdateResult
-from lancelet.execution.fragment_reader import ROW_ADDRESS
 from lancelet.execution.table_reader import TableReader
+from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.spark.names import is_case_sensitive
 from lancelet.spark.options import Place
 from lancelet.spark.table.rows import Kind, RowJob, Step, commit_moved, run_rows
 from lancelet.spark.table.values import STEP, analysed, assigned, condition_of, fitted, in_words, table_frame
 from lancelet.spark.types import stored_columns
+from lancelet.table.commit.deletion_write import delete_rows
+from lancelet.table.commit.patience import SPARK_SECONDS
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.flags import check_writable
-from lancelet.table.rows.deletion_write import delete_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lancelet.table.manifest.snapshot import Snapshot
-
-RETRY_SECONDS = 3600.0
 
 
 def place_of(snapshot: Snapshot, place: Place) -> Place:
@@ -62,7 +61,7 @@ def delete_where(spark: SparkSession, place: Place, condition: Any, alias: str |
             commit(snapshot, deletion.operation, affected_rows=deletion.affected_rows, files=files)
         return {"num_deleted_rows": deletion.num_rows}
 
-    return retried(table, attempt, None, RETRY_SECONDS)
+    return retried(table, attempt, None, SPARK_SECONDS)
 
 
 def update_where(
@@ -86,7 +85,7 @@ def update_where(
         done = commit_moved(snapshot, rows, job, changed)
         return {"num_rows_updated": done.updated}
 
-    return retried(TableReader(place.open()), attempt, None, RETRY_SECONDS)
+    return retried(TableReader(place.open()), attempt, None, SPARK_SECONDS)
 
 
 def _matching(frame: DataFrame, condition: Any, alias: str | None) -> DataFrame:

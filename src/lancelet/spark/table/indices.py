@@ -21,9 +21,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 
 from lancelet.editing.retry import retried
 from lancelet.errors import StorageError
-from lancelet.execution.fragment_reader import ROW_ADDRESS
 from lancelet.execution.table_reader import TableReader
 from lancelet.format.proto import table_pb2
+from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.index.folder import SegmentWriter
 from lancelet.index.kind import ROW, VALUE, BuiltByRange, Kind, NewRows, Source
 from lancelet.index.metadata import index_from_proto
@@ -38,10 +38,11 @@ from lancelet.index.segments import (
 from lancelet.indexing.create import build_segment, name_index
 from lancelet.indexing.optimize import optimize_indices
 from lancelet.indexing.rows import find_column
-from lancelet.spark.table.edit import RETRY_SECONDS, place_of
+from lancelet.spark.table.edit import place_of
 from lancelet.spark.table.jobs import run_over, run_tasks
 from lancelet.spark.table.values import table_frame
 from lancelet.table.commit import operations as ops
+from lancelet.table.commit.patience import SPARK_SECONDS
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.names import INDICES_DIR
@@ -92,7 +93,7 @@ def create_index(
                 entry = _joined(spark, table, place, column, found, new, files)
             return commit(table.snapshot, ops.CreateIndex((ops.IndexSegment.of(entry),), replaced), files=files)
 
-    retried(TableReader(place.open()), attempt, None, RETRY_SECONDS)
+    retried(TableReader(place.open()), attempt, None, SPARK_SECONDS)
 
 
 def extend_indices(

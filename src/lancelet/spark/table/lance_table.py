@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from lancelet.dataset import LanceDataset
     from lancelet.editing.delete import DeleteResult
-    from lancelet.editing.merge.run import MergeResult
+    from lancelet.editing.merge import MergeResult
     from lancelet.editing.update import UpdateResult
     from lancelet.indices import IndexDescription
     from lancelet.maintenance.cleanup_report import CleanupExplanation

@@ -25,17 +25,17 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from lancelet.editing.merge.clauses import SOURCE, TARGET, primary_key_ids
-from lancelet.editing.merge.run import MergeResult
+from lancelet.editing.merge import SOURCE, TARGET, MergeResult, primary_key_ids
 from lancelet.editing.retry import retried
 from lancelet.errors import InvalidInput, InvalidType, UnfitData, UnknownColumn
-from lancelet.execution.fragment_reader import ROW_ADDRESS, ROW_ID
 from lancelet.execution.table_reader import TableReader
+from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
 from lancelet.spark.names import find_name, is_case_sensitive
-from lancelet.spark.table.edit import RETRY_SECONDS, place_of
+from lancelet.spark.table.edit import place_of
 from lancelet.spark.table.rows import Kind, RowJob, Step, commit_moved
 from lancelet.spark.table.values import STEP, analysed, assigned, condition_of, fitted, in_words, table_frame
 from lancelet.spark.types import stored_columns
+from lancelet.table.commit.patience import SPARK_SECONDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -123,7 +123,7 @@ def merge_rows(spark: SparkSession, place: Place, merge: Merge) -> MergeResult:
             "num_deleted_rows": done.deleted,
         }
 
-    return retried(TableReader(place.open()), attempt, None, RETRY_SECONDS)
+    return retried(TableReader(place.open()), attempt, None, SPARK_SECONDS)
 
 
 def plan_merge(spark: SparkSession, snapshot: Snapshot, place: Place, merge: Merge) -> tuple[DataFrame, RowJob]:

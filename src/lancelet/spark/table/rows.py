@@ -28,14 +28,13 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancelet.editing.merge.filter import key_filter
-from lancelet.editing.merge.keys import plain
-from lancelet.editing.merge.write import kept_columns
+from lancelet.editing.merge import kept_columns, key_filter, plain
 from lancelet.editing.moved import Addresses, RowWriter, lineage_of, rows_moved
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.errors import MergeRefused
 from lancelet.execution.present import BlobForm, scan_field
 from lancelet.execution.table_reader import TableReader
+from lancelet.format.extensions import storage_of
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.attempts import new_stem, sweep, written_paths
 from lancelet.spark.table.jobs import run_over
@@ -216,7 +215,7 @@ class _Rows:
         for kept in kept_columns(self._table, fields, addresses):
             given = values.slice(at, kept.num_rows)
             at += kept.num_rows
-            yield _beside(given, [_storage(column) for column in kept.columns], kept.schema.names)
+            yield _beside(given, [storage_of(column) for column in kept.columns], kept.schema.names)
 
     def _inserted(self, step: Step, values: pa.RecordBatch) -> pa.RecordBatch:
         self._done.inserted += values.num_rows
@@ -236,10 +235,6 @@ class _Rows:
 
 def _beside(values: pa.RecordBatch, columns: Sequence[pa.Array], names: Sequence[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*values.columns, *columns], names=[*values.schema.names, *names])
-
-
-def _storage(column: pa.Array) -> pa.Array:
-    return column.storage if isinstance(column, pa.ExtensionArray) else column
 
 
 def _either(left: KeyFilter | None, right: KeyFilter | None) -> KeyFilter | None:

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from pyspark.sql import types as st
 
 from lancelet.errors import InvalidInput, InvalidType, NotSupported, UnfitData
-from lancelet.execution.fragment_reader import ROW_ADDRESS
 from lancelet.format.schema import BLOB_KEY, Schema
+from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.spark.names import column_named
 from lancelet.spark.types import spark_type, stored_columns, written_schema
 

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from lancelet.errors import CorruptFile, MissingFile
 from lancelet.format.proto import table_pb2
@@ -21,6 +20,7 @@ from lancelet.runtime.threads import Pool
 from lancelet.table.manifest.flags import Feature
 from lancelet.table.manifest.manifest import TAIL, Manifest, ManifestFile, check_manifest, manifest_body, parse_message
 from lancelet.table.manifest.manifest_wire import split_manifest
+from lancelet.table.manifest.version_files import index_uuid
 
 if TYPE_CHECKING:
     from lancelet.store import Store
@@ -143,9 +143,7 @@ def _names(head: ManifestHead, fragments: Iterable[bytes], origin: Origin) -> Fi
         _add_fragment(names, parse_message(raw, table_pb2.DataFragment, manifest.path, "fragments"), origin)
     for index in manifest.indices:
         if origin.has(index):
-            if len(index.uuid.uuid) != 16:
-                raise CorruptFile(manifest.path, f"its UUID has {len(index.uuid.uuid)} bytes", f"index {index.name!r}")
-            names.indices.add(str(UUID(bytes=index.uuid.uuid)))
+            names.indices.add(index_uuid(index, manifest.path))
     if manifest.transaction_file is not None and origin is not Origin.BASE_PATHS:
         names.transactions.add(manifest.transaction_file)
     return names

@@ -6,17 +6,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from lancelet.errors import InvalidInput
+from lancelet.format.file_versions import LEGACY
 from lancelet.format.proto import table_pb2
 from lancelet.format.schema import Schema
 from lancelet.format.schema_messages import metadata_bytes, schema_messages
+from lancelet.format.system_columns import ROW_ID_FIELD
 from lancelet.table.commit.index_upkeep import Indices, retain_relevant
 from lancelet.table.manifest.flags import Feature
-from lancelet.table.manifest.fragment import MAX_FRAGMENT_ID, ROW_ID_FIELD, TOMBSTONE, DataFile, Fragment
+from lancelet.table.manifest.fragment import TOMBSTONE, DataFile, Fragment
 from lancelet.table.manifest.manifest import FOOTER, Manifest
 from lancelet.table.manifest.messages import fragment_message
+from lancelet.table.rows.addresses import MAX_FRAGMENT_ID
 from lancelet.table.rows.lineage import Origins, moved_rows, new_rows
-
-LEGACY = "0.1"
 
 
 @dataclass(slots=True)

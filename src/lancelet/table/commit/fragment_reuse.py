@@ -30,7 +30,7 @@ from lancelet.table.commit.index_upkeep import REUSE_INDEX, SYSTEM_INDICES, Indi
 from lancelet.table.commit.operations import IndexSegment, Rewrite, RewriteGroup
 from lancelet.table.manifest.manifest import parse_message
 from lancelet.table.manifest.names import INDICES_DIR
-from lancelet.table.rows.addresses import OFFSET_BITS, row_addresses
+from lancelet.table.rows.addresses import row_address, row_addresses
 from lancelet.table.rows.deletions import read_deletions
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _group(places: Places, group: RewriteGroup) -> Group:
     message = Group()
     survivors = BitMap64()
     for fragment in group.old_fragments:
-        first, rows = fragment.id << OFFSET_BITS, _rows(fragment)
+        first, rows = row_address(fragment.id, 0), _rows(fragment)
         gone = read_deletions(places, fragment).offsets
         survivors.add_range(first, first + rows)
         if len(gone):

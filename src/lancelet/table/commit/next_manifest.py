@@ -12,13 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lancelet.errors import InvalidBase, InvalidChange, InvalidInput
-from lancelet.file.container import FILE_VERSIONS
+from lancelet.format.file_versions import DEFAULT_VERSION, LEGACY, version_numbered
 from lancelet.format.proto import table_pb2
 from lancelet.format.proto.fragment_reuse_pb2 import FragmentReuseIndexDetails
 from lancelet.format.schema_messages import TOP_LEVEL, metadata_bytes, refresh_keys
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.draft import (
-    LEGACY,
     Draft,
     add_fragments,
     admit,
@@ -44,30 +43,26 @@ from lancelet.table.commit.index_upkeep import (
 )
 from lancelet.table.commit.mem_wal_state import record_compacted
 from lancelet.table.commit.merge_check import check_fragments, check_ids
+from lancelet.table.commit.stamp import carry, stamp
 from lancelet.table.manifest.flags import check_writable
-from lancelet.table.manifest.fragment import (
-    MAX_ROWS,
-    TOMBSTONE,
-)
+from lancelet.table.manifest.fragment import TOMBSTONE
 from lancelet.table.manifest.manifest import BasePath, Manifest
 from lancelet.table.manifest.mending import forget_counts, refuse_mixed
 from lancelet.table.manifest.messages import base_path_message, data_file_message, fragment_message, overlay_message
-from lancelet.table.manifest.stamp import carry, stamp
+from lancelet.table.rows.addresses import MAX_ROWS
 from lancelet.table.rows.lineage import Origins, changed_rows
 from lancelet.table.rows.roaring import decode_roaring
-
-DEFAULT_STORAGE_VERSION = "2.2"
 
 
 def first_manifest(
     operation: ops.Overwrite, *, stable_row_ids: bool = False, storage_version: str | None = None
 ) -> Draft:
     """Version 1 of a new table."""
-    found = {FILE_VERSIONS.get((file.major, file.minor)) for fragment in operation.fragments for file in fragment.files}
+    found = {version_numbered(file.major, file.minor) for fragment in operation.fragments for file in fragment.files}
     if len(found) > 1:
         names = ", ".join(sorted(str(name) for name in found))
         raise InvalidInput(f"the files of a new table must have one file version, not {names}")
-    chosen = storage_version or next(iter(found), None) or DEFAULT_STORAGE_VERSION
+    chosen = storage_version or next(iter(found), None) or DEFAULT_VERSION
     draft = Draft(table_pb2.Manifest(version=1), [], stable_row_ids=stable_row_ids)
     draft.message.data_format.file_format = "lance"
     draft.message.data_format.version = chosen

@@ -18,10 +18,10 @@ from lancelet.errors import RetryableCommitConflict
 from lancelet.file.checksums import are_wanted
 from lancelet.format.proto import table_pb2
 from lancelet.table.commit import operations as ops
+from lancelet.table.commit.deletion_write import joined_deletions, write_deletions
 from lancelet.table.commit.fragment_reuse import DETAILS_FILE, remember_rewrite, reuse_entry
 from lancelet.table.commit.index_upkeep import uncover
 from lancelet.table.manifest.names import DELETIONS_DIR, INDICES_DIR, TRANSACTIONS_DIR
-from lancelet.table.rows.deletion_write import joined_deletions, write_deletions
 
 if TYPE_CHECKING:
     from lancelet.table.commit.conflicts import Rebase

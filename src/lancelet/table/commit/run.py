@@ -19,12 +19,10 @@ one's success as a conflict with the second.
 from __future__ import annotations
 
 import os
-import random
-import time
 import uuid as uuids
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lancelet.errors import (
@@ -48,10 +46,10 @@ from lancelet.table.commit.conflicts import Committed, Rebase, Rows, check_confl
 from lancelet.table.commit.fragment_reuse import read_rewrites
 from lancelet.table.commit.gaps import may_follow
 from lancelet.table.commit.next_manifest import cloned_manifest, first_manifest, next_manifest
+from lancelet.table.commit.patience import COMMIT_SECONDS, PUTS, READ_PAUSE, READS, Pace
 from lancelet.table.commit.rebase import carry_out, is_current
 from lancelet.table.commit.transactions import transaction_from_proto, transaction_message
 from lancelet.table.commit.written import WrittenFiles
-from lancelet.table.manifest.counts import record_counts
 from lancelet.table.manifest.manifest import TAIL, Manifest, ManifestFile
 from lancelet.table.manifest.manifest_bytes import manifest_bytes
 from lancelet.table.manifest.names import (
@@ -65,6 +63,7 @@ from lancelet.table.manifest.names import (
 from lancelet.table.manifest.snapshot import Snapshot
 from lancelet.table.manifest.versions import latest_version, publish_version, read_named
 from lancelet.table.manifest.versions import read_version as read_one
+from lancelet.table.rows.counts import record_counts
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -76,39 +75,10 @@ if TYPE_CHECKING:
 AUTO_CLEANUP = "lance.auto_cleanup.interval"
 """Config of a table that is cleaned up after some of its commits."""
 HINT = f"{VERSIONS_DIR}/latest_version_hint.json"
-TIMEOUT = 1800.0
-PUTS = 5
-"""How often a version that nobody else can take is put before we give up."""
-READS = 5
-"""How often a version is read back after a put without an answer."""
-READ_PAUSE = 0.1
 LONG_AGO = 5.0
 """After so many seconds the newest version is listed again: those after one that we know may have been cleaned up."""
 _PROBES = 4
 """How many names after the newest known version are looked up before a listing is quicker."""
-_MOST_SLOTS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """Time and chance, as a commit sees them; simulations bring their own."""
-
-    clock: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-    chance: random.Random = field(default_factory=random.SystemRandom)
-
-    def back_off(self, attempt: int, unit: float) -> None:
-        """Wait a random number of slots, each as long as an attempt takes; more slots the more attempts failed."""
-        slots = 2 ** min(attempt + 1, 6)
-        self.sleep(self.chance.randrange(slots) * unit)
-
-    def let_others(self, losses: int, unit: float) -> None:
-        """Wait before the next attempt of a commit that lost a race; ``unit`` is what an attempt takes.
-
-        Longer at first, so that many writers spread out; then shorter the more often it lost, so that none starves.
-        """
-        slots = min(2 ** (losses - 1), _MOST_SLOTS) if losses <= _MOST_SLOTS else _MOST_SLOTS / (losses - _MOST_SLOTS)
-        self.sleep(self.chance.random() * slots * unit)
 
 
 def create(
@@ -172,7 +142,7 @@ def commit(
     affected_rows: Rows | None = None,
     properties: Mapping[str, str] | None = None,
     retries: int | None = None,
-    timeout: float = TIMEOUT,
+    timeout: float = COMMIT_SECONDS,
     detached: bool = False,
     stable_row_ids: bool | None = None,
     naming: NamingScheme | None = None,

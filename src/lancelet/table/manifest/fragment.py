@@ -19,17 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from lancelet.errors import CorruptFile, NotSupported
-from lancelet.file.container import FILE_VERSIONS
+from lancelet.format.file_versions import LEGACY, version_numbered
 from lancelet.format.proto import table_pb2
+from lancelet.format.system_columns import LAST_UPDATED_AT_FIELD, ROW_ID_FIELD
 from lancelet.table.manifest.names import DELETIONS_DIR
+from lancelet.table.rows.addresses import MAX_FRAGMENT_ID, MAX_ROWS
 from lancelet.table.rows.roaring import decode_roaring
 
 TOMBSTONE = -2
-ROW_ID_FIELD = -3
-CREATED_AT_FIELD = -4
-LAST_UPDATED_AT_FIELD = -5
-MAX_FRAGMENT_ID = 2**32 - 1
-MAX_ROWS = 2**32
 
 
 class Spilled(enum.Enum):
@@ -55,16 +52,16 @@ class DataFile:
     @property
     def version(self) -> str:
         """File version by name, for example ``2.1``."""
-        try:
-            return FILE_VERSIONS[self.major, self.minor]
-        except KeyError:
+        version = version_numbered(self.major, self.minor)
+        if version is None:
             raise NotSupported(
                 f"data file {self.path} has the file version {self.major}.{self.minor}, which is not known"
-            ) from None
+            )
+        return version
 
     @property
     def is_legacy(self) -> bool:
-        return self.version == "0.1"
+        return self.version == LEGACY
 
     def columns(self) -> dict[int, int]:
         """Column of each field, hidden ones included; of a legacy file the field's place in the list.

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from lancelet.errors import CorruptFile, MissingFile, NotSupported
-from lancelet.file.container import FILE_VERSIONS
-from lancelet.file.writer import DEFAULT_VERSION
+from lancelet.format.file_versions import DEFAULT_VERSION, LEGACY, V2_0, version_numbered
 from lancelet.format.proto import table_pb2, transaction_pb2
 from lancelet.format.schema import Schema
 from lancelet.table.manifest.flags import Feature, check_readable
@@ -244,9 +243,9 @@ class Manifest:
         flagged = (self._message.reader_feature_flags | self._message.writer_feature_flags) & Feature.V2_FORMAT
         for fragment in self._message.fragments:
             for file in fragment.files:
-                version = FILE_VERSIONS.get((file.file_major_version, file.file_minor_version), "0.1")
-                return "2.0" if flagged and version == "0.1" else version
-        return DEFAULT_VERSION if flagged else "0.1"
+                version = version_numbered(file.file_major_version, file.file_minor_version) or LEGACY
+                return V2_0 if flagged and version == LEGACY else version
+        return DEFAULT_VERSION if flagged else LEGACY
 
     @property
     def transaction_file(self) -> str | None:
@@ -303,7 +302,7 @@ def parse_manifest(file: ManifestFile) -> Manifest:
 def _mend(message: table_pb2.Manifest) -> list[str]:
     """Mend what can be told from the manifest alone; returns what it was."""
     found = []
-    if message.data_format.version == "0.1":
+    if message.data_format.version == LEGACY:
         version = mend_storage_version(message)
         if version is not None:
             found.append(f"it is said to be a table of file version 0.1, but its files are of version {version}")

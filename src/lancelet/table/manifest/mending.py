@@ -18,13 +18,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lancelet.errors import NotSupported
-from lancelet.file.container import FILE_VERSIONS
+from lancelet.format.file_versions import DEFAULT_VERSION, LEGACY, version_numbered
 
 if TYPE_CHECKING:
     from lancelet.format.proto import table_pb2
     from lancelet.table.manifest.manifest import Manifest
 
-LEGACY = "0.1"
 _REUSED_IDS_BEFORE = (0, 11)
 
 
@@ -85,7 +84,7 @@ def mend_storage_version(message: table_pb2.Manifest) -> str | None:
 def file_versions(message: table_pb2.Manifest) -> set[str]:
     """The versions of all data files; what is not known counts as new."""
     numbers = {(f.file_major_version, f.file_minor_version) for record in message.fragments for f in record.files}
-    return {FILE_VERSIONS.get(pair, f"{pair[0]}.{pair[1]}") for pair in numbers}
+    return {version_numbered(*pair) or f"{pair[0]}.{pair[1]}" for pair in numbers}
 
 
 def refuse_mixed(manifest: Manifest) -> None:
@@ -97,7 +96,7 @@ def refuse_mixed(manifest: Manifest) -> None:
         raise NotSupported(
             f"{manifest.path} has files of the versions {', '.join(sorted(versions))} side by side, as a faulty release left "
             "them; such a table can be read, but not changed. Write its rows anew, with write_dataset(dataset.to_table(), "
-            "uri, mode='overwrite', data_storage_version='2.2'), or restore an older version"
+            f"uri, mode='overwrite', data_storage_version='{DEFAULT_VERSION}'), or restore an older version"
         )
 
 

@@ -60,20 +60,21 @@ class Places:
     _folders: dict[Location, Store] = field(default_factory=dict, repr=False, compare=False)
 
     def data_file(self, file: DataFile) -> FilePlace:
-        return self._place(DATA_DIR, file.path, file.base_id)
+        return self.referred(DATA_DIR, file.path, file.base_id)
 
     def deletion_file(self, fragment_id: int, file: DeletionFile) -> FilePlace:
-        return self._place(DELETIONS_DIR, file.name(fragment_id), file.base_id)
+        return self.referred(DELETIONS_DIR, file.name(fragment_id), file.base_id)
 
     def index_file(self, uuid: str, path: str, base_id: int | None) -> FilePlace:
-        return self._place(INDICES_DIR, f"{uuid}/{path}", base_id)
+        return self.referred(INDICES_DIR, f"{uuid}/{path}", base_id)
 
     def data_folder(self, base_id: int | None) -> FilePlace:
         """The folder of data files, for files that lie next to them."""
         store, inner = self._base(base_id)
         return FilePlace(store, DATA_DIR if inner else "")
 
-    def _place(self, folder: str, path: str, base_id: int | None) -> FilePlace:
+    def referred(self, folder: str, path: str, base_id: int | None) -> FilePlace:
+        """A file of one of the folders of a table; a base path that is no table has all files directly in it."""
         check_inside(path, self.manifest_path)
         store, inner = self._base(base_id)
         return FilePlace(store, f"{folder}/{path}" if inner else path)

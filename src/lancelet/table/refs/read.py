@@ -26,7 +26,7 @@ from lancelet.table.manifest.names import (
     check_branch_name,
     check_tag_name,
 )
-from lancelet.table.registers.managed import ManagedStore
+from lancelet.table.registers.registered import RegisteredStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -134,7 +134,7 @@ def root_store(store: Store, branch: str | None) -> Store:
     """
     if branch is None:
         return store
-    if isinstance(store, ManagedStore):
+    if isinstance(store, RegisteredStore):
         return store.root
     suffix = f"/{branch_folder(branch)}"
     uri = store.uri.rstrip("/")

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import InvalidInput, LanceletError, NotSupported, StorageError, UncertainPut
-from lancelet.table.registers.external import Entry
+from lancelet.table.registers.protocol import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -19,13 +19,14 @@ from __future__ import annotations
 import re
 import uuid as uuids
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from lancelet.errors import CorruptFile, InvalidInput, MissingFile, StorageError, UncertainPut
 from lancelet.store.objects import put_own
 from lancelet.table.manifest.names import SUFFIX, VERSIONS_DIR, ManifestName, parse_manifest_name
+from lancelet.table.registers.protocol import Entry, ManifestStore
+from lancelet.table.registers.registered import RegisteredStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,52 +38,10 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*/?")
 _STAGED = re.compile(re.escape(SUFFIX) + r"-[0-9a-fA-F-]{32,36}\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What the database knows of a version."""
-
-    version: int
-    path: str
-    """Of the manifest, from the bucket's root; it ends with a uuid until the manifest has its final name."""
-    size: int | None = None
-    """Bytes of the manifest; old entries do not have it."""
-
-    @property
-    def is_staged(self) -> bool:
-        return not self.path.endswith(SUFFIX)
-
-
-class ManifestStore(Protocol):
-    """A database with one entry for each version of each table. Picklable, and safe to use from several threads.
-
-    Failures are ``StorageError``; ``UncertainPut`` when it is not known whether an entry was written.
-    """
-
-    @property
-    def can_change(self) -> bool:
-        """Whether entries can be added for versions that are there, and changed; without that they stay as they are."""
-
-    def get(self, base: str, version: int) -> Entry | None: ...
-
-    def latest(self, base: str) -> Entry | None:
-        """The entry with the greatest version."""
-
-    def put_if_absent(self, base: str, entry: Entry) -> bool:
-        """Add an entry; False when the version has one."""
-
-    def put_if_present(self, base: str, entry: Entry) -> None:
-        """Replace the entry of a version that has one."""
-
-    def delete(self, base: str, version: int) -> None:
-        """Remove the entry of a version; no error when it has none."""
-
-
 def external_for(store: Store) -> ManifestStore | None:
-    """The database that a table's storage options name, or the namespace that makes its versions."""
-    from lancelet.table.registers.managed import ManagedStore
-
-    if isinstance(store, ManagedStore):
-        return store.versions
+    """The register that a table was opened with, or the database that its storage options name."""
+    if isinstance(store, RegisteredStore):
+        return store.register
     address = store.options.get(OPTION)
     return None if address is None else _open(address, tuple(sorted(store.options.items())))
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lancelet.errors import InvalidInput, StorageError, UncertainPut
-from lancelet.table.registers.external import Entry
+from lancelet.table.registers.protocol import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

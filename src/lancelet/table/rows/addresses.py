@@ -9,7 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 OFFSET_BITS = 32
-OFFSET_MASK = 2**32 - 1
+OFFSET_MASK = (1 << OFFSET_BITS) - 1
+MAX_ROWS = 1 << OFFSET_BITS
+"""Of a fragment."""
+MAX_FRAGMENT_ID = 2**32 - 1
 
 
 def row_address(fragment_id: int, offset: int) -> int:
@@ -22,10 +25,20 @@ def row_addresses(fragment_id: int, offsets: npt.NDArray[np.integer]) -> npt.NDA
     return addresses
 
 
+def fragment_of(address: int) -> int:
+    """The id of the fragment that a row is in."""
+    return address >> OFFSET_BITS
+
+
+def fragments_of(addresses: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Ids of the fragments that rows are in."""
+    numbers: npt.NDArray[np.uint64] = addresses >> np.uint64(OFFSET_BITS)
+    return numbers
+
+
 def split_addresses(addresses: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Fragment ids and physical offsets of addresses."""
-    fragments = (addresses >> np.uint64(OFFSET_BITS)).astype(np.int64)
-    return fragments, (addresses & np.uint64(OFFSET_MASK)).astype(np.int64)
+    return fragments_of(addresses).astype(np.int64), (addresses & np.uint64(OFFSET_MASK)).astype(np.int64)
 
 
 def by_fragment(addresses: npt.NDArray[np.uint64]) -> Iterator[tuple[int, slice, npt.NDArray[np.int64]]]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lancelet.errors import CorruptFile
-from lancelet.table.rows.addresses import OFFSET_BITS
+from lancelet.table.rows.addresses import row_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,7 +59,7 @@ def build_row_id_index(parts: Iterable[tuple[int, RowIdSequence, DeletionVector]
         ids, offsets, counts = _live_runs(sequence, deletions)
         starts.append(ids)
         lengths.append(counts)
-        addresses.append(offsets.astype(np.uint64) + np.uint64(fragment_id << OFFSET_BITS))
+        addresses.append(row_addresses(fragment_id, offsets))
     if not starts:
         nothing = np.empty(0, np.uint64)
         return RowIdIndex(nothing, nothing, nothing)

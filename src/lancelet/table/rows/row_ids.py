@@ -22,8 +22,9 @@ import numpy.typing as npt
 
 from lancelet.errors import CorruptFile
 from lancelet.format.proto import rowids_pb2
-from lancelet.table.manifest.fragment import MAX_ROWS, Fragment, Spilled
+from lancelet.table.manifest.fragment import Fragment, Spilled
 from lancelet.table.manifest.manifest import parse_message
+from lancelet.table.rows.addresses import MAX_ROWS
 from lancelet.table.rows.row_id_wire import split_entries
 
 Ids = npt.NDArray[np.uint64]

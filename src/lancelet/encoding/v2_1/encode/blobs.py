@@ -25,6 +25,7 @@ from lancelet.encoding.v2_1.encode.shred import Shredded
 from lancelet.encoding.v2_1.encode.values import Record, Words
 from lancelet.errors import NotSupported, UnfitData
 from lancelet.format.blob_types import EXTERNAL, INLINE, MANAGED, MANAGED_IN_BASE, PREPARED, BlobSizes
+from lancelet.format.extensions import storage_of
 from lancelet.format.logical_types import format_logical_type
 from lancelet.format.proto import encodings21_pb2 as pb
 from lancelet.format.schema import BLOB_V1_DESCRIPTOR, BLOB_V2_DESCRIPTOR, Field
@@ -68,8 +69,7 @@ def described_field(field: Field) -> Field:
 
 def place_blobs(array: pa.Array, field: Field, places: Places) -> pa.Array:
     """The column with every payload written, and descriptors in their stead."""
-    if isinstance(array, pa.ExtensionArray):
-        array = array.storage
+    array = storage_of(array)
     if field.is_blob:
         return _place_v1(array, field, places)
     if field.is_blob_v2:

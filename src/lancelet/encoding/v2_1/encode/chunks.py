@@ -22,6 +22,7 @@ from lancelet.encoding.v2_1.encode.levels import encode_levels
 from lancelet.encoding.v2_1.encode.messages import Codec, EncodedPage
 from lancelet.encoding.v2_1.encode.shred import Shredded
 from lancelet.encoding.v2_1.levels import Levels
+from lancelet.format.file_versions import V2_1
 from lancelet.format.proto import encodings21_pb2 as pb
 
 _NO_BOUNDS = np.empty(0, np.int64)
@@ -82,7 +83,7 @@ def mini_block_page(
     page: Shredded, chunked: Chunked, dictionary: EncodedDictionary | None, version: str
 ) -> EncodedPage | None:
     """The whole page; None when a chunk came out larger than the version can say."""
-    large = version != "2.1"
+    large = version != V2_1
     counts = chunked.counts
     if page.defs is None and page.reps is None:
         bounds = _NO_BOUNDS

@@ -14,6 +14,7 @@ from lancelet.encoding.v2_1.encode.messages import EncodedPage
 from lancelet.encoding.v2_1.encode.shred import Shredded
 from lancelet.encoding.v2_1.encode.values import Strings, Words
 from lancelet.encoding.v2_1.levels import Levels
+from lancelet.format.file_versions import V2_1
 from lancelet.format.proto import encodings21_pb2 as pb
 
 INLINE_BYTES = 32
@@ -33,7 +34,7 @@ def null_page(page: Shredded, version: str) -> EncodedPage:
     if len(leaf.nodes) == 1:
         return _page(page, layout, ())
     reps, defs = _raw(page.reps), _raw(page.defs)
-    if version != "2.1":
+    if version != V2_1:
         if page.reps is not None:
             codec, reps = encode_level_block(page.reps, version)
             layout.rep_compression.CopyFrom(codec)

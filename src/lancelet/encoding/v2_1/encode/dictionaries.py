@@ -22,6 +22,7 @@ from lancelet.encoding.v2_1.encode.options import EncodeOptions
 from lancelet.encoding.v2_1.encode.values import Strings, Words, leaf_values
 from lancelet.encoding.v2_1.encode.words import Survey, encode_words
 from lancelet.errors import NotSupported
+from lancelet.format.file_versions import V2_1
 
 INDEX_BITS = 32
 _FEWEST = 100
@@ -41,7 +42,7 @@ def dictionary_of_words(
 ) -> tuple[Chunked, EncodedDictionary] | None:
     """Indices and items of fixed-width values; None when they are smaller without."""
     item = words.bits // 8
-    wanted = (16,) if options.version == "2.1" else (8, 16)
+    wanted = (16,) if options.version == V2_1 else (8, 16)
     if item not in wanted or words.count < _FEWEST:
         return None
     rival = words.nbytes
@@ -121,7 +122,7 @@ def encode_items(items: Words | Strings, options: EncodeOptions) -> EncodedDicti
         plain = (flat(items.bits), items.data[: items.nbytes])
         count = items.count
     best = plain
-    if options.version != "2.1":
+    if options.version != V2_1:
         if isinstance(items, Words) and items.bits == 64:
             best = _packed(items) or plain
         scheme = options.dict_compression

@@ -11,6 +11,7 @@ from lancelet.encoding.kernels import pack
 from lancelet.encoding.rows import Bytes, Indices
 from lancelet.encoding.v2_1.encode.messages import Codec, flat, inline, out_of_line, runs
 from lancelet.encoding.v2_1.levels import Levels
+from lancelet.format.file_versions import V2_1
 
 BITS = 16
 _LIMIT = 65535
@@ -34,7 +35,7 @@ def encode_levels(levels: Levels, bounds: Indices, version: str) -> tuple[Codec,
     if int(packed.sum()) < total and int(packed.max()) <= _LIMIT:
         best, best_sizes, total = kind, packed, int(packed.sum())
     run_counts = np.empty(len(counts), np.int64)
-    if version != "2.1" and 8 * len(counts) + 3 * _fewest_runs(levels) < total:
+    if version != V2_1 and 8 * len(counts) + 3 * _fewest_runs(levels) < total:
         pack.count_runs(levels, bounds, run_counts)
         sizes = 8 + 3 * run_counts
         if int(sizes.sum()) < total and int(sizes.max()) <= _LIMIT:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from lancelet.errors import UnfitData
+from lancelet.format.file_versions import DEFAULT_VERSION, V2_1
 
 PREFIX = "lance-encoding:"
 _COMPRESSIONS = ("none", "lz4", "zstd", "fsst")
@@ -20,7 +21,7 @@ _LEVELS = (-(2**17), 22)
 class EncodeOptions:
     """How one leaf wants to be encoded; the defaults are the reference's."""
 
-    version: str = "2.2"
+    version: str = DEFAULT_VERSION
     compression: str | None = None
     level: int | None = None
     rle_threshold: float | None = None
@@ -35,7 +36,7 @@ class EncodeOptions:
     @property
     def large(self) -> bool:
         """Words of 32 bits for chunk sizes: always in 2.2, never in 2.1."""
-        return self.version != "2.1"
+        return self.version != V2_1
 
     @property
     def general(self) -> str | None:
@@ -58,7 +59,7 @@ class EncodeOptions:
             dict_size_ratio=own.number("dict-size-ratio", 0.8) or 0.8,
             dict_compression=own.choice("dict-values-compression", _DICTIONARY_COMPRESSIONS, "lz4") or "lz4",
             dict_level=own.integer("dict-values-compression-level", *_LEVELS, None),
-            chunk_bytes=own.integer("minichunk-size", 16, 32767 if version == "2.1" else 2**24, 4096) or 4096,
+            chunk_bytes=own.integer("minichunk-size", 16, 32767 if version == V2_1 else 2**24, 4096) or 4096,
             layout=outer.choice("structural-encoding", _LAYOUTS, None),
         )
 

@@ -45,6 +45,7 @@ from lancelet.encoding.v2_1.encode.values import (
 from lancelet.encoding.v2_1.encode.words import WORD_BITS, Survey, encode_lists, encode_words, unnest
 from lancelet.encoding.v2_1.encode.zipped import zip_records, zip_strings
 from lancelet.errors import NotSupported, UnfitData
+from lancelet.format.file_versions import V2_1
 
 WIDE = 256
 """Values of this many bytes and more are zipped, narrower ones go into chunks."""
@@ -156,7 +157,7 @@ def _encode_words(page: Shredded, words: Words, valid: Validity, options: Encode
         if valid is not None:
             words = _blanked(page, words)
         survey = Survey.of(words)
-    if options.version != "2.1" and _few_levels(page):
+    if options.version != V2_1 and _few_levels(page):
         index = _constant_word(words, survey, valid)
         if index is not None:
             return scalar_page(page, scalar_of(words, index))
@@ -172,7 +173,7 @@ def _encode_words(page: Shredded, words: Words, valid: Validity, options: Encode
 
 def _encode_strings(page: Shredded, strings: Strings, valid: Validity, options: EncodeOptions) -> EncodedPage:
     survey = TextSurvey.of(strings)
-    if options.version != "2.1" and _few_levels(page):
+    if options.version != V2_1 and _few_levels(page):
         index = _constant_string(strings, survey, valid)
         if index is not None:
             return scalar_page(page, scalar_of(strings, index))
@@ -238,7 +239,7 @@ def _encode_record(page: Shredded, record: Record, valid: Validity, options: Enc
         encoded = mini_block_page(page, encode_records(record, widths), None, options.version)
         if encoded is not None:
             return encoded
-    if options.version == "2.1":
+    if options.version == V2_1:
         raise NotSupported(
             f"packed struct '{page.leaf.path}' has children that are not narrow plain values; "
             "use file version 2.2 or later, or do not pack it"

@@ -17,6 +17,7 @@ from lancelet.encoding.kernels import pack
 from lancelet.encoding.kernels.fullzip import gather_slices
 from lancelet.encoding.rows import Bytes
 from lancelet.errors import NotSupported, UnfitData
+from lancelet.format.extensions import storage_of, storage_type
 from lancelet.format.schema import BLOB_V1_DESCRIPTOR, BLOB_V2_DESCRIPTOR, Field
 
 Offsets: TypeAlias = npt.NDArray[np.signedinteger[Any]]
@@ -98,8 +99,7 @@ Values: TypeAlias = Words | Strings | Lists | Indexed | Record
 
 def plain_storage(array: pa.Array, field: Field, path: str) -> pa.Array:
     """The array as the file stores its type: without extension, views as offsets, JSON text as JSONB."""
-    if isinstance(array, pa.ExtensionArray):
-        array = array.storage
+    array = storage_of(array)
     dtype = array.type
     if dtype in _VIEWS:
         array = array.cast(_VIEWS[dtype])
@@ -132,8 +132,7 @@ def _same_nesting(dtype: pa.DataType, field: Field) -> bool:
 
 def same_storage(left: pa.DataType, right: pa.DataType) -> bool:
     """Whether two leaf types store alike: names and nullability of list items do not matter."""
-    if isinstance(left, pa.BaseExtensionType):
-        left = left.storage_type
+    left = storage_type(left)
     if pa.types.is_fixed_size_list(left) and pa.types.is_fixed_size_list(right):
         return left.list_size == right.list_size and same_storage(left.value_type, right.value_type)
     if pa.types.is_struct(left) and pa.types.is_struct(right):
@@ -146,8 +145,7 @@ def same_storage(left: pa.DataType, right: pa.DataType) -> bool:
 
 def leaf_values(array: pa.Array, valid: Validity) -> Values:
     """The values of a leaf; ``valid`` says which of them count."""
-    if isinstance(array, pa.ExtensionArray):
-        array = array.storage
+    array = storage_of(array)
     dtype = array.type
     if dtype in _VIEWS:
         array = array.cast(_VIEWS[dtype])
@@ -219,8 +217,7 @@ def _lists(array: pa.Array, valid: Validity) -> Lists:
     if size == 0:
         raise NotSupported("a fixed-size list of 0 items holds nothing that could be stored")
     items = array.values.slice(array.offset * size, count * size)
-    if isinstance(items, pa.ExtensionArray):
-        items = items.storage
+    items = storage_of(items)
     validity: Validity = None
     if items.null_count:
         validity = items.is_valid().to_numpy(zero_copy_only=False)

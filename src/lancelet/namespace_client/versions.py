@@ -1,6 +1,6 @@
 """Tables whose versions a namespace makes: their manifests are published by its requests.
 
-The namespace is a manifest store (:mod:`lancelet.table.registers.external`): a commit writes its manifest under a name of its
+The namespace is a register (:mod:`lancelet.table.registers.protocol`): a commit writes its manifest under a name of its
 own and asks ``create_table_version`` to make it the next version; the newest version is what
 ``list_table_versions`` says, and where one is, ``describe_table_version``. What a namespace was told cannot be
 changed, so the manifest under its own name stays, beside the copy with the final name that readers make.
@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lancelet.errors import NotSupported, StorageError, UncertainPut
+from lancelet.namespace_client.models import load_models
 from lancelet.table.manifest.names import NamingScheme, parse_manifest_name
-from lancelet.table.registers.external import Entry
+from lancelet.table.registers.protocol import Entry
+from lancelet.table.registers.registered import RegisteredStore
 
 if TYPE_CHECKING:
+    from lancelet.namespace_client.tables import Manager
     from lancelet.store import Store
 
-_TREE = "tree/"
 _PYLANCE = "lance.namespace"
 
 
@@ -33,15 +35,18 @@ class NamespaceVersions:
     table_id: tuple[str, ...]
     branch: str | None = None
 
+    def of_branch(self, name: str) -> NamespaceVersions:
+        return replace(self, branch=name)
+
     def get(self, base: str, version: int) -> Entry | None:
-        import lance_namespace as ln
+        ln = load_models()
 
         request = ln.DescribeTableVersionRequest(id=list(self.table_id), branch=self.branch, version=version)
         told = self._told("describe_table_version", request)
         return None if told is None else self._entry(_field(told, "version"))
 
     def latest(self, base: str) -> Entry | None:
-        import lance_namespace as ln
+        ln = load_models()
 
         request = ln.ListTableVersionsRequest(id=list(self.table_id), branch=self.branch, limit=1, descending=True)
         told = self._told("list_table_versions", request)
@@ -49,7 +54,7 @@ class NamespaceVersions:
         return max(entries, key=lambda entry: entry.version, default=None)
 
     def put_if_absent(self, base: str, entry: Entry) -> bool:
-        import lance_namespace as ln
+        ln = load_models()
 
         request = ln.CreateTableVersionRequest(
             id=list(self.table_id),
@@ -84,7 +89,7 @@ class NamespaceVersions:
 
     def delete(self, base: str, version: int) -> None:
         """Have the namespace forget a version, if it ever does."""
-        import lance_namespace as ln
+        ln = load_models()
         from lance_namespace_urllib3_client.models.version_range import VersionRange
 
         gone = VersionRange(start_version=version, end_version=version + 1)
@@ -102,7 +107,7 @@ class NamespaceVersions:
 
     def _told(self, method: str, request: Any) -> Any | None:
         """What a question about versions is answered with; None when there is no such version, or no table."""
-        import lance_namespace as ln
+        ln = load_models()
 
         try:
             return self._ask(method, request)
@@ -126,41 +131,11 @@ class NamespaceVersions:
         return Entry(version, path, size)
 
 
-class ManagedStore:
-    """A table's folder, and who makes the table's versions; all else is as in the folder's own store."""
-
-    __slots__ = ("_store", "root", "versions")
-
-    def __init__(self, store: Store, versions: NamespaceVersions, root: Store | None = None) -> None:
-        self._store = store
-        self.versions = versions
-        self.root: Store = cast("Store", self) if root is None else root
-
-    def __reduce__(self) -> tuple[object, ...]:
-        root = None if self.root is self else self.root
-        return ManagedStore, (self._store, self.versions, root)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    def child(self, path: str) -> Store:
-        """The store of a folder below this one; that of a branch has versions too."""
-        below = self._store.child(path)
-        if not path.startswith(_TREE):
-            return below
-        return cast("Store", ManagedStore(below, replace(self.versions, branch=path.removeprefix(_TREE)), self.root))
-
-
-def managed_store(store: Store, client: Any, table_id: tuple[str, ...]) -> Store:
-    """A table's folder, of whose versions a namespace is in charge."""
-    return cast("Store", ManagedStore(store, NamespaceVersions(client, table_id)))
-
-
-def managed_like(other: Store, store: Store) -> Store:
-    """The store of the same folder as another one, in the charge of the same namespace if it is in any."""
-    if not isinstance(other, ManagedStore):
+def managed_store(store: Store, manager: Manager | None) -> Store:
+    """A table's folder, of whose versions a namespace is in charge if there is one."""
+    if manager is None:
         return store
-    return cast("Store", ManagedStore(store, other.versions, None if other.root is other else other.root))
+    return RegisteredStore(store, NamespaceVersions(manager.client, manager.table_id))
 
 
 def _scheme(path: str) -> str:

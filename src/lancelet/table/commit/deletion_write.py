@@ -23,8 +23,8 @@ from lancelet.file.checksums import are_wanted
 from lancelet.store.objects import put_own
 from lancelet.table.commit.operations import Delete
 from lancelet.table.commit.written import WrittenFiles
-from lancelet.table.manifest.counts import counted
 from lancelet.table.manifest.fragment import DeletionFile, Fragment
+from lancelet.table.rows.counts import counted
 from lancelet.table.rows.deletions import ARROW_SCHEMA, CHECKSUM, offsets_checksum, read_deletions
 
 if TYPE_CHECKING:

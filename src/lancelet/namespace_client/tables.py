@@ -8,10 +8,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from lancelet.errors import CommitOutcomeUnknown, InvalidInput, InvalidType, MissingPackage
+from lancelet.errors import CommitOutcomeUnknown, InvalidInput
+from lancelet.namespace_client.models import models_for
 from lancelet.store.limit import KEYS as LIMIT_KEYS
 
-PACKAGE = "namespaces need the package lance-namespace; install lancelet[namespace]"
 EXPIRY = "expires_at_millis"
 """The storage option that tells when the others are no longer of use."""
 _DIRECTORY = "DirectoryNamespace"
@@ -51,7 +51,7 @@ def is_named(uri: object, namespace_client: object, table_id: Sequence[str] | No
 
 def located(client: Any, table_id: Sequence[str], storage_options: Mapping[str, str] | None) -> Located:
     """Ask a namespace where a table is."""
-    models = _models(client)
+    models = models_for(client)
     told = client.describe_table(models.DescribeTableRequest(id=list(table_id)))
     return _place(client, table_id, told, storage_options)
 
@@ -67,7 +67,7 @@ def place_to_write(
     if mode != "create":
         yield located(client, table_id, storage_options)
         return
-    models = _models(client)
+    models = models_for(client)
     told = client.declare_table(models.DeclareTableRequest(id=list(table_id)))
     try:
         yield _place(client, table_id, told, storage_options)
@@ -80,7 +80,7 @@ def place_to_write(
 
 def withdraw(client: Any, table_id: Sequence[str]) -> None:
     """Take the declaration of a table back, as far as the namespace lets us; a table with rows stays."""
-    models = _models(client)
+    models = models_for(client)
     with suppress(models.LanceNamespaceError):
         found = client.describe_table(models.DescribeTableRequest(id=list(table_id), check_declared=True))
         if found.is_only_declared:
@@ -97,7 +97,7 @@ def vended(
     """
     if client is None or table_id is None:
         return storage_options
-    models = _models(client)
+    models = models_for(client)
     text = str(uri)
     if "://" not in text or text.startswith(_WITHOUT_OPTIONS):
         return storage_options
@@ -117,7 +117,7 @@ def manager_of(client: Any, table_id: Sequence[str] | None, *, managed: bool) ->
         return None
     if table_id is None:
         raise InvalidInput("namespace_client and table_id only name a table together")
-    _models(client)
+    models_for(client)
     return Manager(client, tuple(table_id))
 
 
@@ -125,7 +125,7 @@ def manager_told(client: Any, table_id: Sequence[str] | None) -> Manager | None:
     """Ask a namespace whether it makes the versions of a table; of one that it does not have, it makes none."""
     if client is None or table_id is None:
         return None
-    models = _models(client)
+    models = models_for(client)
     try:
         told = client.describe_table(models.DescribeTableRequest(id=list(table_id)))
     except models.TableNotFoundError:
@@ -148,13 +148,3 @@ def _merged(given: Mapping[str, str] | None, told: Mapping[str, str] | None) -> 
     """Storage options of both; what a table may refer to is not for a namespace to say."""
     vended = {key: value for key, value in (told or {}).items() if key not in LIMIT_KEYS}
     return {**(given or {}), **vended}
-
-
-def _models(client: Any) -> Any:
-    try:
-        import lance_namespace
-    except ImportError as error:
-        raise MissingPackage(PACKAGE) from error
-    if not isinstance(client, lance_namespace.LanceNamespace):
-        raise InvalidType(f"namespace_client is a LanceNamespace, not {type(client)}")
-    return lance_namespace

@@ -1,0 +1,56 @@
+"""What reads cost, and how large the pieces are that they come in. Measured, all of them: ``make bench`` tells when they age."""
+
+from __future__ import annotations
+
+# Batches and units of work
+
+DEFAULT_BATCH_SIZE = 8192
+MIN_UNIT_ROWS = 1024
+MOST_UNIT_BYTES = 32 << 20
+"""Units have fewer rows than that when these are wider than 32 KiB."""
+MOST_SPARSE_ROWS = 1 << 20
+"""How far a unit may reach when only a few of its rows are read: smaller ones would be little work each."""
+GAP_ROWS = 4096
+"""Rows that nobody wants end a unit where there are so many of them."""
+LITTLE_ROWS = 64
+LITTLE_BYTES = 1 << 20
+"""So few rows, or so little, are read one fragment after the other."""
+
+# Rows that were chosen
+
+SPARSE_SHARE = 0.1
+SPARSE_WIDE_SHARE = 0.75
+"""A smaller share of a unit's rows is read row by row; of columns with wide values, this one."""
+WIDE_BYTES = 256
+MOST_TESTED_SHARE = 0.5
+"""Where more rows than that have to be tested, all may as well be."""
+
+# Rows of mapped files
+
+TAKE_PIECE = 1500
+"""Scattered rows make much more resident than themselves; this many at a time keep that bounded."""
+BIG_COLUMN = 64 << 20
+FEW_TAKEN = 64
+RANGES_AT_ONCE = 3
+BLOB_PIECE_BYTES = 64 << 20
+"""How much of blobs is in memory at once; a larger one comes alone."""
+
+# Answers of indices
+
+MOST_NARROW_SHARE = 0.06
+MOST_WIDE_SHARE = 0.5
+"""Reading a larger share of an index takes longer than reading the column."""
+ENTRIES_AN_ANSWER = 1024
+"""However small it is, an answer takes as long as reading so many entries."""
+FEW_INDEXED = 1 << 15
+"""So few are read in no time."""
+FEW_LEFT = 1024
+ENTRIES_A_TEST = 256
+"""With few rows left, testing one of them takes as long as reading so many entries of an index."""
+
+# What is kept
+
+KEPT_PLANS = 64
+"""For so many schemas and lists of columns what follows from them is kept: it is most of the work for a single row."""
+MAX_READERS = 4096
+"""Fragments of a table."""

@@ -1,0 +1,22 @@
+"""Columns that every table has without listing them in its schema.
+
+A file that keeps their values for a fragment (spec table-format.md 5) lists them under numbers of their own.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+ROW_ID = "_rowid"
+ROW_ADDRESS = "_rowaddr"
+ROW_OFFSET = "_rowoffset"
+CREATED_AT = "_row_created_at_version"
+LAST_UPDATED_AT = "_row_last_updated_at_version"
+
+SYSTEM_FIELDS = {
+    name: pa.field(name, pa.uint64()) for name in (ROW_ID, ROW_ADDRESS, ROW_OFFSET, LAST_UPDATED_AT, CREATED_AT)
+}
+
+ROW_ID_FIELD = -3
+CREATED_AT_FIELD = -4
+LAST_UPDATED_AT_FIELD = -5

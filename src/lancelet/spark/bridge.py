@@ -1,0 +1,30 @@
+"""Names that stand on both sides of the bridge: here, and in the Java sources below ``jvm/``.
+
+Spark does not distinguish the case of options; they come to Python in small letters.
+"""
+
+from __future__ import annotations
+
+ASKED = "lance.bridge"
+"""The bridge wants to know the columns of a table, and the facts about it: one of the three below."""
+SCHEMA, CREATE, NAMED_SCHEMA = ASKS = ("schema", "create", "named")
+"""Of a table that is read; of a new one; of one that Spark's catalog has, which may not be written yet."""
+REQUESTED = "lance.requested"
+"""Columns that the user or the catalog gives, as JSON."""
+CASE_SENSITIVE = "lance.casesensitive"
+"""With all options: whether the session distinguishes names by case."""
+NAMED = "lance.named"
+"""With the options that Spark's catalog keeps for a table, both for reads and for writes."""
+URI = "lance.uri"
+VERSION = "lance.version"
+PREDICATES = "lance.predicates"
+LIMIT = "lance.limit"
+PARALLELISM = "lance.parallelism"
+"""Tasks that the cluster runs at the same time."""
+OPTIONS = (ASKED, REQUESTED, CASE_SENSITIVE, NAMED, URI, VERSION, PREDICATES, LIMIT, PARALLELISM)
+
+LANCE_TYPE = "lance.type"
+"""In the metadata of a Spark field: the Lance type that it has no type for."""
+
+FACTS = ("uri", "version", "rows", "bytes", "pushes")
+"""In the metadata of the field that follows the columns."""

@@ -1,0 +1,66 @@
+"""What the bridge's Java and our Python call by name, they call by the same name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lancelet.format.logical_types import parse_logical_type
+from lancelet.format.schema import schema_from_arrow
+from lancelet.spark import bridge, options
+from lancelet.spark.predicates import from_json
+
+SOURCES = Path(__file__).parents[2] / "jvm" / "io" / "lancelet" / "spark"
+JAVA = {path.stem: path.read_text() for path in SOURCES.glob("*.java")}
+COLUMNS = schema_from_arrow(pa.schema({"a": pa.int32(), "t": pa.string()}))
+
+
+def texts(source: str) -> set[str]:
+    return set(re.findall(r'"([^"]+)"', source))
+
+
+def mapped(name: str) -> set[str]:
+    """What a map of operators gives."""
+    (inside,) = re.findall(rf"{name} =\s*Map\.of\(([^)]*)\)", JAVA["Conditions"])
+    return set(re.findall(r'"([^"]+)"', inside)[1::2])
+
+
+def test_options_that_the_bridge_gives_are_those_that_are_read() -> None:
+    given = {name.lower() for source in JAVA.values() for name in texts(source) if re.fullmatch(r"lance\.\w+", name)}
+    assert given - {bridge.LANCE_TYPE} == set(bridge.OPTIONS)
+    options.check_known(dict.fromkeys(given, ""), writes=False)
+    options.check_known(dict.fromkeys(given, ""), writes=True)
+
+
+def test_facts_are_those_that_are_told() -> None:
+    assert texts(JAVA["Facts"]) == set(bridge.FACTS)
+    assert tuple(re.findall(r"@param (\w+)", JAVA["Facts"])) == bridge.FACTS
+
+
+def test_what_the_bridge_asks_for_is_known() -> None:
+    asked = re.findall(r'\basked\(("\w+"|[^,"]*"\w+" : "\w+")', JAVA["LanceProvider"])
+    assert {name for text in asked for name in texts(text)} == set(bridge.ASKS)
+
+
+def test_types_that_need_no_conversion_are_types_of_lance() -> None:
+    assert f'"{bridge.LANCE_TYPE}"' in JAVA["Conditions"]
+    (exact,) = re.findall(r"EXACT_LANCE =\s*List\.of\(([^)]*)\)", JAVA["Conditions"])
+    for name in texts(exact):
+        # Those of times are beginnings: a zone follows.
+        assert parse_logical_type(f"{name}-" if name.endswith(":") else name) is not None
+
+
+@pytest.mark.parametrize("operator", sorted(mapped("COMPARISONS") | mapped("FLIPPED")))
+def test_comparisons_are_understood(operator: str) -> None:
+    assert (
+        operator in str(from_json(f'["{operator}", ["col", "a"], ["lit", "integer", "1"]]', COLUMNS))
+        or operator == "<=>"
+    )
+
+
+@pytest.mark.parametrize("operator", sorted(mapped("TEXTS")))
+def test_conditions_on_text_are_understood(operator: str) -> None:
+    assert operator in str(from_json(f'["{operator}", ["col", "t"], ["lit", "string", "x"]]', COLUMNS))
