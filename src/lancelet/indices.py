@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import pyarrow as pa
 
-from lancelet._api.bitmap import Bitmap
+from lancelet.bitmap import Bitmap
 from lancelet.errors import CorruptFile, IndexNotFound, InvalidType, LanceletError
 from lancelet.file.container import Container
 from lancelet.index.metadata import IndexMetadata, read_indices

@@ -67,8 +67,8 @@ def test_scans_share_a_few_threads(where: Path) -> None:
 
 def test_take_plans_are_remembered_and_forgotten(where: Path) -> None:
     dataset = lancelet.dataset(where)
-    assert dataset._take_plan(["k"]) is dataset._take_plan(["k"])
-    assert dataset._take_plan(None) is dataset._take_plan(None)
+    assert dataset._takes.plan(["k"]) is dataset._takes.plan(["k"])
+    assert dataset._takes.plan(None) is dataset._takes.plan(None)
     for number in range(200):
         dataset.take([0], ["k", "s", "v"][: 1 + number % 3])
     assert len(dataset._takes) <= 64

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -28,8 +28,8 @@ from lancelet.table.commit.written import WrittenFiles
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from lancelet._api.protocols import Movable
     from lancelet.editing.merge.clauses import MergePlan
-    from lancelet.execution.table_reader import TableReader
     from lancelet.table.manifest.snapshot import Snapshot
 
 __all__ = ["ExecuteResult", "MergeInsertBuilder", "MergeResult"]
@@ -39,22 +39,13 @@ ExecuteResult = MergeResult
 TIMEOUT = timedelta(seconds=30)
 
 
-class Mergeable(Protocol):
-    """What the builder needs of a dataset."""
-
-    @property
-    def table(self) -> TableReader: ...
-
-    def _move(self, snapshot: Snapshot) -> None: ...
-
-
 class MergeInsertBuilder:
     """Says what to do with rows that the source and the table have in common, and with those that only one has.
 
     Rows without a clause stay as they are; a later clause for the same rows replaces an earlier one.
     """
 
-    def __init__(self, dataset: Mergeable, on: str | Iterable[str] | None = None) -> None:
+    def __init__(self, dataset: Movable, on: str | Iterable[str] | None = None) -> None:
         if on is not None and not isinstance(on, (str, Iterable)):
             raise InvalidType("The `on` argument to merge_insert must be a str or iterable of str")
         names = None if on is None else [on] if isinstance(on, str) else list(on)

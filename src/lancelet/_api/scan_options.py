@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import pyarrow.compute as pc
 
-from lancelet._api.scanner import ColumnOrdering, Columns, ScanStatistics
+from lancelet._api.scanner import ColumnOrdering, Columns, LanceScanner, ScannerBuilder, ScanStatistics
 from lancelet._naming.keywords import refuse_unknown
+from lancelet.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from lancelet._api.protocols import Scanned
 
 
 class ScanOptions(TypedDict, total=False):
@@ -70,7 +74,38 @@ class FragmentOptions(TypedDict, total=False):
 FRAGMENT_DEFAULTS: Mapping[str, Any] = {"with_row_id": False, "with_row_address": False, "batch_readahead": 16}
 
 
-def chosen(options: Mapping[str, Any], known: type) -> dict[str, Any]:
+_SETTERS = {
+    "fragments": "with_fragments",
+    "index_segments": "with_index_segments",
+    "full_text_query": "full_text_search",
+}
+"""Options that :class:`ScannerBuilder` has under another name, as pylance's has."""
+
+
+def build_scanner(
+    dataset: Scanned, defaults: Mapping[str, Any] | None, arguments: Mapping[str, Any], options: Mapping[str, Any]
+) -> LanceScanner:
+    """A scan of a dataset, with its defaults, with the arguments that are not None, and with options by keyword."""
+    keywords = set_options(options, ScanOptions)
+    builder = ScannerBuilder(dataset).row_addr_prefilter(
+        keywords.pop("row_addr_allowlist", None), keywords.pop("row_addr_blocklist", None)
+    )
+    if defaults:
+        builder.apply_defaults(defaults)
+    builder.apply_defaults({_SETTERS.get(name, name): value for name, value in arguments.items() if value is not None})
+    return builder.apply_defaults(keywords).to_scanner()
+
+
+def slice_limit(start: int, end: int) -> int:
+    """How many rows there are from ``start`` up to, not including, ``end``."""
+    if start < 0:
+        raise InvalidInput(f"start must be non-negative, got {start}")
+    if end < start:
+        raise InvalidInput(f"end ({end}) must be >= start ({start})")
+    return end - start
+
+
+def set_options(options: Mapping[str, Any], known: type) -> dict[str, Any]:
     """The options that are set; None stands for those that are not."""
     refuse_unknown("scanner", options, known)
     return {name: value for name, value in options.items() if value is not None}

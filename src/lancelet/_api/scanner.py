@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +18,6 @@ from lancelet.execution.blobs import has_blobs
 from lancelet.execution.plan import ScanPlan, column_of, default_batch_size, plan_filter, plan_outputs
 from lancelet.execution.rebatch import by_bytes, by_rows
 from lancelet.execution.scan import Scan
-from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.expr import Column
 from lancelet.expressions.sort import SortKey
 from lancelet.log import debug
@@ -26,6 +25,7 @@ from lancelet.log import debug
 if TYPE_CHECKING:
     import pandas as pd
 
+    from lancelet._api.protocols import Scanned
     from lancelet.execution.row_mask import RowMask
 
 Columns: TypeAlias = "Sequence[str] | Mapping[str, str | pc.Expression] | None"
@@ -58,16 +58,6 @@ class ScanStatistics:
     all_counts: dict[str, int] = field(default_factory=dict)
     all_times: dict[str, int] = field(default_factory=dict)
     """Nanoseconds."""
-
-
-class Scanned(Protocol):
-    """What a scanner needs of its dataset."""
-
-    @property
-    def table(self) -> TableReader: ...
-
-    @property
-    def schema(self) -> pa.Schema: ...
 
 
 class ScannerBuilder:

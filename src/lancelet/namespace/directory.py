@@ -14,7 +14,7 @@ import lance_namespace as ln
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancelet._api.stats import version_entry
+from lancelet.inspect.versions import version_entry
 from lancelet.located import EXPIRY
 from lancelet.namespace import making, removing, tables, versions
 from lancelet.namespace.catalog import NAMESPACE, TABLE
