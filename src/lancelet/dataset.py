@@ -16,7 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet._api.opening import find_table
-from lancelet._api.scan_options import FRAME_OPTIONS, ResultOptions, ScanOptions, build_scanner, slice_limit
+from lancelet._api.scan_options import (
+    FRAME_OPTIONS,
+    FRAME_POSITIONS,
+    RESULT_POSITIONS,
+    SCANNER_POSITIONS,
+    ScanOptions,
+    build_scanner,
+    frame_options,
+    slice_limit,
+)
 from lancelet._api.scanner import ColumnOrdering, Columns, LanceScanner, ScannerBuilder, ScanStatistics
 from lancelet._api.session import Session, choose_session, index_cache_bytes
 from lancelet._api.stats import DataStatistics, FieldStatistics, IOStats, IOWatch, LanceStats
@@ -406,22 +415,14 @@ class LanceDataset:
 
     # Scans
 
-    @takes(ScanOptions)
+    @takes(ScanOptions, positions=SCANNER_POSITIONS)
     def scanner(
         self,
         columns: Columns = None,
         filter: str | pc.Expression | Mapping[str, Any] | None = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
-        nearest: Any = None,
-        batch_size: int | None = None,
-        batch_size_bytes: int | None = None,
-        batch_readahead: int | None = None,
-        fragment_readahead: int | None = None,
-        scan_in_order: bool | None = None,
-        fragments: Iterable[LanceFragment] | None = None,
-        index_segments: Iterable[Any] | None = None,
-        full_text_query: Any = None,
+        *more: Any,
         **options: Unpack[ScanOptions],
     ) -> LanceScanner:
         """A scan, ready to run.
@@ -466,120 +467,52 @@ class LanceDataset:
         batch_readahead, fragment_readahead, scan_in_order, io_buffer_size, use_stats, prefilter
             Accepted for pylance's sake, without effect.
         """
-        arguments = {
-            "columns": columns,
-            "filter": filter,
-            "limit": limit,
-            "offset": offset,
-            "nearest": nearest,
-            "batch_size": batch_size,
-            "batch_size_bytes": batch_size_bytes,
-            "batch_readahead": batch_readahead,
-            "fragment_readahead": fragment_readahead,
-            "scan_in_order": scan_in_order,
-            "fragments": fragments,
-            "index_segments": index_segments,
-            "full_text_query": full_text_query,
-        }
-        return build_scanner(self, self._default_scan_options, arguments, options)
+        return build_scanner(self, self._default_scan_options, columns, filter, limit, offset, more, options)
 
-    @takes(ResultOptions, others=True)
+    @takes(ScanOptions, positions=RESULT_POSITIONS, others=True)
     def to_table(
         self,
         columns: Columns = None,
         filter: str | pc.Expression | None = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
-        nearest: Any = None,
-        batch_size: int | None = None,
-        batch_size_bytes: int | None = None,
-        batch_readahead: int | None = None,
-        fragment_readahead: int | None = None,
-        scan_in_order: bool | None = None,
-        **options: Unpack[ResultOptions],
+        *more: Any,
+        **options: Unpack[ScanOptions],
     ) -> pa.Table:
         """Rows as a table; the options are those of :meth:`scanner`."""
-        scanner = self.scanner(
-            columns,
-            filter,
-            limit,
-            offset,
-            nearest,
-            batch_size,
-            batch_size_bytes,
-            batch_readahead,
-            fragment_readahead,
-            scan_in_order,
-            **options,
-        )
-        return scanner.to_table()
+        return self.scanner(columns, filter, limit, offset, *more, **options).to_table()
 
-    @takes(ResultOptions, others=True)
+    @takes(ScanOptions, positions=RESULT_POSITIONS, others=True)
     def to_batches(
         self,
         columns: Columns = None,
         filter: str | pc.Expression | None = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
-        nearest: Any = None,
-        batch_size: int | None = None,
-        batch_size_bytes: int | None = None,
-        batch_readahead: int | None = None,
-        fragment_readahead: int | None = None,
-        scan_in_order: bool | None = None,
-        **kwargs: Unpack[ResultOptions],
+        *more: Any,
+        **kwargs: Unpack[ScanOptions],
     ) -> Iterator[pa.RecordBatch]:
         """Rows as they come; the options are those of :meth:`scanner`."""
-        scanner = self.scanner(
-            columns,
-            filter,
-            limit,
-            offset,
-            nearest,
-            batch_size,
-            batch_size_bytes,
-            batch_readahead,
-            fragment_readahead,
-            scan_in_order,
-            **kwargs,
-        )
-        return scanner.to_batches()
+        return self.scanner(columns, filter, limit, offset, *more, **kwargs).to_batches()
 
     def to_reader(self, columns: Columns = None, **options: Any) -> pa.RecordBatchReader:
         """Rows as a stream; the options are those of :meth:`scanner`."""
         return self.scanner(columns, **options).to_reader()
 
-    @takes(ResultOptions, FRAME_OPTIONS, others=True)
+    @takes(ScanOptions, FRAME_OPTIONS, positions=FRAME_POSITIONS, others=True)
     def to_pandas(
         self,
         columns: Columns = None,
         filter: str | pc.Expression | None = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
-        nearest: Any = None,
-        batch_size: int | None = None,
-        batch_readahead: int | None = None,
-        fragment_readahead: int | None = None,
-        scan_in_order: bool | None = None,
-        *,
+        *more: Any,
         blob_mode: str = "lazy",
         **kwargs: Any,
     ) -> pd.DataFrame:
         """Rows as a data frame: options of :meth:`scanner`, and others for :meth:`pyarrow.Table.to_pandas`."""
-        options = {name: kwargs.pop(name) for name in FRAME_OPTIONS if name in kwargs}
-        scanner = self.scanner(
-            columns,
-            filter,
-            limit,
-            offset,
-            nearest,
-            batch_size,
-            batch_readahead=batch_readahead,
-            fragment_readahead=fragment_readahead,
-            scan_in_order=scan_in_order,
-            **options,
-        )
-        return scanner.to_pandas(blob_mode=blob_mode, **kwargs)
+        options, others = frame_options(more, kwargs)
+        return self.scanner(columns, filter, limit, offset, **options).to_pandas(blob_mode=blob_mode, **others)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.scanner().__arrow_c_stream__(requested_schema)

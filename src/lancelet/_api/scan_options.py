@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import pyarrow.compute as pc
 
 from lancelet._api.scanner import ColumnOrdering, Columns, LanceScanner, ScannerBuilder, ScanStatistics
-from lancelet._naming.keywords import refuse_unknown
+from lancelet._naming.keywords import by_name, refuse_unknown
 from lancelet.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -16,8 +16,17 @@ if TYPE_CHECKING:
 
 
 class ScanOptions(TypedDict, total=False):
-    """What :meth:`lancelet.LanceDataset.scanner` takes by keyword alone."""
+    """What :meth:`lancelet.LanceDataset.scanner` takes besides columns, filter, limit and offset."""
 
+    nearest: Any
+    batch_size: int | None
+    batch_size_bytes: int | None
+    batch_readahead: int | None
+    fragment_readahead: int | None
+    scan_in_order: bool | None
+    fragments: Iterable[Any] | None
+    index_segments: Iterable[Any] | None
+    full_text_query: Any
     prefilter: bool | None
     with_row_id: bool | None
     with_row_address: bool | None
@@ -36,16 +45,15 @@ class ScanOptions(TypedDict, total=False):
     row_addr_blocklist: bytes | None
 
 
-class ResultOptions(ScanOptions, total=False):
-    """What calls that scan and return rows take by keyword alone."""
-
-    fragments: Iterable[Any] | None
-    index_segments: Iterable[Any] | None
-    full_text_query: Any
-
-
+SCANNER_POSITIONS = tuple(ScanOptions.__annotations__)[:9]
+"""What a scanner takes by position too, after columns, filter, limit and offset."""
+RESULT_POSITIONS = SCANNER_POSITIONS[:6]
+"""What calls that scan and return rows take by position too."""
+FRAME_POSITIONS = tuple(name for name in RESULT_POSITIONS if name != "batch_size_bytes")
 FRAME_OPTIONS = tuple(
-    name for name in ResultOptions.__annotations__ if name not in ("blob_handling", "strict_batch_size")
+    name
+    for name in ScanOptions.__annotations__
+    if name not in ("batch_size_bytes", "blob_handling", "strict_batch_size")
 )
 """A data frame has a word of its own for blobs, and no batches."""
 
@@ -83,17 +91,32 @@ _SETTERS = {
 
 
 def build_scanner(
-    dataset: Scanned, defaults: Mapping[str, Any] | None, arguments: Mapping[str, Any], options: Mapping[str, Any]
+    dataset: Scanned,
+    defaults: Mapping[str, Any] | None,
+    columns: Columns,
+    filter: str | pc.Expression | Mapping[str, Any] | None,  # noqa: A002
+    limit: int | None,
+    offset: int | None,
+    more: Sequence[Any],
+    options: Mapping[str, Any],
 ) -> LanceScanner:
-    """A scan of a dataset, with its defaults, with the arguments that are not None, and with options by keyword."""
-    keywords = set_options(options, ScanOptions)
+    """A scan of a dataset, with its defaults and with the options that are not None."""
+    first = {"columns": columns, "filter": filter, "limit": limit, "offset": offset}
+    wanted = set_options(by_name("scanner", SCANNER_POSITIONS, more, options), ScanOptions)
     builder = ScannerBuilder(dataset).row_addr_prefilter(
-        keywords.pop("row_addr_allowlist", None), keywords.pop("row_addr_blocklist", None)
+        wanted.pop("row_addr_allowlist", None), wanted.pop("row_addr_blocklist", None)
     )
     if defaults:
         builder.apply_defaults(defaults)
-    builder.apply_defaults({_SETTERS.get(name, name): value for name, value in arguments.items() if value is not None})
-    return builder.apply_defaults(keywords).to_scanner()
+    builder.apply_defaults({name: value for name, value in first.items() if value is not None})
+    return builder.apply_defaults({_SETTERS.get(name, name): value for name, value in wanted.items()}).to_scanner()
+
+
+def frame_options(more: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[ScanOptions, dict[str, Any]]:
+    """The options of a scan for a data frame, and those that are pyarrow's."""
+    wanted = by_name("to_pandas", FRAME_POSITIONS, more, keywords)
+    options: Any = {name: value for name, value in wanted.items() if name in FRAME_OPTIONS}
+    return options, {name: value for name, value in wanted.items() if name not in FRAME_OPTIONS}
 
 
 def slice_limit(start: int, end: int) -> int:
