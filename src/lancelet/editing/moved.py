@@ -43,7 +43,7 @@ from lancelet.table.rows.lineage import inline_bytes
 from lancelet.table.rows.row_id_write import encode_row_ids, encode_versions
 from lancelet.table.rows.row_ids import Ids
 from lancelet.writing.bases import Folder
-from lancelet.writing.fragments import Limits, write_fragments
+from lancelet.writing.fragments import Limits, write_fragment_files
 from lancelet.writing.options import WriteOptions
 
 Addresses = npt.NDArray[np.uint64]
@@ -112,7 +112,7 @@ class RowWriter:
     def _write(
         self, batches: Iterable[pa.RecordBatch], schema: Schema, limits: Limits, folders: tuple[Folder, ...]
     ) -> tuple[Fragment, ...]:
-        return write_fragments(
+        return write_fragment_files(
             self.snapshot.store,
             schema,
             batches,

@@ -20,7 +20,7 @@ from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
 from lancelet.errors import CorruptFile
 from lancelet.execution.overlays import apply_overlays
-from lancelet.execution.present import stored_type
+from lancelet.execution.shown import stored_type
 from lancelet.execution.split_fields import merged, pruned
 from lancelet.file import FileCache, OpenFile
 from lancelet.file.reader import LegacyFile

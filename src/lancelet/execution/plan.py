@@ -13,7 +13,7 @@ import pyarrow as pa
 from lancelet._naming.texts import check_text
 from lancelet.errors import InvalidInput, InvalidType, UnknownColumn
 from lancelet.execution.fragment_reader import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID, ROW_OFFSET
-from lancelet.execution.present import BlobForm, scan_field
+from lancelet.execution.shown import BlobForm, scan_field
 from lancelet.expressions.expr import Column, Expr, columns_of, type_of
 from lancelet.expressions.sort import SortKey
 from lancelet.format.logical_types import EXTENSION_NAME

@@ -13,7 +13,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from lancelet.errors import InvalidInput, TableNotFound
 from lancelet.execution.plan import SYSTEM_FIELDS
 from lancelet.spark.names import distinguishes_case, find_name
-from lancelet.spark.options import WHOLE_FRAGMENTS, Place, ReadOptions, check_new, count, flag, read_options
+from lancelet.spark.options import WHOLE_FRAGMENTS, ReadOptions, TableRef, check_new, count, flag, read_options
 from lancelet.spark.requested import check_requested, own_names
 from lancelet.spark.sentences import in_a_sentence
 from lancelet.spark.workers import a_task, settle
@@ -64,7 +64,7 @@ class LanceDataSource(DataSource):
                 # Spark's catalog has the name, and nobody has written yet.
                 return requested.add(_bridge_field({}))
             raise
-        self._pinned = Place(snapshot.uri, chosen.place.storage_options, snapshot.version)
+        self._pinned = TableRef(snapshot.uri, chosen.place.storage_options, snapshot.version)
         found = table_columns(snapshot, chosen)
         if "readchanges" in given:
             from lancelet.spark.stream.read import with_changes
@@ -88,7 +88,7 @@ class LanceDataSource(DataSource):
         version = count(given, "lance.version")
         pinned = getattr(self, "_pinned", None)
         if version is not None:
-            place = Place(given["lance.uri"], chosen.place.storage_options, version)
+            place = TableRef(given["lance.uri"], chosen.place.storage_options, version)
         else:
             place = pinned or chosen.place
         snapshot = place.open()

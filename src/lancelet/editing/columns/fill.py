@@ -20,7 +20,7 @@ from lancelet.errors import InvalidChange
 from lancelet.file.checksums import are_wanted
 from lancelet.format.schema import Field, Schema
 from lancelet.table.manifest.fragment import MAX_ROWS, ROW_ID_FIELD, TOMBSTONE, DataFile, Fragment
-from lancelet.writing.fragments import Limits, write_fragments
+from lancelet.writing.fragments import Limits, write_fragment_files
 
 if TYPE_CHECKING:
     from lancelet.execution.fragment_reader import FragmentReader
@@ -41,7 +41,7 @@ def write_columns(
     stem: bytes = b"",
 ) -> DataFile:
     """Write columns of a fragment, given for all its physical rows, into a new file; its name begins with ``stem``."""
-    written = write_fragments(
+    written = write_fragment_files(
         reader.snapshot.store,
         columns,
         _counted(reader.fragment.id, reader.physical_rows, batches),

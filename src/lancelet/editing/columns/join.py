@@ -23,8 +23,8 @@ from lancelet.editing.merge.source import HeldSource, joined_batches
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.errors import InvalidChange, InvalidType, NotSupported, UnfitData, UnknownColumn
 from lancelet.execution.plan import SYSTEM_FIELDS, ScanPlan, column_of
-from lancelet.execution.present import BlobForm, scan_field
 from lancelet.execution.scan import Scan
+from lancelet.execution.shown import BlobForm, scan_field
 from lancelet.file.versions import writable_version
 from lancelet.format.schema import Field, Schema
 from lancelet.table.commit.written import WrittenFiles

@@ -23,7 +23,7 @@ from lancelet.errors import InvalidInput, MergeRefused, UnfitData, UnknownColumn
 from lancelet.execution.blobs import has_blobs
 from lancelet.execution.fragment_reader import ROW_ADDRESS, ROW_ID
 from lancelet.execution.plan import SYSTEM_FIELDS, plan_filter
-from lancelet.execution.present import scan_field
+from lancelet.execution.shown import scan_field
 from lancelet.format.schema import Field, Schema
 from lancelet.format.schema_messages import PRIMARY_KEY, PRIMARY_KEY_POSITION
 from lancelet.index.metadata import read_indices

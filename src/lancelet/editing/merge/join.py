@@ -24,8 +24,8 @@ from lancelet.encoding.rows import Indices
 from lancelet.errors import MergeRefused
 from lancelet.execution.fragment_reader import ROW_ADDRESS
 from lancelet.execution.plan import ScanPlan, column_of
-from lancelet.execution.present import scan_field
 from lancelet.execution.scan import Scan
+from lancelet.execution.shown import scan_field
 from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.expr import Column, Expr, In, ValueSet, columns_of
 from lancelet.format.schema import Field
