@@ -15,6 +15,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet._api.blob_files import (
+    DEFAULT_BLOB_BUFFER_SIZE,
+    BlobFile,
+    choose_rows,
+    read_blob_ranges,
+    read_whole_blobs,
+    take_blobs,
+)
 from lancelet._api.opening import find_table
 from lancelet._api.scan_options import (
     FRAME_OPTIONS,
@@ -33,14 +41,6 @@ from lancelet._api.tags import Branches, Tags
 from lancelet._naming.keywords import takes
 from lancelet._naming.lazy import lazy_names
 from lancelet.bitmap import Bitmap
-from lancelet.blob import (
-    DEFAULT_BLOB_BUFFER_SIZE,
-    BlobFile,
-    choose_rows,
-    read_blob_ranges,
-    read_whole_blobs,
-    take_blobs,
-)
 from lancelet.errors import InvalidInput, NotSupported
 from lancelet.execution.plan import table_schema
 from lancelet.execution.table_reader import TableReader

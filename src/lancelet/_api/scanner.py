@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancelet.blob import lazy_frame
+from lancelet._api.blob_files import lazy_frame
 from lancelet.errors import FilterSyntaxError, InvalidInput, InvalidType, NotSupported
 from lancelet.execution.blobs import has_blobs
 from lancelet.execution.plan import ScanPlan, column_of, default_batch_size, plan_filter, plan_outputs

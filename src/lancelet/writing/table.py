@@ -139,7 +139,7 @@ def commit_rows(
         target.snapshot,
         _operation(plan, fragments, options),
         properties=options.properties,
-        storage_version=None if plan.appends else options.version,
+        storage_version=None if plan.appends else options.data_storage_version,
         files=files,
     )
 
@@ -162,7 +162,7 @@ def _create(
         target.store,
         ops.Overwrite(plan.schema, fragments, options.config, options.initial_bases),
         properties=options.properties,
-        stable_row_ids=options.stable_row_ids,
+        stable_row_ids=options.enable_stable_row_ids,
         naming=options.naming,
         storage_version=plan.version,
         files=files,
@@ -189,7 +189,7 @@ def prepare(arrow: pa.Schema, target: Target, options: WriteOptions) -> WritePla
     snapshot = target.snapshot
     if snapshot is None:
         _folders(_places(target, options), options)
-        version = options.version or DEFAULT_VERSION
+        version = options.data_storage_version or DEFAULT_VERSION
         return WritePlan(new_schema(arrow, version), version, appends=False)
     if options.mode == "create":
         raise TableExists(target.store.uri)
@@ -203,7 +203,7 @@ def prepare(arrow: pa.Schema, target: Target, options: WriteOptions) -> WritePla
     if options.mode == "append":
         refuse_mixed(manifest)
     stored = manifest.data_storage_version
-    version = options.version or writable_version(stored)
+    version = options.data_storage_version or writable_version(stored)
     if options.mode == "append" and (version == LEGACY) != (stored == LEGACY):
         raise NotSupported(
             f"{snapshot.uri} is written in version {stored}, so that files of version {version} cannot be appended: those "
@@ -233,7 +233,7 @@ def _places(target: Target, options: WriteOptions) -> Places:
 
 def _folders(places: Places, options: WriteOptions) -> tuple[Folder, ...]:
     """Where new files go, in turn."""
-    return target_folders(places, options.target_bases, options.all_bases)
+    return target_folders(places, options.target_bases, options.target_all_bases)
 
 
 def _write(
@@ -245,7 +245,7 @@ def _write(
     progress: Progress | None,
 ) -> tuple[Fragment, ...]:
     places = _places(target, options)
-    rules = BlobRules(places, options.ingest_blobs, options.external_blobs)
+    rules = BlobRules(places, options.ingest_blobs, options.allow_external_blob_outside_bases)
     return write_fragment_files(
         target.store,
         plan.schema,

@@ -155,7 +155,7 @@ def _commit(
                     store,
                     ops.Overwrite(job.plan.schema, fragments, {**job.options.config, **mark}),
                     properties=properties,
-                    stable_row_ids=job.options.stable_row_ids,
+                    stable_row_ids=job.options.enable_stable_row_ids,
                     naming=job.options.naming,
                     storage_version=job.plan.version,
                     files=files,
