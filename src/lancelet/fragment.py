@@ -19,9 +19,9 @@ from lancelet._api.fragment_metadata import (
     data_file,
     fragment_metadata,
 )
-from lancelet._api.scan_options import FRAGMENT_DEFAULTS, FragmentOptions, set_options
+from lancelet._api.scan_options import FRAGMENT_DEFAULTS, FRAGMENT_POSITIONS, FragmentOptions, set_options
 from lancelet._api.scanner import Columns, LanceScanner, ScannerBuilder
-from lancelet._naming.keywords import refuse_unknown, takes
+from lancelet._naming.keywords import by_name, refuse_unknown, takes
 from lancelet._naming.lazy import lazy_names
 from lancelet.errors import InvalidInput, InvalidType, NotSupported, RowNotFound, UnfitData
 from lancelet.execution.plan import ScanPlan, plan_take
@@ -289,43 +289,19 @@ class LanceFragment:
     def _builder(self) -> ScannerBuilder:
         return ScannerBuilder(self._ds).with_fragments([self])
 
+    @takes(FragmentOptions, FRAGMENT_POSITIONS, positions=FRAGMENT_POSITIONS, defaults=FRAGMENT_DEFAULTS, others=True)
     def to_table(
         self,
         columns: Columns = None,
         filter: str | pc.Expression | None = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
-        with_row_id: bool = False,
-        with_row_address: bool = False,
-        blob_handling: str | None = None,
-        order_by: Sequence[Any] | None = None,
-        use_scalar_index: bool | None = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        include_deleted_rows: bool | None = None,
-        batch_size_bytes: int | None = None,
-        strict_batch_size: bool | None = None,
+        *more: Any,
         **options: Any,
     ) -> pa.Table:
         """The fragment's live rows; the options are those of :meth:`scanner`."""
-        scanner = self.scanner(
-            columns=columns,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            blob_handling=blob_handling,
-            order_by=order_by,
-            use_scalar_index=use_scalar_index,
-            io_buffer_size=io_buffer_size,
-            late_materialization=late_materialization,
-            include_deleted_rows=include_deleted_rows,
-            batch_size_bytes=batch_size_bytes,
-            strict_batch_size=strict_batch_size,
-            **options,
-        )
-        return scanner.to_table()
+        named = by_name("to_table", FRAGMENT_POSITIONS, more, options)
+        return self.scanner(columns=columns, filter=filter, limit=limit, offset=offset, **named).to_table()
 
     @takes(FragmentOptions, defaults=FRAGMENT_DEFAULTS)
     def to_batches(self, **options: Unpack[FragmentOptions]) -> Iterator[pa.RecordBatch]:

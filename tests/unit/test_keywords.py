@@ -72,6 +72,10 @@ def test_options_by_position() -> None:
     assert [batch.num_rows for batch in dataset.to_batches(*by_position[:2])] == [2]
     assert dataset.to_pandas(*by_position[:6], 16, 4, True)["x"].to_list() == [2]
     assert dataset.scanner(*by_position, dataset.get_fragments(), None, None).to_table().num_rows == 1
+    fragment = dataset.get_fragments()[0]
+    assert fragment.to_table(["x"], "x > 1", 1, 1, True).schema.names == ["x", "_rowid"]
+    with pytest.raises(InvalidType, match="got multiple values for argument 'with_row_id'"):
+        fragment.to_table(["x"], None, None, None, True, with_row_id=True)
     for call in (dataset.scanner, dataset.to_table, dataset.to_batches, dataset.to_pandas):
         with pytest.raises(InvalidType, match="got multiple values for argument 'batch_size'"):
             call(*by_position[:6], batch_size=3)

@@ -141,10 +141,10 @@ def read_whole_blobs(
     """Row addresses and whole blobs, in the order of the rows asked for, or else of their addresses."""
     blobs, addresses = _blobs_of(table, column, *selection)
     order = np.arange(len(blobs)) if preserve_order else np.argsort(addresses, kind="stable")
-    found = read_blobs([blobs[i] for i in order.tolist()])
+    contents = read_blobs([blobs[i] for i in order.tolist()])
     return [
         (int(addresses[i]), None if data is None else data.tobytes())
-        for i, data in zip(order.tolist(), found, strict=True)
+        for i, data in zip(order.tolist(), contents, strict=True)
     ]
 
 
@@ -170,23 +170,23 @@ def read_blob_ranges(
         _check_range(offset, length, blob.size, f"request {number}: ")
         pieces.append(_Piece(blob, offset, length))
     order = np.arange(len(blobs)) if preserve_order else np.argsort(addresses, kind="stable")
-    found = read_blobs([pieces[i] for i in order.tolist()])
+    contents = read_blobs([pieces[i] for i in order.tolist()])
     return [
         (i, int(addresses[i]), None if data is None else data.tobytes())
-        for i, data in zip(order.tolist(), found, strict=True)
+        for i, data in zip(order.tolist(), contents, strict=True)
     ]
 
 
 def choose_rows(ids: Any, addresses: Any, indices: Any) -> tuple[str, Any]:
     """The one way in which a caller names rows."""
-    given = [
+    selections = [
         (name, values)
         for name, values in (("ids", ids), ("addresses", addresses), ("indices", indices))
         if values is not None
     ]
-    if len(given) != 1:
+    if len(selections) != 1:
         raise InvalidInput("Exactly one of ids, indices, or addresses must be specified")
-    return given[0]
+    return selections[0]
 
 
 def lazy_frame(
@@ -223,13 +223,13 @@ def _files(table: TableReader, field: Field, column: pa.ChunkedArray, owners: In
 
 def _files_in(table: TableReader, field: Field, array: pa.Array, owners: Indices) -> list[Any]:
     if field.is_blob or field.is_blob_v2:
-        found: list[Any] = [None] * len(array)
+        files: list[Any] = [None] * len(array)
         for owner in np.unique(owners).tolist():
             here = np.flatnonzero(owners == owner)
             blobs = find_blobs(table.reader(owner), field, array.take(pa.array(here)))
             for index, blob in zip(here.tolist(), blobs, strict=True):
-                found[index] = None if blob is None else BlobFile(blob)
-        return found
+                files[index] = None if blob is None else BlobFile(blob)
+        return files
     if not has_blobs(field):
         values: list[Any] = array.to_pylist()
         return values
@@ -271,9 +271,9 @@ def _blobs_of(
         reader = table.reader(owner)
         (values,) = reader.read([top], RowIndices(distinct))
         array = pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
-        found = find_blobs(reader, field, _descend(array, len(chain) - 1))
+        stored = find_blobs(reader, field, _descend(array, len(chain) - 1))
         for index, source in zip(here.tolist(), back.tolist(), strict=True):
-            blobs[index] = found[source]
+            blobs[index] = stored[source]
     return blobs, addresses
 
 
@@ -290,9 +290,9 @@ def _located(table: TableReader, selector: str, rows: Indices) -> tuple[Indices,
     numbers = rows.astype(np.uint64)
     if selector == "addresses":
         return table.locate_addresses(numbers)
-    owners, offsets, found = table.locate_ids(numbers)
-    if not found.all():
-        missing = int(numbers[np.flatnonzero(~found)[0]])
+    owners, offsets, live = table.locate_ids(numbers)
+    if not live.all():
+        missing = int(numbers[np.flatnonzero(~live)[0]])
         raise RowNotFound(f"row id {missing} was deleted or is not in version {table.snapshot.version} of the table")
     return owners, offsets
 

@@ -169,10 +169,10 @@ class MergeInsertBuilder:
             Values with a ``shard_id``, the text of a UUID, and a ``generation``.
         """
         try:
-            found = tuple(CompactedSsTable(UUID(str(run.shard_id)), int(run.generation)) for run in sstables)
+            tables = tuple(CompactedSsTable(UUID(str(run.shard_id)), int(run.generation)) for run in sstables)
         except (AttributeError, ValueError) as error:
             raise InvalidInput(f"a compacted SSTable has a shard_id (a UUID) and a generation: {error}") from None
-        return self._with(sstables=found)
+        return self._with(sstables=tables)
 
     # Execution
 

@@ -79,6 +79,12 @@ class FragmentOptions(TypedDict, total=False):
     strict_batch_size: bool | None
 
 
+FRAGMENT_POSITIONS = tuple(
+    name
+    for name in FragmentOptions.__annotations__
+    if name not in ("columns", "filter", "limit", "offset", "batch_size", "batch_readahead")
+)
+"""What :meth:`lancelet.LanceFragment.to_table` takes by position too, after columns, filter, limit and offset."""
 FRAGMENT_DEFAULTS: Mapping[str, Any] = {"with_row_id": False, "with_row_address": False, "batch_readahead": 16}
 
 

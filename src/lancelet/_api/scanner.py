@@ -505,8 +505,8 @@ class _Watch:
         table, plan = scan.table, scan.plan
         self._counters = table.snapshot.store.counters
         self._before = (self._counters.requests, self._counters.bytes)
-        chosen = plan.fragment_ids
-        self._fragments = len(table.snapshot.manifest.fragments) if chosen is None else len(chosen)
+        ids = plan.fragment_ids
+        self._fragments = len(table.snapshot.manifest.fragments) if ids is None else len(ids)
         self._started = time.perf_counter_ns()
 
     def done(self, table: pa.Table) -> pa.Table:
@@ -522,12 +522,12 @@ class _Watch:
         requests, read = self._counters.requests - self._before[0], self._counters.bytes - self._before[1]
         counts = {"rows_scanned": self.rows, "fragments_scanned": self._fragments}
         times = {"elapsed": time.perf_counter_ns() - self._started}
-        found = self.scan.candidates
-        if found is None:
+        candidates = self.scan.candidates
+        if candidates is None:
             self._callback(ScanStatistics(requests, requests, read, all_counts=counts, all_times=times))
             return
-        use = found.use
-        counts |= {"fragments_scanned": len(found.fragments), "index_rows_found": sum(use.found.values())}
+        use = candidates.use
+        counts |= {"fragments_scanned": len(candidates.fragments), "index_rows_found": sum(use.found.values())}
         index = (use.loaded, use.parts, use.rows, use.cached, use.loaded)
         self._callback(ScanStatistics(requests, requests, read, *index, all_counts=counts, all_times=times))
 
