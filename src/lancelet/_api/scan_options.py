@@ -107,15 +107,16 @@ def build_scanner(
     options: Mapping[str, Any],
 ) -> LanceScanner:
     """A scan of a dataset, with its defaults and with the options that are not None."""
-    first = {"columns": columns, "filter": filter, "limit": limit, "offset": offset}
-    wanted = set_options(by_name("scanner", SCANNER_POSITIONS, more, options), ScanOptions)
+    named = by_name("scanner", SCANNER_POSITIONS, more, options) if more else options
+    refuse_unknown("scanner", named, ScanOptions)
+    wanted = {"columns": columns, "filter": filter, "limit": limit, "offset": offset, **named}
     builder = ScannerBuilder(dataset).row_addr_prefilter(
         wanted.pop("row_addr_allowlist", None), wanted.pop("row_addr_blocklist", None)
     )
     if defaults:
         builder.apply_defaults(defaults)
-    builder.apply_defaults({name: value for name, value in first.items() if value is not None})
-    return builder.apply_defaults({_SETTERS.get(name, name): value for name, value in wanted.items()}).to_scanner()
+    builder.apply_defaults({_SETTERS.get(name, name): value for name, value in wanted.items() if value is not None})
+    return builder.to_scanner()
 
 
 def frame_options(more: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[ScanOptions, dict[str, Any]]:
