@@ -43,7 +43,7 @@ console = Console()
 
 
 @dataclass(frozen=True)
-class Place:
+class RaceTable:
     """Where the table is, for each library."""
 
     uri: str
@@ -77,7 +77,7 @@ def main() -> None:
             _check(where, results, writer_of)
 
 
-def race(place: Place, engines: list[str], seconds: float, acts: tuple[str, ...]) -> tuple[list[Result], float]:
+def race(place: RaceTable, engines: list[str], seconds: float, acts: tuple[str, ...]) -> tuple[list[Result], float]:
     """Let the writers run; returns what they did, and how long it took until the last one had ended."""
     spawned = multiprocessing.get_context("spawn")
     table = pa.concat_tables([_rows(_first_rows(number)) for number in range(len(engines))])
@@ -112,7 +112,13 @@ def _dataset_module(engine: str) -> Any:
 
 
 def _write(
-    engine: str, number: int, place: Place, seconds: float, acts: tuple[str, ...], barrier: Barrier, pipe: Connection
+    engine: str,
+    number: int,
+    place: RaceTable,
+    seconds: float,
+    acts: tuple[str, ...],
+    barrier: Barrier,
+    pipe: Connection,
 ) -> None:
     os.umask(_MODES[engine])
     module, options = _dataset_module(engine), place.options[engine]
@@ -177,7 +183,7 @@ def _act(
 
 
 @contextmanager
-def _local() -> Iterator[tuple[Place, Any]]:
+def _local() -> Iterator[tuple[RaceTable, Any]]:
     folder = Path(tempfile.mkdtemp())
     table = folder / "t"
 
@@ -186,13 +192,13 @@ def _local() -> Iterator[tuple[Place, Any]]:
         return "pylance" if mode & 0o777 == 0o666 & ~_MODES["pylance"] else "lancelet"
 
     try:
-        yield Place(str(table), dict.fromkeys(ENGINES)), writer_of
+        yield RaceTable(str(table), dict.fromkeys(ENGINES)), writer_of
     finally:
         shutil.rmtree(folder)
 
 
 @contextmanager
-def _s3() -> Iterator[tuple[Place, Any]]:
+def _s3() -> Iterator[tuple[RaceTable, Any]]:
     """A bucket on the loopback; each library has a key of its own, by which the server knows who wrote what."""
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication
     from moto.server import ThreadedMotoServer
@@ -220,7 +226,7 @@ def _s3() -> Iterator[tuple[Place, Any]]:
         options: dict[str, dict[str, str] | None] = {
             engine: {**common, "aws_access_key_id": engine, "aws_secret_access_key": "secret"} for engine in ENGINES
         }
-        yield Place("s3://races/t", options), lambda path: writers.get(path, "nobody")
+        yield RaceTable("s3://races/t", options), lambda path: writers.get(path, "nobody")
     finally:
         DomainDispatcherApplication.__call__ = plain  # type: ignore[method-assign]
         server.stop()
@@ -247,7 +253,7 @@ def _report(place: str, results: list[Result], wall: float) -> Table:
     return report
 
 
-def _check(place: Place, results: list[Result], writer_of: Any) -> None:
+def _check(place: RaceTable, results: list[Result], writer_of: Any) -> None:
     """The table has the rows that its writers believe in, every version has its files, and nothing else is there."""
     dataset = _dataset_module("lancelet").dataset(place.uri, storage_options=place.options["lancelet"])
     table = dataset.to_table()

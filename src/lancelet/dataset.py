@@ -1,45 +1,73 @@
-"""What users hold: a table at one version."""
+"""What users hold: a table at one version.
+
+Each method says what it does and has a room do it. Rooms that a program may never need are imported by the methods
+that need them, so that programs that only read do not wait for them.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypedDict
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, TypeVar
 
-from lancelet._api.scanner import ColumnOrdering, LanceScanner, ScannerBuilder, ScanStatistics
-from lancelet._api.session import Session
-from lancelet._api.stats import DataStatistics, FieldStatistics, IOStats, LanceStats, version_entry
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancelet._api.blob_files import (
+    DEFAULT_BLOB_BUFFER_SIZE,
+    BlobFile,
+    choose_rows,
+    read_blob_ranges,
+    read_whole_blobs,
+    take_blobs,
+)
+from lancelet._api.opening import find_table
+from lancelet._api.scan_options import (
+    FRAME_OPTIONS,
+    FRAME_POSITIONS,
+    RESULT_POSITIONS,
+    SCANNER_POSITIONS,
+    ScanOptions,
+    build_scanner,
+    frame_options,
+    slice_limit,
+)
+from lancelet._api.scanner import ColumnOrdering, Columns, LanceScanner, ScannerBuilder, ScanStatistics
+from lancelet._api.session import Session, choose_session, index_cache_bytes
+from lancelet._api.stats import DataStatistics, FieldStatistics, IOStats, IOWatch, LanceStats
 from lancelet._api.tags import Branches, Tags
+from lancelet._naming.keywords import takes
 from lancelet._naming.lazy import lazy_names
-from lancelet.blob import BlobFile
-from lancelet.errors import InvalidInput
-from lancelet.execution.threads import ordered_map
+from lancelet.bitmap import Bitmap
+from lancelet.errors import InvalidInput, NotSupported
+from lancelet.execution.plan import table_schema
+from lancelet.execution.table_reader import TableReader
+from lancelet.execution.takes import TakenColumns, Takes, draw_rows
 from lancelet.fragment import LanceFragment
-from lancelet.indexed import IndexedTable
 from lancelet.schema import LanceSchema
 from lancelet.store import open_store
-from lancelet.store.limit import elsewhere, limit_options
-from lancelet.store.options import own_options, with_base_params
-from lancelet.store.uri import open_like
 from lancelet.table.commit.operations import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
-from lancelet.table.commit.patience import COMMIT_RETRIES, COMMIT_SECONDS
+from lancelet.table.commit.patience import CHANGE_RETRIES, CHANGE_SECONDS, COMMIT_RETRIES, COMMIT_SECONDS
 from lancelet.table.manifest.manifest import BasePath as DatasetBasePath
-from lancelet.table.manifest.manifest import read_manifest
-from lancelet.table.manifest.snapshot import Snapshot
-from lancelet.table.manifest.versions import list_versions, migrate_to_v2
-from lancelet.table.refs.read import Reference, check_reference
+from lancelet.table.manifest.versions import latest_version, list_versions, migrate_to_v2
+from lancelet.table.refs.read import check_reference
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from uuid import UUID
+
+    import pandas as pd
+    from typing_extensions import Self, Unpack
 
     from lancelet._api.merge_insert import MergeInsertBuilder
-    from lancelet._api.transaction import LanceOperation, Transaction
+    from lancelet._api.storage_accessor import StorageOptionsAccessor
+    from lancelet._api.transaction import Index, LanceOperation, Transaction
     from lancelet.changes.delta import DatasetDelta
     from lancelet.editing.delete import DeleteResult
     from lancelet.editing.update import UpdateResult
     from lancelet.file import LanceFileSession
+    from lancelet.indices import IndexDescription
     from lancelet.maintenance.cleanup_report import (
         CleanupCandidateFile,
         CleanupExplanation,
@@ -49,8 +77,10 @@ if TYPE_CHECKING:
     from lancelet.maintenance.repair import RepairReport
     from lancelet.maintenance.validation.report import VerifyReport
     from lancelet.optimize import DatasetOptimizer
-    from lancelet.store import Store
-    from lancelet.table.manifest.names import ManifestName
+    from lancelet.progress import IndexProgress
+    from lancelet.table.manifest.snapshot import Snapshot
+    from lancelet.table.refs.read import Reference
+    from lancelet.writing.keywords import TableKeywords
 
 __all__ = [
     "LANCE_COMMIT_MESSAGE_KEY",
@@ -85,7 +115,7 @@ __all__ = [
 ]
 
 COMMIT_TIMEOUT = timedelta(seconds=COMMIT_SECONDS)
-_MANIFESTS_AT_ONCE = 16
+V = TypeVar("V", bound="LanceDataset")
 
 
 __getattr__ = lazy_names(
@@ -103,7 +133,7 @@ __getattr__ = lazy_names(
         "lancelet._api.fragment_metadata": ("DataFile", "FragmentMetadata"),
         "lancelet._api.transaction": ("Index", "IndexFile", "LanceOperation", "Transaction"),
         "lancelet.indices": ("IndexConfig", "IndexInformation", "SupportedDistributedIndices"),
-        "lancelet._api.bitmap": ("Bitmap",),
+        "lancelet.bitmap": ("Bitmap",),
         "lancelet.changes.delta": ("DatasetDelta",),
         "lancelet.editing.delete": ("DeleteResult",),
         "lancelet.editing.update": ("UpdateResult",),
@@ -120,8 +150,891 @@ class BulkCommitResult(TypedDict):
     merged: Transaction
 
 
-class LanceDataset(IndexedTable):
+class LanceDataset:
     """A table at one version."""
+
+    def __init__(
+        self,
+        uri: str | os.PathLike[str] | None,
+        version: Reference | None = None,
+        block_size: int | None = None,
+        index_cache_size: int | None = None,
+        metadata_cache_size: int | None = None,
+        commit_lock: Any = None,
+        storage_options: Mapping[str, str] | None = None,
+        serialized_manifest: bytes | None = None,
+        default_scan_options: Mapping[str, Any] | None = None,
+        metadata_cache_size_bytes: int | None = None,
+        index_cache_size_bytes: int | None = None,
+        read_params: Mapping[str, Any] | None = None,
+        session: Session | None = None,
+        namespace_client: Any = None,
+        table_id: Sequence[str] | None = None,
+        namespace_client_managed_versioning: bool = False,
+        base_store_params: Mapping[str, Mapping[str, str]] | None = None,
+        *,
+        asof: datetime | str | None = None,
+        allowed_prefixes: Sequence[str] | None = None,
+        verify_checksums: bool | None = None,
+    ) -> None:
+        caches = index_cache_bytes(index_cache_size, index_cache_size_bytes), metadata_cache_size_bytes
+        table = find_table(
+            uri,
+            version,
+            asof,
+            storage_options=storage_options,
+            base_store_params=base_store_params,
+            allowed_prefixes=allowed_prefixes,
+            serialized_manifest=serialized_manifest,
+            namespace_client=namespace_client,
+            table_id=table_id,
+            is_managed=namespace_client_managed_versioning,
+        )
+        session = choose_session(session, *caches, verify_checksums)
+        self._set(table.uri, table.snapshot, session, default_scan_options, table.storage_options)
+
+    def _set(
+        self,
+        uri: str,
+        snapshot: Snapshot,
+        session: Session,
+        default_scan_options: Mapping[str, Any] | None,
+        storage_options: Mapping[str, str] | None,
+    ) -> Self:
+        self._uri = uri
+        self._session = session
+        self._default_scan_options = dict(default_scan_options) if default_scan_options else None
+        self._storage_options = storage_options
+        self._io = IOWatch(snapshot.store.counters)
+        self._move(snapshot)
+        return self
+
+    def _move(self, snapshot: Snapshot) -> None:
+        """Look at another version."""
+        self._table = TableReader(snapshot, self._session.files)
+        self._takes = Takes(self._table)
+        self._schema: pa.Schema | None = None
+
+    def _at(self, snapshot: Snapshot, session: Session | None = None) -> Self:
+        caches = session or self._session
+        return restored(type(self), self._uri, snapshot, caches, self._default_scan_options, self._storage_options)
+
+    @classmethod
+    def _of(
+        cls, uri: str, snapshot: Snapshot, session: Session | None, storage_options: Mapping[str, str] | None
+    ) -> Self:
+        return restored(cls, uri, snapshot, session or Session(), None, storage_options)
+
+    @classmethod
+    def _written(
+        cls, place: Any, snapshot: Snapshot, session: Session | None, storage_options: Mapping[str, str] | None
+    ) -> LanceDataset:
+        """A new version of what was given to write to: a dataset, or the uri of a table."""
+        if isinstance(place, LanceDataset):
+            return place._at(snapshot, session)
+        return cls._of(os.fspath(place), snapshot, session, storage_options)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        place = self._uri, self._table.snapshot
+        return restored, (type(self), *place, self._session, self._default_scan_options, self._storage_options)
+
+    def __copy__(self) -> Self:
+        return self._at(self._table.snapshot)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._uri!r}, version={self.version})"
+
+    def __len__(self) -> int:
+        return self.count_rows()
+
+    @property
+    def table(self) -> TableReader:
+        """The engine's view of this version."""
+        return self._table
+
+    @property
+    def _snapshot(self) -> Snapshot:
+        return self._table.snapshot
+
+    # What the table is
+
+    @property
+    def uri(self) -> str:
+        return self._uri
+
+    @property
+    def version(self) -> int:
+        return self._snapshot.version
+
+    @property
+    def latest_version(self) -> int:
+        """The newest version, which may be newer than this one."""
+        return latest_version(self._snapshot.store).version
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, with those that the default scan options add."""
+        if self._schema is None:
+            if self._default_scan_options:
+                self._schema = self.scanner().projected_schema
+            else:
+                self._schema = table_schema(self._snapshot.manifest.schema)
+        return self._schema
+
+    @property
+    def lance_schema(self) -> LanceSchema:
+        """The columns with their field ids."""
+        return LanceSchema(self._snapshot.manifest.schema)
+
+    @property
+    def schema_metadata(self) -> dict[str, str]:
+        return dict(self._snapshot.manifest.schema.metadata)
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The table's own metadata, apart from the schema's."""
+        return dict(self._snapshot.manifest.table_metadata)
+
+    def config(self) -> dict[str, str]:
+        return dict(self._snapshot.manifest.config)
+
+    @property
+    def data_storage_version(self) -> str:
+        """The file version that the table is written in, for example ``2.1``."""
+        return self._snapshot.manifest.data_storage_version
+
+    @property
+    def has_stable_row_ids(self) -> bool:
+        return self._snapshot.manifest.has_stable_row_ids
+
+    @property
+    def max_field_id(self) -> int:
+        """The greatest field id in the schema or in a data file; -1 without any."""
+        from lancelet.inspect.versions import max_field_id
+
+        return max_field_id(self._snapshot.manifest)
+
+    def base_paths(self) -> dict[int, DatasetBasePath]:
+        return dict(self._snapshot.manifest.base_paths)
+
+    @property
+    def initial_storage_options(self) -> dict[str, str] | None:
+        return None if self._storage_options is None else dict(self._storage_options)
+
+    @property
+    def storage_options_accessor(self) -> StorageOptionsAccessor | None:
+        """The storage options that were given, if any."""
+        from lancelet._api.storage_accessor import StorageOptionsAccessor
+
+        return None if self._storage_options is None else StorageOptionsAccessor(dict(self._storage_options))
+
+    def latest_storage_options(self) -> dict[str, str] | None:
+        return self.initial_storage_options
+
+    @property
+    def partition_expression(self) -> NoReturn:
+        raise NotSupported("Lance tables are not partitioned")
+
+    def session(self) -> Session:
+        """The caches, to share with other datasets."""
+        return self._session
+
+    @property
+    def stats(self) -> LanceStats:
+        return LanceStats(self._table)
+
+    def io_stats_snapshot(self) -> IOStats:
+        """Reads since the dataset was opened, or since the last :meth:`io_stats_incremental`."""
+        return self._io.since(reset=False)
+
+    def io_stats_incremental(self) -> IOStats:
+        """Reads since the last call."""
+        return self._io.since(reset=True)
+
+    def validate(self) -> None:
+        """Check that the files of all fragments are there and fit together; raises what is wrong.
+
+        :meth:`LanceDataset.verify` checks more, and tells everything that it finds.
+        """
+        from lancelet.maintenance.validation.table import validate
+
+        validate(self._snapshot)
+
+    # Fragments, indices, files
+
+    def get_fragments(self, filter: pc.Expression | None = None) -> list[LanceFragment]:  # noqa: A002
+        if filter is not None:
+            raise InvalidInput("get_fragments() does not support a filter; filter the scan instead")
+        return [LanceFragment(self, None, position=at) for at in range(len(self._snapshot.manifest.fragments))]
+
+    def get_fragment(self, fragment_id: int) -> LanceFragment | None:
+        position = self._snapshot.manifest.fragments.position(fragment_id)
+        return None if position is None else LanceFragment(self, fragment_id, position=position)
+
+    def fragment_ids(self) -> Bitmap:
+        return Bitmap(self._snapshot.manifest.fragments.ids.tolist())
+
+    @property
+    def has_index(self) -> bool:
+        return len(self._snapshot.manifest.indices) > 0
+
+    def describe_indices(self) -> list[IndexDescription]:
+        """All indices, as the manifest describes them."""
+        from lancelet.indices import describe_indices
+
+        return describe_indices(self._table)
+
+    def list_indices(self) -> list[dict[str, Any]]:
+        """All index segments; deprecated in favour of :meth:`describe_indices`."""
+        from lancelet._api.indexing import list_segments
+
+        warnings.warn(
+            "The 'list_indices' method is deprecated, use describe_indices()", DeprecationWarning, stacklevel=2
+        )
+        return list_segments(self._table)
+
+    def index_statistics(self, index_name: str) -> dict[str, Any]:
+        """What the manifest tells about an index; deprecated in favour of ``stats.index_stats``."""
+        warnings.warn(
+            "The 'index_statistics' method is deprecated, use stats.index_stats()", DeprecationWarning, stacklevel=2
+        )
+        return self.stats.index_stats(index_name)
+
+    def all_files(self) -> pa.RecordBatchReader:
+        """Every object below the table's folder."""
+        from lancelet.inspect.files import all_files
+
+        return all_files(self._snapshot)
+
+    def tracked_files(
+        self, *, min_version: int | None = None, progress: Callable[[int, int], Any] | None = None
+    ) -> pa.RecordBatchReader:
+        """Files that versions of the table refer to."""
+        from lancelet.inspect.files import tracked_files
+
+        return tracked_files(self._snapshot, min_version, progress)
+
+    # Scans
+
+    @takes(ScanOptions, positions=SCANNER_POSITIONS)
+    def scanner(
+        self,
+        columns: Columns = None,
+        filter: str | pc.Expression | Mapping[str, Any] | None = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        *more: Any,
+        **options: Unpack[ScanOptions],
+    ) -> LanceScanner:
+        """A scan, ready to run.
+
+        Parameters
+        ----------
+        columns
+            Names and nested paths (``"a.b"``), or a dict of names and SQL expressions; all columns by default.
+            ``_rowid``, ``_rowaddr``, ``_rowoffset``, ``_row_created_at_version`` and
+            ``_row_last_updated_at_version`` are there for every table.
+        filter
+            Rows for which an SQL text or a pyarrow expression is true.
+        limit, offset
+            How many rows at most, after how many.
+        batch_size, batch_size_bytes, strict_batch_size
+            The greatest number of rows, and of bytes, in a batch; or every batch but the last exactly that long.
+        fragments
+            Only these fragments, in this order.
+        with_row_id, with_row_address
+            Add the columns ``_rowid`` and ``_rowaddr``.
+        late_materialization
+            Read the columns outside the filter only for rows that pass; the default.
+        blob_handling
+            ``"all_binary"`` reads blobs whole; otherwise they are descriptions.
+        include_deleted_rows
+            Also rows that are deleted, but still in the files; needs ``with_row_id``.
+        scan_stats_callback
+            Called with the costs when the scan has ended.
+        order_by
+            Names or :class:`ColumnOrdering` values to sort by.
+        use_scalar_index
+            Ask scalar indices which rows the filter can be true for; the default.
+        fast_search
+            Leave out fragments that the indices do not cover which the filter asks.
+        row_addr_allowlist, row_addr_blocklist
+            Only rows whose row id is in the one set and not in the other; each as bytes, in the form that indices
+            store sets of rows in.
+        nearest, full_text_query
+            Not supported yet.
+        index_segments
+            Segments of a vector index; refused without a vector search.
+        batch_readahead, fragment_readahead, scan_in_order, io_buffer_size, use_stats, prefilter
+            Accepted for pylance's sake, without effect.
+        """
+        return build_scanner(self, self._default_scan_options, columns, filter, limit, offset, more, options)
+
+    @takes(ScanOptions, positions=RESULT_POSITIONS, others=True)
+    def to_table(
+        self,
+        columns: Columns = None,
+        filter: str | pc.Expression | None = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        *more: Any,
+        **options: Unpack[ScanOptions],
+    ) -> pa.Table:
+        """Rows as a table; the options are those of :meth:`scanner`."""
+        return self.scanner(columns, filter, limit, offset, *more, **options).to_table()
+
+    @takes(ScanOptions, positions=RESULT_POSITIONS, others=True)
+    def to_batches(
+        self,
+        columns: Columns = None,
+        filter: str | pc.Expression | None = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        *more: Any,
+        **kwargs: Unpack[ScanOptions],
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows as they come; the options are those of :meth:`scanner`."""
+        return self.scanner(columns, filter, limit, offset, *more, **kwargs).to_batches()
+
+    def to_reader(self, columns: Columns = None, **options: Any) -> pa.RecordBatchReader:
+        """Rows as a stream; the options are those of :meth:`scanner`."""
+        return self.scanner(columns, **options).to_reader()
+
+    @takes(ScanOptions, FRAME_OPTIONS, positions=FRAME_POSITIONS, others=True)
+    def to_pandas(
+        self,
+        columns: Columns = None,
+        filter: str | pc.Expression | None = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        *more: Any,
+        blob_mode: str = "lazy",
+        **kwargs: Any,
+    ) -> pd.DataFrame:
+        """Rows as a data frame: options of :meth:`scanner`, and others for :meth:`pyarrow.Table.to_pandas`."""
+        options, others = frame_options(more, kwargs)
+        return self.scanner(columns, filter, limit, offset, **options).to_pandas(blob_mode=blob_mode, **others)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.scanner().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.scanner().__arrow_c_schema__()
+
+    def head(self, num_rows: int, **kwargs: Any) -> pa.Table:
+        """The first rows; the options are those of :meth:`scanner`."""
+        kwargs["limit"] = num_rows
+        return self.scanner(**kwargs).to_table()
+
+    def slice(self, start: int, end: int, columns: Columns = None) -> pa.Table:
+        """Rows ``start`` up to, not including, ``end``."""
+        return self.scanner(columns, limit=slice_limit(start, end), offset=start).to_table()
+
+    def count_rows(self, filter: str | pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002
+        """How many rows there are, or pass a filter."""
+        if filter is None:
+            return self._table.num_rows
+        return ScannerBuilder(self).columns([]).filter(filter).to_scanner().count_rows()
+
+    def filter(self, expression: pc.Expression) -> NoReturn:
+        raise NotSupported("a filtered dataset is not supported; pass filter= to the scan")
+
+    def sort_by(self, sorting: Any, **kwargs: Any) -> NoReturn:
+        raise NotSupported("a sorted dataset is not supported; pass order_by= to the scan")
+
+    def replace_schema(self, schema: pa.Schema) -> NoReturn:
+        raise NotSupported("a dataset with another schema is not supported; cast the result of the scan")
+
+    def join(
+        self,
+        right_dataset: Any,
+        keys: Any,
+        right_keys: Any = None,
+        join_type: str = "left outer",
+        left_suffix: str | None = None,
+        right_suffix: str | None = None,
+        coalesce_keys: bool = True,
+        use_threads: bool = True,
+    ) -> NoReturn:
+        raise NotSupported("joins of datasets are not supported; join tables, or use an engine such as duckdb")
+
+    def join_asof(
+        self, right_dataset: Any, on: str, by: Any, tolerance: int, right_on: Any = None, right_by: Any = None
+    ) -> NoReturn:
+        raise NotSupported("joins of datasets are not supported; join tables, or use an engine such as duckdb")
+
+    def sql(self, sql: str) -> NoReturn:
+        raise NotSupported("SQL queries are not supported; use an engine such as duckdb on the dataset")
+
+    # Single rows
+
+    def take(self, indices: Any, columns: TakenColumns = None) -> pa.Table:
+        """Rows by number, in the order given, repetitions included.
+
+        Parameters
+        ----------
+        indices
+            Row numbers as a list, range, numpy or Arrow array.
+        columns
+            Names; nested paths prune their column. Or a dict of names and SQL expressions.
+        """
+        return self._takes.by_number(indices, columns)
+
+    def _take_rows(self, row_ids: Any, columns: TakenColumns = None) -> pa.Table:
+        """Rows by row id, in the order given; those that are gone are left out."""
+        return self._takes.by_id(row_ids, columns)
+
+    def sample(
+        self,
+        num_rows: int,
+        columns: TakenColumns = None,
+        randomize_order: bool = True,
+        **kwargs: Any,
+    ) -> pa.Table:
+        """Some rows by chance, each at most once; in table order unless ``randomize_order``."""
+        return self.take(draw_rows(self.count_rows(), num_rows, in_order=not randomize_order), columns, **kwargs)
+
+    def take_blobs(
+        self,
+        blob_column: str,
+        ids: Any = None,
+        addresses: Any = None,
+        indices: Any = None,
+        *,
+        buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE,
+    ) -> list[BlobFile | None]:
+        """Blobs as files that are read when asked for; rows by id, address or number."""
+        return take_blobs(self._table, blob_column, choose_rows(ids, addresses, indices), buffer_size)
+
+    def read_blobs(
+        self,
+        blob_column: str,
+        ids: Any = None,
+        addresses: Any = None,
+        indices: Any = None,
+        *,
+        io_buffer_size: int | None = None,
+        preserve_order: bool | None = None,
+    ) -> list[tuple[int, bytes | None]]:
+        """Row addresses and whole blobs; rows by id, address or number."""
+        selection = choose_rows(ids, addresses, indices)
+        return read_whole_blobs(self._table, blob_column, selection, preserve_order is not False)
+
+    def read_blob_ranges(
+        self,
+        blob_column: str,
+        requests: Sequence[tuple[int, int, int]],
+        *,
+        selector: str,
+        io_buffer_size: int | None = None,
+        preserve_order: bool | None = None,
+    ) -> list[tuple[int, int, bytes | None]]:
+        """Parts of blobs for (row, offset, length) requests: the request's number, the row's address, the bytes."""
+        return read_blob_ranges(self._table, blob_column, requests, selector, preserve_order is not False)
+
+    # Rows
+
+    def insert(
+        self,
+        data: Any,
+        *,
+        mode: str = "append",
+        schema: pa.Schema | None = None,
+        progress: Any = None,
+        base_store_params: Mapping[str, Mapping[str, str]] | None = None,
+        **kwargs: Unpack[TableKeywords],
+    ) -> None:
+        """Write rows and move to the new version.
+
+        The options are those of :func:`lancelet.write_dataset`, but for ``storage_options`` and ``session``: the
+        dataset has its own.
+        """
+        from lancelet._api.row_writes import write_rows
+        from lancelet.writing.options import write_options
+
+        how = write_options(mode, **kwargs)
+        self._move(write_rows(data, self, schema, how, progress=progress, base_store_params=base_store_params))
+
+    def delete(
+        self,
+        predicate: str | pc.Expression,
+        *,
+        conflict_retries: int = CHANGE_RETRIES,
+        retry_timeout: timedelta = timedelta(seconds=CHANGE_SECONDS),
+    ) -> DeleteResult:
+        """Delete the rows for which a predicate is true, and move to the new version.
+
+        Parameters
+        ----------
+        predicate
+            SQL text or a pyarrow expression.
+        conflict_retries, retry_timeout
+            How often and how long to find the rows again when somebody else changed them in between. Ten times, the
+            default of pylance, are not counted: the time decides.
+        """
+        from lancelet.editing.delete import delete_where
+
+        seconds = retry_timeout.total_seconds()
+        snapshot, count = delete_where(self._table, predicate, retries=conflict_retries, timeout=seconds)
+        self._move(snapshot)
+        return {"num_deleted_rows": count}
+
+    def update(
+        self,
+        updates: Mapping[str, str],
+        where: str | pc.Expression | None = None,
+        conflict_retries: int = CHANGE_RETRIES,
+        retry_timeout: timedelta = timedelta(seconds=CHANGE_SECONDS),
+        data_storage_version: str | None = None,
+    ) -> UpdateResult:
+        """Give columns new values in the rows for which a condition is true, and move to the new version.
+
+        The rows come out at the end of the table; in a table with stable row ids they keep their ids.
+
+        Parameters
+        ----------
+        updates
+            Columns and the SQL expressions of their new values. All expressions see the row as it was.
+        where
+            SQL text or a pyarrow expression; all rows by default.
+        conflict_retries, retry_timeout
+            How often and how long to find the rows again when somebody else changed them in between. Ten times, the
+            default of pylance, are not counted: the time decides.
+        data_storage_version
+            File version of the new rows; that of the table by default.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> dataset = lancelet.write_dataset({"a": [1, 2, 3]}, "memory://updated")
+        >>> dataset.update({"a": "a * 10"}, where="a > 1")
+        {'num_rows_updated': 2}
+        >>> dataset.to_table()["a"].to_pylist()
+        [1, 20, 30]
+        """
+        from lancelet.editing.update import update_rows
+
+        seconds, version = retry_timeout.total_seconds(), data_storage_version
+        snapshot, count = update_rows(
+            self._table, updates, where, retries=conflict_retries, timeout=seconds, version=version
+        )
+        self._move(snapshot)
+        return {"num_rows_updated": count}
+
+    def merge_insert(self, on: str | Iterable[str] | None = None) -> MergeInsertBuilder:
+        """Update, insert and delete rows in one commit, matching them with those of a source.
+
+        Rows that are updated come out at the end of the table.
+
+        Parameters
+        ----------
+        on
+            The columns to match rows by; the table's primary key by default. A null matches nothing.
+
+        Returns
+        -------
+        A builder, to be told what to do with each kind of rows, and then executed.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> dataset = lancelet.write_dataset({"id": [1, 2], "x": ["a", "b"]}, "memory://merged")
+        >>> upsert = dataset.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        >>> upsert.execute({"id": [2, 3], "x": ["B", "C"]})
+        {'num_inserted_rows': 1, 'num_updated_rows': 1, 'num_deleted_rows': 0}
+        >>> dataset.to_table().to_pydict()
+        {'id': [1, 2, 3], 'x': ['a', 'B', 'C']}
+        """
+        from lancelet._api.merge_insert import MergeInsertBuilder
+
+        return MergeInsertBuilder(self, on)
+
+    # Columns
+
+    def add_columns(
+        self,
+        transforms: Any,
+        read_columns: Sequence[str] | None = None,
+        reader_schema: pa.Schema | None = None,
+        batch_size: int | None = None,
+    ) -> None:
+        """Add columns, and move to the new version. The files that are there stay as they are.
+
+        Appends and deletions by others do not stand in the way: rows that came meanwhile get their values too.
+
+        Parameters
+        ----------
+        transforms
+            What the columns hold: a dict of names and SQL expressions over the other columns; a function from batches
+            of rows to batches of new columns, see :func:`lancelet.batch_udf`; a table or a stream of batches with a row
+            for each live row; or fields, for columns that are null everywhere. A struct that is there already adds
+            its new fields to the one that the table has.
+        read_columns
+            The columns that a function gets; all of them by default.
+        reader_schema
+            The columns of a stream that does not tell them.
+        batch_size
+            How many rows to read at once.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> dataset = lancelet.write_dataset({"a": [1, 2]}, "memory://docs/add_columns")
+        >>> dataset.add_columns({"b": "a * 10"})
+        >>> dataset.to_table().to_pydict()
+        {'a': [1, 2], 'b': [10, 20]}
+        """
+        from lancelet.editing.columns.add import add_columns
+
+        self._move(add_columns(self._table, transforms, read_columns, reader_schema, batch_size))
+
+    def merge(self, data_obj: Any, left_on: str, right_on: str | None = None, schema: pa.Schema | None = None) -> None:
+        """Add the columns of other rows, found by a key, and move to the new version; rows without a match get null.
+
+        Parameters
+        ----------
+        data_obj
+            The other rows, as for :func:`lancelet.write_dataset`; they are held in memory. Of rows with the same key,
+            the last counts.
+        left_on, right_on
+            The key here and there; ``right_on`` is the same name by default.
+        schema
+            The columns of a stream that does not tell them.
+        """
+        from lancelet.editing.columns.join import merge_columns
+
+        self._move(merge_columns(self._table, data_obj, left_on, right_on, schema))
+
+    def alter_columns(self, *alterations: Mapping[str, Any]) -> None:
+        """Rename columns, change their types or whether they take nulls, and move to the new version.
+
+        Parameters
+        ----------
+        alterations
+            Dicts with the ``path`` of a column and one or more of ``name``, ``nullable`` and ``data_type``. A column
+            with nulls cannot be made to refuse them. A type can be another of the same sort (numbers of another size,
+            texts, lists); only this writes new files, and a value that does not fit is an error. Paths are those
+            from before the change.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> dataset = lancelet.write_dataset({"a": [1, 2]}, "memory://docs/alter_columns")
+        >>> dataset.alter_columns({"path": "a", "name": "b", "data_type": pa.int8()})
+        >>> dataset.schema
+        b: int8
+        """
+        from lancelet.editing.columns.alter import alter_columns
+
+        self._move(alter_columns(self._table, alterations))
+
+    def drop_columns(self, columns: list[str]) -> None:
+        """Drop columns or fields of structs, and move to the new version. Files stay as they are until compaction.
+
+        Parameters
+        ----------
+        columns
+            Names and paths (``"a.b"``).
+        """
+        from lancelet.editing.columns.drop import drop_columns
+
+        self._move(drop_columns(self._snapshot, columns))
+
+    # Metadata
+
+    def update_config(self, values: Mapping[str, str | None], *, replace: bool = False) -> dict[str, str]:
+        """Edit the table's config, move to the new version and return the new config.
+
+        Parameters
+        ----------
+        values
+            Entries to set; None removes one.
+        replace
+            The values are all that is to be there.
+        """
+        from lancelet.editing.metadata import update_config
+
+        self._move(update_config(self._snapshot, values, replace=replace))
+        return self.config()
+
+    def delete_config_keys(self, keys: list[str]) -> None:
+        """Remove entries of the table's config, and move to the new version."""
+        from lancelet.editing.metadata import delete_config_keys
+
+        self._move(delete_config_keys(self._snapshot, keys))
+
+    def update_metadata(self, values: Mapping[str, str | None], *, replace: bool = False) -> dict[str, str]:
+        """Edit the table's metadata as :meth:`update_config` does the config."""
+        from lancelet.editing.metadata import update_table_metadata
+
+        self._move(update_table_metadata(self._snapshot, values, replace=replace))
+        return self.metadata
+
+    def update_schema_metadata(self, values: Mapping[str, str | None], *, replace: bool = False) -> dict[str, str]:
+        """Edit the metadata of the schema as :meth:`update_config` does the config."""
+        from lancelet.editing.metadata import update_schema_metadata
+
+        self._move(update_schema_metadata(self._snapshot, values, replace=replace))
+        return self.schema_metadata
+
+    def update_field_metadata(
+        self, field_updates: Mapping[str, Mapping[str, str | None]], *, replace: bool = False
+    ) -> None:
+        """Edit the metadata of fields, given by their paths, as :meth:`update_config` does the config."""
+        from lancelet.editing.metadata import update_field_metadata
+
+        self._move(update_field_metadata(self._snapshot, field_updates, replace=replace))
+
+    def replace_schema_metadata(self, new_metadata: Mapping[str, str]) -> None:
+        """Deprecated in favour of :meth:`update_schema_metadata`."""
+        warnings.warn(
+            "replace_schema_metadata is deprecated, use update_schema_metadata(metadata, replace=True)",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        self.update_schema_metadata(new_metadata, replace=True)
+
+    def replace_field_metadata(self, field_name: str, new_metadata: Mapping[str, str]) -> None:
+        """Deprecated in favour of :meth:`update_field_metadata`."""
+        warnings.warn(
+            "replace_field_metadata is deprecated, use update_field_metadata({path: metadata}, replace=True)",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        self.update_field_metadata({field_name: new_metadata}, replace=True)
+
+    # Indices
+
+    def create_scalar_index(
+        self,
+        column: str | list[str],
+        index_type: Any,
+        name: str | None = None,
+        *,
+        replace: bool = True,
+        train: bool = True,
+        fragment_ids: list[int] | None = None,
+        index_uuid: str | None = None,
+        progress_callback: Callable[[IndexProgress], None] | None = None,
+        format_version: int | str | None = None,
+        document_granularity: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Build an index over a column, and move to the version that has it. Filters use it from then on.
+
+        Parameters
+        ----------
+        column
+            A name, or the path of a field inside structs.
+        index_type
+            ``BTREE`` (values of all kinds), ``BITMAP`` (few different values), ``LABEL_LIST`` (lists of labels),
+            ``ZONEMAP`` (values that come nearly in order), ``BLOOMFILTER`` (equality only, small) or ``NGRAM`` (parts of
+            texts); or an :class:`lancelet.indices.IndexConfig`.
+        name
+            By default the column's, with ``_idx`` behind it.
+        replace
+            Whether an index of this name may be there already.
+        train
+            False makes an index that covers no rows yet; ``optimize.optimize_indices`` fills it.
+        fragment_ids
+            Refused: :meth:`create_index_uncommitted` builds over some fragments.
+        index_uuid
+            The name of the folder of its files; drawn by default.
+        progress_callback
+            Hears how many rows have been read.
+        format_version, document_granularity
+            For kinds that are not supported yet.
+        kwargs
+            Options of the kind: ``rows_per_zone``, ``number_of_items``, ``probability``.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> dataset = lancelet.write_dataset({"id": range(1000)}, "memory://docs/indexed")
+        >>> dataset.create_scalar_index("id", "BTREE")
+        >>> dataset.to_table(filter="id = 7").num_rows, dataset.describe_indices()[0].name
+        (1, 'id_idx')
+        """
+        from lancelet._api.indexing import build_index
+
+        snapshot = build_index(
+            self._table,
+            column,
+            index_type,
+            name,
+            kwargs,
+            replace=replace,
+            train=train,
+            fragment_ids=fragment_ids,
+            uuid=index_uuid,
+            progress=progress_callback,
+            document_granularity=document_granularity,
+        )
+        self._move(snapshot)
+
+    def create_index(
+        self, column: str | list[str], index_type: str, name: str | None = None, *args: Any, **kwargs: Any
+    ) -> Self:
+        """Build an index of any kind; see :meth:`create_scalar_index`. Vector indices are not supported yet."""
+        if args:
+            raise NotSupported("vector indices are not supported yet")
+        self.create_scalar_index(column, index_type, name, **{"replace": False, **kwargs})
+        return self
+
+    def create_index_uncommitted(
+        self,
+        column: str | list[str],
+        index_type: Any,
+        name: str | None = None,
+        *,
+        fragment_ids: list[int] | None = None,
+        index_uuid: str | None = None,
+        progress_callback: Callable[[IndexProgress], None] | None = None,
+        **kwargs: Any,
+    ) -> Index:
+        """Build an index over some fragments without committing it: a part for :meth:`commit_existing_index_segments`."""
+        from lancelet._api.indexing import build_index_part
+
+        return build_index_part(
+            self._table, column, index_type, name, fragment_ids, kwargs, uuid=index_uuid, progress=progress_callback
+        )
+
+    def merge_existing_index_segments(self, segments: Sequence[Index]) -> Index:
+        """One part out of several, over the fragments of all of them."""
+        from lancelet._api.indexing import merge_index_parts
+
+        return merge_index_parts(self._table, segments)
+
+    def commit_existing_index_segments(self, index_name: str, column: str, segments: Sequence[Index]) -> Self:
+        """Make parts an index, and move to the version that has it."""
+        from lancelet._api.indexing import commit_index_parts
+
+        self._move(commit_index_parts(self._table, index_name, column, segments))
+        return self
+
+    def drop_index(self, name: str) -> None:
+        """Remove an index by its name, and move to the version without it. Its files stay until a cleanup."""
+        from lancelet.indexing.create import drop_index
+
+        self._move(drop_index(self._table, name))
+
+    def prewarm_index(
+        self, name: str, *, with_position: bool = False, index_segments: Iterable[str | UUID] | None = None
+    ) -> None:
+        """Read an index into memory now, so that filters do not wait for it; as much of it as the index cache may hold.
+
+        Parameters
+        ----------
+        name
+            The index.
+        with_position
+            Only for kinds that are not supported yet.
+        index_segments
+            Some of its segments; all by default.
+        """
+        from lancelet._api.indexing import warm_index
+
+        warm_index(self._table, name, index_segments)
 
     # Versions
 
@@ -135,15 +1048,14 @@ class LanceDataset(IndexedTable):
 
     def versions(self) -> list[dict[str, Any]]:
         """All versions, oldest first. Reads every manifest; :meth:`version_refs` reads none."""
-        store = self._snapshot.store
+        from lancelet.inspect.versions import list_version_entries
 
-        def entry(name: ManifestName) -> dict[str, Any]:
-            return version_entry(read_manifest(store, name.path))
-
-        return list(ordered_map(entry, list_versions(store), 1 if store.is_local else _MANIFESTS_AT_ONCE))
+        return list_version_entries(self._snapshot.store)
 
     def get_version(self) -> dict[str, Any]:
         """This version as :meth:`versions` shows it."""
+        from lancelet.inspect.versions import version_entry
+
         return version_entry(self._snapshot.manifest)
 
     def version_refs(self) -> list[dict[str, int]]:
@@ -172,11 +1084,9 @@ class LanceDataset(IndexedTable):
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
         """How this version and those before it came about, the newest first."""
         from lancelet._api.conversion import read_transaction
+        from lancelet.inspect.versions import newest_manifests
 
-        store = self._snapshot.store
-        names = [name for name in list_versions(store) if name.version <= self.version]
-        chosen = names[::-1][:recent_transactions]
-        return [read_transaction(read_manifest(store, name.path)) for name in chosen]
+        return [read_transaction(manifest) for manifest in newest_manifests(self._snapshot, recent_transactions)]
 
     def delta(
         self,
@@ -186,15 +1096,9 @@ class LanceDataset(IndexedTable):
         end_version: int | None = None,
     ) -> DatasetDelta:
         """What changed between two versions, the first one excluded."""
-        from lancelet.changes.delta import DatasetDelta
+        from lancelet.changes.delta import choose_delta
 
-        if compared_against is not None:
-            return DatasetDelta.between(self._table, compared_against, self.version)
-        if begin_version is None and end_version is None:
-            raise InvalidInput("delta needs compared_against, or begin_version and end_version")
-        if begin_version is None or end_version is None:
-            raise InvalidInput("delta needs begin_version and end_version together")
-        return DatasetDelta(self._table, begin_version, end_version)
+        return choose_delta(self._table, compared_against, begin_version, end_version)
 
     # Files: compaction, cleanup, checks
 
@@ -347,11 +1251,10 @@ class LanceDataset(IndexedTable):
         >>> lancelet.write_dataset({"x": [2]}, branch, mode="append").count_rows(), dataset.count_rows()
         (2, 1)
         """
-        from lancelet.table.refs.write import create_branch
+        from lancelet.cloning.targets import branch_off
 
-        source = self._with_options(storage_options)
-        made = create_branch(source, branch, None if reference is None else check_reference(reference))
-        return LanceDataset._of(made.uri, made, self._session, storage_options or self._storage_options)
+        first = branch_off(self._snapshot, branch, reference, storage_options)
+        return LanceDataset._of(first.uri, first, self._session, storage_options or self._storage_options)
 
     def shallow_clone(
         self,
@@ -373,16 +1276,10 @@ class LanceDataset(IndexedTable):
         storage_options
             Options of the clone; those of this dataset by default.
         """
-        from lancelet.cloning.clone import shallow_clone
+        from lancelet.cloning.targets import clone_shallow
 
-        # The clone reads this table's files, with the options that this table has for them.
-        source = self._referred(reference)
-        target = self._target(target_path, storage_options)
-        target = open_like(
-            target, with_base_params(target.options, {source.root.uri: own_options(source.store.options)})
-        )
-        made = shallow_clone(source, target)
-        return LanceDataset._of(os.fspath(target_path), made, None, storage_options or self._storage_options)
+        first = clone_shallow(self._snapshot, target_path, reference, storage_options)
+        return LanceDataset._of(os.fspath(target_path), first, None, storage_options or self._storage_options)
 
     def deep_clone(
         self,
@@ -394,11 +1291,10 @@ class LanceDataset(IndexedTable):
 
         Blobs that are references stay references. The parameters are those of :meth:`shallow_clone`.
         """
-        from lancelet.cloning.clone import deep_clone
+        from lancelet.cloning.targets import clone_deep
 
-        target = self._target(target_path, storage_options)
-        made = deep_clone(self._referred(reference), target)
-        return LanceDataset._of(os.fspath(target_path), made, None, storage_options or self._storage_options)
+        first = clone_deep(self._snapshot, target_path, reference, storage_options)
+        return LanceDataset._of(os.fspath(target_path), first, None, storage_options or self._storage_options)
 
     def add_bases(
         self, new_bases: Sequence[DatasetBasePath], transaction_properties: Mapping[str, str] | None = None
@@ -489,23 +1385,6 @@ class LanceDataset(IndexedTable):
 
         drop_table(open_store(base_uri, storage_options), ignore_not_found=bool(ignore_not_found))
 
-    def _with_options(self, storage_options: Mapping[str, str] | None) -> Snapshot:
-        """This version, read with other options."""
-        if storage_options is None:
-            return self._snapshot
-        store = self._snapshot.store
-        return Snapshot.of(
-            open_like(store, {**storage_options, **limit_options(store.options)}), self._snapshot.manifest
-        )
-
-    def _referred(self, reference: Reference | None) -> Snapshot:
-        return self._snapshot if reference is None else self._snapshot.at(check_reference(reference))
-
-    def _target(self, path: str | os.PathLike[str], storage_options: Mapping[str, str] | None) -> Store:
-        """The folder of a new table."""
-        own = elsewhere(self._snapshot.store.options)
-        return open_store(path, own if storage_options is None else {**storage_options, **limit_options(own)})
-
     # Commits
 
     def new_file_session(self) -> LanceFileSession:
@@ -535,7 +1414,13 @@ class LanceDataset(IndexedTable):
         data: Any,
         uri: str | os.PathLike[str] | None = None,
         mode: str = "create",
-        **kwargs: Any,
+        *,
+        progress: Any = None,
+        storage_options: Mapping[str, str] | None = None,
+        base_store_params: Mapping[str, Mapping[str, str]] | None = None,
+        allowed_prefixes: Sequence[str] | None = None,
+        session: Session | None = None,
+        **kwargs: Unpack[TableKeywords],
     ) -> LanceDataset:
         """Write instances of a pydantic model to a table.
 
@@ -550,21 +1435,25 @@ class LanceDataset(IndexedTable):
         mode, kwargs
             See :func:`lancelet.write_dataset`.
         """
-        from lancelet.fragment import reported
+        from lancelet._api.row_writes import write_rows
         from lancelet.pydantic import model_rows, table_name
         from lancelet.writing.options import write_options
-        from lancelet.writing.table import Target, write_table
 
         rows = model_rows(model_class, data)
         place = table_name(model_class) if uri is None else uri
-        progress, session = kwargs.pop("progress", None), kwargs.pop("session", None)
-        storage_options = kwargs.pop("storage_options", None)
-        limit = kwargs.pop("allowed_prefixes", None)
-        target = Target.of(place, storage_options, kwargs.pop("base_store_params", None), allowed_prefixes=limit)
-        if session is None and not isinstance(place, LanceDataset):
-            target = replace(target, anew=True)
-        snapshot = write_table(rows, None, target, write_options(mode, **kwargs), reported(progress))
-        return cls._of(os.fspath(place), snapshot, session, storage_options)
+        how = write_options(mode, **kwargs)
+        snapshot = write_rows(
+            rows,
+            place,
+            None,
+            how,
+            progress=progress,
+            storage_options=storage_options,
+            base_store_params=base_store_params,
+            allowed_prefixes=allowed_prefixes,
+            is_shared=session is not None,
+        )
+        return cls._written(place, snapshot, session, storage_options)
 
     def restore(self) -> None:
         """Make this version the newest again, as a new version."""
@@ -626,27 +1515,23 @@ class LanceDataset(IndexedTable):
         """
         from lancelet._api.committing import commit_change
         from lancelet.namespace_client.tables import manager_of
-        from lancelet.writing.options import refuse_lock
 
-        refuse_lock(commit_lock)
-        manager = manager_of(namespace_client, table_id, managed=namespace_client_managed_versioning)
         snapshot = commit_change(
             base_uri,
             operation,
             read_version,
+            commit_lock=commit_lock,
             storage_options=storage_options,
-            base_params=base_store_params,
+            base_store_params=base_store_params,
             commit_message=commit_message,
-            retries=max_retries,
-            timeout=commit_timeout,
-            detached=bool(detached),
-            stable_row_ids=enable_stable_row_ids,
-            v2_names=enable_v2_manifest_paths,
-            manager=manager,
+            max_retries=max_retries,
+            commit_timeout=commit_timeout,
+            detached=detached,
+            enable_stable_row_ids=enable_stable_row_ids,
+            enable_v2_manifest_paths=enable_v2_manifest_paths,
+            manager=manager_of(namespace_client, table_id, managed=namespace_client_managed_versioning),
         )
-        if isinstance(base_uri, LanceDataset):
-            return base_uri._at(snapshot)
-        return LanceDataset._of(os.fspath(base_uri), snapshot, None, storage_options)
+        return LanceDataset._written(base_uri, snapshot, None, storage_options)
 
     @staticmethod
     def commit_batch(
@@ -676,3 +1561,15 @@ class LanceDataset(IndexedTable):
             commit_timeout=commit_timeout,
         )
         return {"dataset": dataset, "merged": merged}
+
+
+def restored(
+    kind: type[V],
+    uri: str,
+    snapshot: Snapshot,
+    session: Session,
+    default_scan_options: Mapping[str, Any] | None,
+    storage_options: Mapping[str, str] | None,
+) -> V:
+    """A view of a version that is open already."""
+    return kind.__new__(kind)._set(uri, snapshot, session, default_scan_options, storage_options)

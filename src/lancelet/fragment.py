@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 import numpy as np
@@ -20,16 +19,15 @@ from lancelet._api.fragment_metadata import (
     data_file,
     fragment_metadata,
 )
-from lancelet._api.scan_options import FRAGMENT_DEFAULTS, FragmentOptions, chosen
-from lancelet._api.scanner import Columns, LanceScanner, Scanned, ScannerBuilder
-from lancelet._naming.keywords import refuse_unknown, takes
+from lancelet._api.scan_options import FRAGMENT_DEFAULTS, FRAGMENT_POSITIONS, FragmentOptions, set_options
+from lancelet._api.scanner import Columns, LanceScanner, ScannerBuilder
+from lancelet._naming.keywords import by_name, refuse_unknown, takes
 from lancelet._naming.lazy import lazy_names
 from lancelet.errors import InvalidInput, InvalidType, NotSupported, RowNotFound, UnfitData
 from lancelet.execution.plan import ScanPlan, plan_take
 from lancelet.execution.row_numbers import row_numbers
 from lancelet.execution.scan import Scan
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
-from lancelet.namespace_client.tables import manager_told, vended
 from lancelet.table.rows.addresses import MAX_ROWS
 from lancelet.writing.defaults import MAX_BYTES_PER_FILE as DEFAULT_MAX_BYTES_PER_FILE
 from lancelet.writing.keywords import DEFAULTS, FragmentKeywords
@@ -38,12 +36,12 @@ if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Unpack
 
+    from lancelet._api.protocols import Scanned
     from lancelet._api.row_id_sequence import RowIdSequence
     from lancelet._api.transaction import Transaction
     from lancelet.execution.fragment_reader import FragmentReader
     from lancelet.schema import LanceSchema
     from lancelet.table.manifest.fragment import Fragment
-    from lancelet.writing.fragments import Progress
 
 __all__ = [
     "DEFAULT_MAX_BYTES_PER_FILE",
@@ -63,7 +61,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "lancelet.udf": ("BatchUDF",),
-        "lancelet._api.bitmap": ("Bitmap",),
+        "lancelet.bitmap": ("Bitmap",),
         "lancelet.progress": ("FragmentWriteProgress", "NoopFragmentWriteProgress"),
         "lancelet._api.row_id_sequence": ("RowIdSequence",),
     },
@@ -123,6 +121,8 @@ class LanceFragment:
         **options: Any,
     ) -> FragmentMetadata:
         """Write rows into one new fragment, to be committed later; see :func:`write_fragments`."""
+        from lancelet._api.row_writes import NumberedProgress
+
         written: list[FragmentMetadata] = write_fragments(
             data,
             dataset_uri,
@@ -131,7 +131,7 @@ class LanceFragment:
             max_rows_per_file=MAX_ROWS,
             max_bytes_per_file=2**63,
             max_rows_per_group=max_rows_per_group,
-            progress=None if progress is None else _Numbered(progress, fragment_id or 0),
+            progress=None if progress is None else NumberedProgress(progress, fragment_id or 0),
             data_storage_version=data_storage_version,
             use_legacy_format=use_legacy_format,
             storage_options=storage_options,
@@ -302,48 +302,24 @@ class LanceFragment:
     @takes(FragmentOptions, defaults=FRAGMENT_DEFAULTS)
     def scanner(self, **options: Unpack[FragmentOptions]) -> LanceScanner:
         """A scan of this fragment; see :meth:`lancelet.LanceDataset.scanner` for the options."""
-        return self._builder().apply_defaults(chosen(options, FragmentOptions)).to_scanner()
+        return self._builder().apply_defaults(set_options(options, FragmentOptions)).to_scanner()
 
     def _builder(self) -> ScannerBuilder:
         return ScannerBuilder(self._ds).with_fragments([self])
 
+    @takes(FragmentOptions, FRAGMENT_POSITIONS, positions=FRAGMENT_POSITIONS, defaults=FRAGMENT_DEFAULTS, others=True)
     def to_table(
         self,
         columns: Columns = None,
         filter: str | pc.Expression | None = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
-        with_row_id: bool = False,
-        with_row_address: bool = False,
-        blob_handling: str | None = None,
-        order_by: Sequence[Any] | None = None,
-        use_scalar_index: bool | None = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        include_deleted_rows: bool | None = None,
-        batch_size_bytes: int | None = None,
-        strict_batch_size: bool | None = None,
+        *more: Any,
         **options: Any,
     ) -> pa.Table:
         """The fragment's live rows; the options are those of :meth:`scanner`."""
-        scanner = self.scanner(
-            columns=columns,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            blob_handling=blob_handling,
-            order_by=order_by,
-            use_scalar_index=use_scalar_index,
-            io_buffer_size=io_buffer_size,
-            late_materialization=late_materialization,
-            include_deleted_rows=include_deleted_rows,
-            batch_size_bytes=batch_size_bytes,
-            strict_batch_size=strict_batch_size,
-            **options,
-        )
-        return scanner.to_table()
+        named = by_name("to_table", FRAGMENT_POSITIONS, more, options)
+        return self.scanner(columns=columns, filter=filter, limit=limit, offset=offset, **named).to_table()
 
     @takes(FragmentOptions, defaults=FRAGMENT_DEFAULTS)
     def to_batches(self, **options: Unpack[FragmentOptions]) -> Iterator[pa.RecordBatch]:
@@ -503,62 +479,19 @@ def write_fragments(
     >>> [fragment.physical_rows for fragment in write_fragments({"x": [1, 2, 3]}, "memory://docs/fragments")]
     [3]
     """
-    from lancelet._api.transaction import LanceOperation, Transaction
-    from lancelet.schema import LanceSchema
-    from lancelet.table.commit.operations import Append
+    from lancelet._api.row_writes import write_new_fragments
     from lancelet.writing.options import write_options
-    from lancelet.writing.table import Target, write_operation
 
     refuse_unknown("write_fragments", options, FragmentKeywords)
-    how = write_options(mode, **options)
-    if (namespace_client is None) != (table_id is None):
-        raise InvalidInput("namespace_client and table_id only name a table together")
-    target = Target.of(
+    fragments, transaction = write_new_fragments(
+        data,
         dataset_uri,
-        vended(dataset_uri, storage_options, namespace_client, table_id),
-        base_store_params,
-        # Rows that are appended have to fit the newest version.
-        manager_told(namespace_client, table_id) if mode == "append" else None,
+        schema,
+        write_options(mode, **options),
+        progress=progress,
+        storage_options=storage_options,
+        base_store_params=base_store_params,
+        namespace_client=namespace_client,
+        table_id=table_id,
     )
-    operation = write_operation(data, schema, target, how, reported(progress))
-    fragments = [fragment_metadata(fragment) for fragment in operation.fragments]
-    if not return_transaction:
-        return fragments
-    read_version = 0 if target.snapshot is None else target.snapshot.version
-    if isinstance(operation, Append):
-        return Transaction(read_version, LanceOperation.Append(fragments))
-    bases = list(operation.initial_bases) or None
-    return Transaction(read_version, LanceOperation.Overwrite(LanceSchema(operation.schema), fragments, bases))
-
-
-class _Numbered:
-    """Tells of fragments under the number that one of them will have."""
-
-    def __init__(self, progress: Any, number: int) -> None:
-        self._told = _methods(progress)
-        self._number = number
-
-    def begin(self, fragment: FragmentMetadata) -> None:
-        self._told.begin(replace(fragment, id=self._number))
-
-    def complete(self, fragment: FragmentMetadata) -> None:
-        self._told.complete(replace(fragment, id=self._number))
-
-
-def reported(progress: Any) -> Progress | None:
-    """An object with ``begin`` and ``complete``, which take a :class:`FragmentMetadata`, as those who write call it."""
-    from lancelet.writing.fragments import Progress
-
-    if progress is None:
-        return None
-    told = _methods(progress)
-    return Progress(
-        lambda fragment: told.begin(fragment_metadata(fragment)),
-        lambda fragment: told.complete(fragment_metadata(fragment)),
-    )
-
-
-def _methods(progress: Any) -> Any:
-    if not (callable(getattr(progress, "begin", None)) and callable(getattr(progress, "complete", None))):
-        raise InvalidType(f"progress has the methods begin and complete, {type(progress)} has not")
-    return progress
+    return transaction if return_transaction else fragments

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import pyarrow as pa
 
-from lancelet._api.bitmap import Bitmap
+from lancelet.bitmap import Bitmap
 from lancelet.errors import IndexNotFound, InvalidType
 from lancelet.index.kind import KnownKind, title_of
 from lancelet.index.metadata import IndexMetadata, read_indices

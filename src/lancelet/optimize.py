@@ -17,29 +17,19 @@ names its fragments by their places in a version. The JSON forms are pylance's.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from lancelet._api.fragment_metadata import FragmentMetadata, fragment_metadata, stored_fragment
-from lancelet.errors import InvalidInput, InvalidType
-from lancelet.execution.table_reader import TableReader
-from lancelet.format.system_columns import ROW_ID_FIELD
-from lancelet.maintenance.compaction.commit import CompactionMetrics, commit_rewrites, compact, metrics_of
-from lancelet.maintenance.compaction.execute import Rewritten, rewrite_fragments
-from lancelet.maintenance.compaction.options import CompactionSettings, compaction_settings
-from lancelet.maintenance.compaction.plan import Candidate, Reason, TaskPlan, judge, plan_tasks, task_of
-from lancelet.table.commit.written import WrittenFiles
-from lancelet.table.manifest.fragment import Fragment, Spilled
-from lancelet.table.manifest.versions import read_version
+from lancelet._api.compaction import Compaction, CompactionPlan, CompactionTask, RewriteResult
+from lancelet._naming.keywords import refuse_unknown, takes
+from lancelet.editing.metadata import delete_config_keys, update_config
+from lancelet.maintenance.compaction.commit import CompactionMetrics
+from lancelet.maintenance.compaction.options import CompactFilesOptions, CompactionOptions
 from lancelet.writing.options import CLEANUP_KEYS, cleanup_config
 
 if TYPE_CHECKING:
-    from lancelet.editable import EditableTable
-    from lancelet.store import Store
-    from lancelet.view import TableView
+    from typing_extensions import Unpack
+
+    from lancelet._api.protocols import Movable
 
 __all__ = [
     "Compaction",
@@ -50,258 +40,6 @@ __all__ = [
     "DatasetOptimizer",
     "RewriteResult",
 ]
-
-
-class CompactionOptions(TypedDict, total=False):
-    """Options of a compaction; see :meth:`DatasetOptimizer.compact_files`."""
-
-    target_rows_per_fragment: int
-    max_rows_per_group: int
-    max_bytes_per_file: int
-    materialize_deletions: bool
-    materialize_deletions_threshold: float
-    num_threads: int
-    batch_size: int
-    io_buffer_size: int
-    compaction_mode: Literal["reencode", "try_binary_copy", "force_binary_copy"]
-    binary_copy_read_batch_bytes: int
-    defer_index_remap: bool
-    max_source_fragments: int
-    max_source_rows: int
-    max_source_bytes: int
-    excluded_fragment_ids: list[int]
-    data_storage_version: str
-
-
-class CompactionTask:
-    """Neighbouring fragments to rewrite together; made by :meth:`Compaction.plan`."""
-
-    def __init__(
-        self, version: int, settings: CompactionSettings, plan: TaskPlan, source: Store | tuple[Fragment, ...]
-    ) -> None:
-        self.read_version = version
-        """The version of the table that the task was planned for."""
-        self._settings = settings
-        self._plan = plan
-        # The table, to look its fragments up in; or the fragments, when the task comes from JSON.
-        self._source = source
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return CompactionTask, (self.read_version, self._settings, self._plan, self._source)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, CompactionTask) and self.json() == other.json()
-
-    def __hash__(self) -> int:
-        return hash((self.read_version, self._plan))
-
-    def __repr__(self) -> str:
-        return f"CompactionTask(read_version={self.read_version}, fragments={self.fragments})"
-
-    def __str__(self) -> str:
-        return self._plan.describe([fragment.id for fragment in self._stored])
-
-    @cached_property
-    def _stored(self) -> tuple[Fragment, ...]:
-        if isinstance(self._source, tuple):
-            return self._source
-        return self._plan.fragments(read_version(self._source, self.read_version))
-
-    @property
-    def fragments(self) -> list[FragmentMetadata]:
-        """The fragments that will be rewritten."""
-        return [fragment_metadata(fragment) for fragment in self._stored]
-
-    def execute(self, dataset: TableView) -> RewriteResult:
-        """Write the rows that are left into new files. Nothing is committed, and an error leaves no files."""
-        table = dataset.table
-        if table.snapshot.version != self.read_version:
-            table = TableReader(table.snapshot.at(self.read_version), table.cache)
-        manifest = table.snapshot.manifest
-        if isinstance(self._source, tuple):
-            found = [manifest.fragments.by_id(fragment.id) for fragment in self._source]
-            fragments = [fragment for fragment in found if fragment is not None]
-            if len(fragments) < len(found):
-                missing = [mine.id for mine, there in zip(self._source, found, strict=True) if there is None]
-                raise InvalidInput(f"version {self.read_version} of {table.snapshot.uri} has no fragments {missing}")
-        else:
-            fragments = list(self._plan.fragments(manifest))
-        with WrittenFiles(table.snapshot.store) as files:
-            return RewriteResult(rewrite_fragments(table, fragments, self._settings, files))
-
-    def json(self) -> str:
-        """The task as text."""
-        task = {"fragments": [fragment.to_json() for fragment in self.fragments]}
-        return json.dumps({"task": task, "read_version": self.read_version, "options": self._settings.to_json()})
-
-    @staticmethod
-    def from_json(json: str) -> CompactionTask:
-        """The task that :meth:`json` or pylance showed."""
-        content = _parsed(json, "task", "read_version", "options")
-        return _task(content["task"], content["read_version"], CompactionSettings.from_json(content["options"]))
-
-
-class CompactionPlan:
-    """What there is to rewrite in a version of a table; made by :meth:`Compaction.plan`."""
-
-    def __init__(self, version: int, settings: CompactionSettings, tasks: Sequence[CompactionTask]) -> None:
-        self.read_version = version
-        """The version of the table that the plan was made for."""
-        self.tasks = list(tasks)
-        self._settings = settings
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return CompactionPlan, (self.read_version, self._settings, self.tasks)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, CompactionPlan) and self.json() == other.json()
-
-    def __hash__(self) -> int:
-        return hash((self.read_version, len(self.tasks)))
-
-    def __repr__(self) -> str:
-        return f"CompactionPlan(read_version={self.read_version}, tasks=<{len(self.tasks)} compaction tasks>)"
-
-    def __str__(self) -> str:
-        return self.explain()
-
-    def num_tasks(self) -> int:
-        """How many tasks there are."""
-        return len(self.tasks)
-
-    def explain(self) -> str:
-        """The plan for people: what each task rewrites and why. Nothing has been written yet."""
-        if not self.tasks:
-            return f"nothing to do for version {self.read_version}"
-        number = "1 task" if len(self.tasks) == 1 else f"{len(self.tasks)} tasks"
-        return "\n".join([f"{number} for version {self.read_version}", *(f"  {task}" for task in self.tasks)])
-
-    def json(self) -> str:
-        """The plan as text."""
-        tasks = [{"fragments": [fragment.to_json() for fragment in task.fragments]} for task in self.tasks]
-        return json.dumps({"tasks": tasks, "read_version": self.read_version, "options": self._settings.to_json()})
-
-    @staticmethod
-    def from_json(json: str) -> CompactionPlan:
-        """The plan that :meth:`json` or pylance showed."""
-        content = _parsed(json, "tasks", "read_version", "options")
-        settings = CompactionSettings.from_json(content["options"])
-        version = content["read_version"]
-        return CompactionPlan(version, settings, [_task(task, version, settings) for task in content["tasks"]])
-
-
-class RewriteResult:
-    """What a task wrote; made by :meth:`CompactionTask.execute`."""
-
-    def __init__(self, rewritten: Rewritten) -> None:
-        self._rewritten = rewritten
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return RewriteResult, (self._rewritten,)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, RewriteResult) and self._rewritten == other._rewritten
-
-    def __hash__(self) -> int:
-        return hash(self._rewritten)
-
-    def __repr__(self) -> str:
-        return (
-            f"RewriteResult(read_version={self.read_version}, new_fragments={self.new_fragments}, "
-            f"old_fragments={self.original_fragments})"
-        )
-
-    @property
-    def read_version(self) -> int:
-        """The version that the rows were read from."""
-        return self._rewritten.read_version
-
-    @property
-    def metrics(self) -> CompactionMetrics:
-        return metrics_of([self._rewritten])
-
-    @property
-    def original_fragments(self) -> list[FragmentMetadata]:
-        """The fragments that are to be replaced."""
-        return [fragment_metadata(fragment) for fragment in self._rewritten.old]
-
-    @property
-    def new_fragments(self) -> list[FragmentMetadata]:
-        """The new ones; they get their ids at the commit."""
-        return [fragment_metadata(fragment) for fragment in self._rewritten.new]
-
-    def json(self) -> str:
-        """The result as text."""
-        metrics = self.metrics
-        return json.dumps(
-            {
-                "metrics": {name: getattr(metrics, name) for name in CompactionMetrics.__slots__},
-                "new_fragments": [fragment.to_json() for fragment in self.new_fragments],
-                "read_version": self.read_version,
-                "original_fragments": [fragment.to_json() for fragment in self.original_fragments],
-                "row_addrs": None,
-            }
-        )
-
-    @staticmethod
-    def from_json(json: str) -> RewriteResult:
-        """The result that :meth:`json` or pylance showed."""
-        content = _parsed(json, "new_fragments", "read_version", "original_fragments")
-        old, new = (_fragments(content[name]) for name in ("original_fragments", "new_fragments"))
-        return RewriteResult(Rewritten(content["read_version"], old, new))
-
-
-class Compaction:
-    """Small fragments into larger ones, without the rows that are deleted."""
-
-    @staticmethod
-    def plan(dataset: TableView, options: CompactionOptions) -> CompactionPlan:
-        """What is to be done; a dry run, whose text explains itself."""
-        table = dataset.table
-        settings = compaction_settings(options, table.snapshot.manifest)
-        version = table.snapshot.version
-        tasks = [CompactionTask(version, settings, plan, table.snapshot.store) for plan in plan_tasks(table, settings)]
-        return CompactionPlan(version, settings, tasks)
-
-    @staticmethod
-    def execute(dataset: TableView, options: CompactionOptions) -> CompactionMetrics:
-        """Plan, rewrite and commit, and move the dataset to the new version.
-
-        When others change the same fragments meanwhile, the newest version is planned again.
-        """
-        table = dataset.table
-        snapshot, metrics = compact(table, compaction_settings(options, table.snapshot.manifest))
-        dataset._move(snapshot)
-        return metrics
-
-    @staticmethod
-    def commit(
-        dataset: TableView, rewrites: Sequence[RewriteResult], options: CompactionOptions | None = None
-    ) -> CompactionMetrics:
-        """Commit the results of tasks, of all of them or of some, and move the dataset to the new version.
-
-        Parameters
-        ----------
-        dataset
-            The table.
-        rewrites
-            What :meth:`CompactionTask.execute` returned.
-        options
-            Of them, ``defer_index_remap`` has an effect here.
-
-        Raises
-        ------
-        RetryableCommitConflict
-            Others changed the same fragments; plan again on the newest version, or leave out their results.
-        """
-        table = dataset.table
-        defer = compaction_settings(options or {}, table.snapshot.manifest).defer_index_remap
-        for result in rewrites:
-            if not isinstance(result, RewriteResult):
-                raise InvalidType(f"rewrites are results of CompactionTask.execute, not {type(result)}")
-        done = [result._rewritten for result in rewrites]
-        dataset._move(commit_rewrites(table.snapshot, done, defer=defer))
-        return metrics_of(done)
 
 
 class AutoCleanupConfig(TypedDict):
@@ -316,7 +54,7 @@ class AutoCleanupConfig(TypedDict):
 class DatasetOptimizer:
     """``dataset.optimize``: keeping the files of a table in good shape."""
 
-    def __init__(self, dataset: EditableTable) -> None:
+    def __init__(self, dataset: Movable) -> None:
         self._dataset = dataset
 
     def enable_auto_cleanup(self, auto_cleanup_config: AutoCleanupConfig, **kwargs: Any) -> None:
@@ -329,11 +67,13 @@ class DatasetOptimizer:
         kwargs
             Accepted for pylance's sake, without effect.
         """
-        self._dataset.update_config(cleanup_config(auto_cleanup_config))
+        self._dataset._move(
+            update_config(self._dataset.table.snapshot, cleanup_config(auto_cleanup_config), replace=False)
+        )
 
     def disable_auto_cleanup(self, **kwargs: Any) -> None:
         """Have writers keep old versions again, and move to the new version."""
-        self._dataset.delete_config_keys(list(CLEANUP_KEYS))
+        self._dataset._move(delete_config_keys(self._dataset.table.snapshot, list(CLEANUP_KEYS)))
 
     def optimize_indices(
         self,
@@ -359,28 +99,11 @@ class DatasetOptimizer:
         """
         from lancelet.indexing.optimize import optimize_indices
 
-        done = optimize_indices(self._dataset._table, merged=num_indices_to_merge, names=index_names, retrain=retrain)
-        self._dataset._move(done)
+        table, merged = self._dataset.table, num_indices_to_merge
+        self._dataset._move(optimize_indices(table, merged=merged, names=index_names, retrain=retrain))
 
-    def compact_files(
-        self,
-        *,
-        target_rows_per_fragment: int | None = None,
-        max_rows_per_group: int | None = None,
-        max_bytes_per_file: int | None = None,
-        materialize_deletions: bool | None = None,
-        materialize_deletions_threshold: float | None = None,
-        defer_index_remap: bool | None = None,
-        num_threads: int | None = None,
-        batch_size: int | None = None,
-        compaction_mode: Literal["reencode", "try_binary_copy", "force_binary_copy"] | None = None,
-        binary_copy_read_batch_bytes: int | None = None,
-        max_source_fragments: int | None = None,
-        max_source_rows: int | None = None,
-        max_source_bytes: int | None = None,
-        excluded_fragment_ids: list[int] | None = None,
-        data_storage_version: str | None = None,
-    ) -> CompactionMetrics:
+    @takes(CompactFilesOptions)
+    def compact_files(self, **options: Unpack[CompactFilesOptions]) -> CompactionMetrics:
         """Rewrite neighbouring small fragments as larger ones, without the rows that are deleted.
 
         Rows keep their order within what is rewritten together, their stable row ids and their versions. Options that
@@ -423,65 +146,6 @@ class DatasetOptimizer:
         >>> dataset.optimize.compact_files()
         CompactionMetrics(fragments_removed=3, fragments_added=1, files_removed=3, files_added=1)
         """
-        given = {
-            "target_rows_per_fragment": target_rows_per_fragment,
-            "max_rows_per_group": max_rows_per_group,
-            "max_bytes_per_file": max_bytes_per_file,
-            "materialize_deletions": materialize_deletions,
-            "materialize_deletions_threshold": materialize_deletions_threshold,
-            "defer_index_remap": defer_index_remap,
-            "num_threads": num_threads,
-            "batch_size": batch_size,
-            "compaction_mode": compaction_mode,
-            "binary_copy_read_batch_bytes": binary_copy_read_batch_bytes,
-            "max_source_fragments": max_source_fragments,
-            "max_source_rows": max_source_rows,
-            "max_source_bytes": max_source_bytes,
-            "excluded_fragment_ids": excluded_fragment_ids,
-            "data_storage_version": data_storage_version,
-        }
-        options: Any = {name: value for name, value in given.items() if value is not None}
-        return Compaction.execute(self._dataset, options)
-
-
-def _task(content: Any, version: int, settings: CompactionSettings) -> CompactionTask:
-    fragments = _fragments(_member(content, "fragments"))
-    members = [_member_of(fragment, settings) for fragment in fragments]
-    return CompactionTask(version, settings, task_of(members, settings.target_rows_per_fragment), fragments)
-
-
-def _member_of(fragment: Fragment, settings: CompactionSettings) -> Candidate:
-    rows, deleted = fragment.physical_rows or 0, fragment.num_deletions or 0
-    reason = judge(rows, deleted, len(fragment.overlays), settings) or Reason.SMALL
-    return Candidate(0, reason, rows, deleted, sum(file.size or 0 for file in fragment.files))
-
-
-def _fragments(content: Any) -> tuple[Fragment, ...]:
-    if not isinstance(content, list):
-        raise InvalidInput("not the JSON of a list of fragments")
-    return tuple(_fragment(stored_fragment(FragmentMetadata.from_json(json.dumps(entry)))) for entry in content)
-
-
-def _fragment(fragment: Fragment) -> Fragment:
-    """The JSON does not tell that ids are a column of the files; the files do."""
-    if any(ROW_ID_FIELD in file.fields for file in fragment.files):
-        column = Spilled.COLUMN
-        return replace(fragment, row_ids=column, created_at=column, last_updated_at=column)
-    return fragment
-
-
-def _member(content: Any, name: str) -> Any:
-    if not isinstance(content, Mapping) or name not in content:
-        raise InvalidInput(f"the JSON has no {name!r}")
-    return content[name]
-
-
-def _parsed(text: str, *names: str) -> dict[str, Any]:
-    try:
-        content = json.loads(text)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"not JSON: {error}") from None
-    for name in names:
-        _member(content, name)
-    found: dict[str, Any] = content
-    return found
+        refuse_unknown("compact_files", options, CompactFilesOptions)
+        wanted: Any = {name: value for name, value in options.items() if value is not None}
+        return Compaction.execute(self._dataset, wanted)

@@ -34,7 +34,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ColumnCase:
     """A type as a column of the grid, and where pylance can write it."""
 
     name: str
@@ -70,13 +70,13 @@ _point = pa.struct([("x", pa.int32()), ("y", pa.float64())])
 _deep = pa.struct([("id", pa.int64()), ("in", pa.struct([("s", pa.string()), ("l", pa.list_(pa.int16()))]))])
 
 
-def _kinds(*types: pa.DataType, **options: object) -> tuple[Kind, ...]:
-    return tuple(Kind(str(kind).translate(_PLAIN).strip("_"), kind, **options) for kind in types)  # type: ignore[arg-type]
+def _kinds(*types: pa.DataType, **options: object) -> tuple[ColumnCase, ...]:
+    return tuple(ColumnCase(str(kind).translate(_PLAIN).strip("_"), kind, **options) for kind in types)  # type: ignore[arg-type]
 
 
 _PLAIN = str.maketrans(dict.fromkeys("<>[](),: +/=.'\"", "_"))
 
-FAMILIES: dict[str, tuple[Kind, ...]] = {
+FAMILIES: dict[str, tuple[ColumnCase, ...]] = {
     "integers": _kinds(
         pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()
     ),
@@ -119,8 +119,8 @@ FAMILIES: dict[str, tuple[Kind, ...]] = {
             pa.binary(16),
             pa.binary(300),
         ),
-        Kind("string_long", pa.string(), text_bytes=700),
-        Kind("binary_long", pa.binary(), text_bytes=700),
+        ColumnCase("string_long", pa.string(), text_bytes=700),
+        ColumnCase("binary_long", pa.binary(), text_bytes=700),
     ),
     "vectors": (
         *_kinds(
@@ -137,40 +137,42 @@ FAMILIES: dict[str, tuple[Kind, ...]] = {
         ),
     ),
     # A family of its own: pylance cannot read such a column together with others.
-    "struct_vectors": (Kind("points", pa.list_(_point, 2), since="2.2"),),
+    "struct_vectors": (ColumnCase("points", pa.list_(_point, 2), since="2.2"),),
     "structs": (
-        Kind("flat", _point),
-        Kind("deep", _deep),
-        Kind("texts", pa.struct([("s", pa.string()), ("b", pa.large_binary()), ("d", pa.date32())])),
-        Kind("vectors", pa.struct([("v", pa.list_(pa.float32(), 4)), ("f", pa.bool_())]), unwritten=("fragments",)),
-        Kind("empty", pa.struct([]), since="2.0", nulls=("none", "all"), exact=False),
+        ColumnCase("flat", _point),
+        ColumnCase("deep", _deep),
+        ColumnCase("texts", pa.struct([("s", pa.string()), ("b", pa.large_binary()), ("d", pa.date32())])),
+        ColumnCase(
+            "vectors", pa.struct([("v", pa.list_(pa.float32(), 4)), ("f", pa.bool_())]), unwritten=("fragments",)
+        ),
+        ColumnCase("empty", pa.struct([]), since="2.0", nulls=("none", "all"), exact=False),
     ),
     "lists": (
-        Kind("ints", pa.list_(pa.int64())),
-        Kind("large_ints", pa.large_list(pa.int16())),
-        Kind("texts", pa.list_(pa.string())),
-        Kind("long_texts", pa.list_(pa.string()), text_bytes=500),
-        Kind("bools", pa.list_(pa.bool_())),
-        Kind("structs", pa.list_(_point)),
-        Kind("large_structs", pa.large_list(pa.struct([("a", pa.int32()), ("s", pa.string())]))),
-        Kind("lists", pa.list_(pa.list_(pa.int32()))),
-        Kind("lists_of_texts", pa.list_(pa.list_(pa.string()))),
-        Kind("three_deep", pa.list_(pa.large_list(pa.list_(pa.int8())))),
-        Kind("vectors", pa.list_(pa.list_(pa.float32(), 4))),
-        Kind("wide_vectors", pa.list_(pa.list_(pa.float32(), 70))),
-        Kind("structs_of_lists", pa.list_(pa.struct([("l", pa.list_(pa.int16())), ("n", pa.int64())]))),
-        Kind("in_struct", pa.struct([("l", pa.list_(pa.int32())), ("m", pa.list_(pa.string()))])),
+        ColumnCase("ints", pa.list_(pa.int64())),
+        ColumnCase("large_ints", pa.large_list(pa.int16())),
+        ColumnCase("texts", pa.list_(pa.string())),
+        ColumnCase("long_texts", pa.list_(pa.string()), text_bytes=500),
+        ColumnCase("bools", pa.list_(pa.bool_())),
+        ColumnCase("structs", pa.list_(_point)),
+        ColumnCase("large_structs", pa.large_list(pa.struct([("a", pa.int32()), ("s", pa.string())]))),
+        ColumnCase("lists", pa.list_(pa.list_(pa.int32()))),
+        ColumnCase("lists_of_texts", pa.list_(pa.list_(pa.string()))),
+        ColumnCase("three_deep", pa.list_(pa.large_list(pa.list_(pa.int8())))),
+        ColumnCase("vectors", pa.list_(pa.list_(pa.float32(), 4))),
+        ColumnCase("wide_vectors", pa.list_(pa.list_(pa.float32(), 70))),
+        ColumnCase("structs_of_lists", pa.list_(pa.struct([("l", pa.list_(pa.int16())), ("n", pa.int64())]))),
+        ColumnCase("in_struct", pa.struct([("l", pa.list_(pa.int32())), ("m", pa.list_(pa.string()))])),
     ),
     "maps": (
-        Kind("to_ints", pa.map_(pa.string(), pa.int32()), since="2.2"),
-        Kind("to_lists", pa.map_(pa.int64(), pa.list_(pa.string())), since="2.2"),
-        Kind("to_structs", pa.map_(pa.string(), _point), since="2.2"),
-        Kind("in_list", pa.list_(pa.map_(pa.string(), pa.int16())), since="2.2"),
-        Kind("in_struct", pa.struct([("m", pa.map_(pa.int8(), pa.string()))]), since="2.2"),
+        ColumnCase("to_ints", pa.map_(pa.string(), pa.int32()), since="2.2"),
+        ColumnCase("to_lists", pa.map_(pa.int64(), pa.list_(pa.string())), since="2.2"),
+        ColumnCase("to_structs", pa.map_(pa.string(), _point), since="2.2"),
+        ColumnCase("in_list", pa.list_(pa.map_(pa.string(), pa.int16())), since="2.2"),
+        ColumnCase("in_struct", pa.struct([("m", pa.map_(pa.int8(), pa.string()))]), since="2.2"),
     ),
     "dictionaries": (
         *(
-            Kind(f"{key}_text", pa.dictionary(key, pa.string()))
+            ColumnCase(f"{key}_text", pa.dictionary(key, pa.string()))
             for key in (
                 pa.int8(),
                 pa.int16(),
@@ -182,26 +184,26 @@ FAMILIES: dict[str, tuple[Kind, ...]] = {
                 pa.uint64(),
             )
         ),
-        Kind("large_text", pa.dictionary(pa.int16(), pa.large_string())),
-        Kind("binary", pa.dictionary(pa.int32(), pa.binary())),
-        Kind("int64", pa.dictionary(pa.int8(), pa.int64())),
-        Kind("float64", pa.dictionary(pa.int8(), pa.float64()), since="2.0"),
-        Kind("in_struct", pa.struct([("d", pa.dictionary(pa.int8(), pa.string()))]), since="2.1"),
-        Kind("in_list", pa.list_(pa.dictionary(pa.int16(), pa.string())), since="2.1"),
+        ColumnCase("large_text", pa.dictionary(pa.int16(), pa.large_string())),
+        ColumnCase("binary", pa.dictionary(pa.int32(), pa.binary())),
+        ColumnCase("int64", pa.dictionary(pa.int8(), pa.int64())),
+        ColumnCase("float64", pa.dictionary(pa.int8(), pa.float64()), since="2.0"),
+        ColumnCase("in_struct", pa.struct([("d", pa.dictionary(pa.int8(), pa.string()))]), since="2.1"),
+        ColumnCase("in_list", pa.list_(pa.dictionary(pa.int16(), pa.string())), since="2.1"),
     ),
     "extensions": (
-        Kind("uuid", pa.uuid()),
-        Kind("bool8", pa.bool8()),
-        Kind("tensor", pa.fixed_shape_tensor(pa.float32(), (2, 3))),
-        Kind("opaque", pa.opaque(pa.binary(), "thing", "maker")),
-        Kind("json", pa.json_(), exact=False),
-        Kind("bfloat16", pa.binary(2), metadata={"ARROW:extension:name": "lance.bfloat16"}),
-        Kind("own", pa.int32(), metadata={"ARROW:extension:name": "my.own", "ARROW:extension:metadata": "a=1"}),
+        ColumnCase("uuid", pa.uuid()),
+        ColumnCase("bool8", pa.bool8()),
+        ColumnCase("tensor", pa.fixed_shape_tensor(pa.float32(), (2, 3))),
+        ColumnCase("opaque", pa.opaque(pa.binary(), "thing", "maker")),
+        ColumnCase("json", pa.json_(), exact=False),
+        ColumnCase("bfloat16", pa.binary(2), metadata={"ARROW:extension:name": "lance.bfloat16"}),
+        ColumnCase("own", pa.int32(), metadata={"ARROW:extension:name": "my.own", "ARROW:extension:metadata": "a=1"}),
     ),
     "packed": (
-        Kind("fixed", _point, since="2.0", nulls=("none",), metadata={"lance-encoding:packed": "true"}),
-        Kind("old_key", _point, since="2.0", nulls=("none",), metadata={"packed": "true"}),
-        Kind(
+        ColumnCase("fixed", _point, since="2.0", nulls=("none",), metadata={"lance-encoding:packed": "true"}),
+        ColumnCase("old_key", _point, since="2.0", nulls=("none",), metadata={"packed": "true"}),
+        ColumnCase(
             "with_vector",
             pa.struct([("v", pa.list_(pa.float32(), 3)), ("i", pa.int16())]),
             since="2.0",
@@ -209,7 +211,7 @@ FAMILIES: dict[str, tuple[Kind, ...]] = {
             nulls=("none",),
             metadata={"lance-encoding:packed": "true"},
         ),
-        Kind(
+        ColumnCase(
             "with_text",
             pa.struct([("s", pa.string()), ("i", pa.int32()), ("b", pa.binary())]),
             since="2.2",
@@ -220,7 +222,7 @@ FAMILIES: dict[str, tuple[Kind, ...]] = {
 }
 
 
-def columns(kinds: tuple[Kind, ...], version: str, size: Size, salt: str = "") -> pa.Table:
+def columns(kinds: tuple[ColumnCase, ...], version: str, size: Size, salt: str = "") -> pa.Table:
     """Every pattern and null share of every kind that this file version can hold; ``salt`` draws other values."""
     fields, arrays = [], []
     for kind, pattern, nulls in itertools.product(kinds, PATTERNS, NULLS):
@@ -269,7 +271,7 @@ def write(table: pa.Table, where: Path, version: str, size: Size, **options: obj
     return lance.dataset(where)
 
 
-def altered(kinds: tuple[Kind, ...], written: pa.Table, read: pa.Table) -> list[str]:
+def altered(kinds: tuple[ColumnCase, ...], written: pa.Table, read: pa.Table) -> list[str]:
     """Columns that pylance does not give back as they went in, though it should: then it cannot be the judge."""
     loose = {kind.name for kind in kinds if not kind.exact}
     names = [name for name in written.column_names if name.rsplit("__", 2)[0] not in loose]

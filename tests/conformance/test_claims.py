@@ -25,7 +25,7 @@ from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest import flags
 from lancelet.table.manifest.fragment import OverlayFile
 from lancelet.testing import assert_identical
-from lancelet.writing.fragments import Limits, write_fragments
+from lancelet.writing.fragments import Limits, write_fragment_files
 
 VERSIONS = ("legacy", "2.0", "2.1", "2.2")
 
@@ -191,7 +191,7 @@ def test_an_overlay_of_a_child_leaves_its_siblings(tmp_path: Path, monkeypatch: 
     part = Schema((replace(top, children=top.children[:1]),))
     values = pa.record_batch({"s": [{"x": 70}, {"x": 90}]})
     with WrittenFiles(snapshot.store) as files:
-        fragments = write_fragments(snapshot.store, part, [values], version="2.2", limits=Limits(), files=files)
+        fragments = write_fragment_files(snapshot.store, part, [values], version="2.2", limits=Limits(), files=files)
         overlay = OverlayFile(fragments[0].files[0], (bitmap_bytes(np.array([1, 3], np.uint32)),), 0)
         commit(snapshot, DataOverlay(((0, (overlay,)),)), files=files)
     wanted = [{"x": {1: 70, 3: 90}.get(i, i), "y": f"y{i}"} for i in range(5)]

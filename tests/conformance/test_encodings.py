@@ -13,7 +13,7 @@ from lance.file import LanceFileReader
 
 import lancelet
 from conformance.agree import answers, rows_of
-from conformance.grid import FAMILIES, NULLS, VERSIONS, Kind, Size, columns, write
+from conformance.grid import FAMILIES, NULLS, VERSIONS, ColumnCase, Size, columns, write
 from conformance.grid import SIZES as GRID_SIZES
 
 COMPRESSIONS = ("none", "lz4", "zstd", "fsst")
@@ -25,20 +25,20 @@ def _setting(**settings: str) -> dict[str, str]:
     return {f"lance-encoding:{key.replace('_', '-')}": value for key, value in settings.items()}
 
 
-def _compressed(kind: pa.DataType, name: str, since: str = "2.0") -> Iterator[Kind]:
+def _compressed(kind: pa.DataType, name: str, since: str = "2.0") -> Iterator[ColumnCase]:
     for scheme in COMPRESSIONS:
         textual = kind in (pa.string(), pa.binary())
         if scheme == "fsst" and not textual:
             continue
         # pylance panics on a page of nulls alone with FSST in 2.0.
         nulls = NULLS[:2] if scheme == "fsst" else NULLS
-        yield Kind(f"{name}_{scheme}", kind, since, nulls, metadata=_setting(compression=scheme), text_bytes=40)
-    yield Kind(
+        yield ColumnCase(f"{name}_{scheme}", kind, since, nulls, metadata=_setting(compression=scheme), text_bytes=40)
+    yield ColumnCase(
         f"{name}_zstd9", kind, since, metadata=_setting(compression="zstd", compression_level="9"), text_bytes=40
     )
 
 
-GROUPS: dict[str, tuple[Kind, ...]] = {
+GROUPS: dict[str, tuple[ColumnCase, ...]] = {
     "compressed_numbers": (
         *_compressed(pa.int32(), "int32"),
         *_compressed(pa.int64(), "int64"),
@@ -50,24 +50,24 @@ GROUPS: dict[str, tuple[Kind, ...]] = {
         *_compressed(pa.string(), "string"),
         *_compressed(pa.binary(), "binary"),
         *_compressed(pa.large_string(), "large_string"),
-        Kind("long_zstd", pa.string(), "2.0", metadata=_setting(compression="zstd"), text_bytes=900),
-        Kind("long_lz4", pa.binary(), "2.0", metadata=_setting(compression="lz4"), text_bytes=900),
-        Kind("long_none", pa.string(), "2.0", metadata=_setting(compression="none"), text_bytes=900),
-        Kind("long_fsst", pa.string(), "2.0", NULLS[:2], metadata=_setting(compression="fsst"), text_bytes=900),
+        ColumnCase("long_zstd", pa.string(), "2.0", metadata=_setting(compression="zstd"), text_bytes=900),
+        ColumnCase("long_lz4", pa.binary(), "2.0", metadata=_setting(compression="lz4"), text_bytes=900),
+        ColumnCase("long_none", pa.string(), "2.0", metadata=_setting(compression="none"), text_bytes=900),
+        ColumnCase("long_fsst", pa.string(), "2.0", NULLS[:2], metadata=_setting(compression="fsst"), text_bytes=900),
     ),
     "byte_split": tuple(
-        Kind(f"{kind}_{mode}_{scheme}", kind, "2.1", metadata=_setting(bss=mode, compression=scheme))
+        ColumnCase(f"{kind}_{mode}_{scheme}", kind, "2.1", metadata=_setting(bss=mode, compression=scheme))
         for kind in (pa.float32(), pa.float64())
         for mode in ("on", "off", "auto")
         for scheme in ("lz4", "zstd")
     ),
     "runs": tuple(
-        Kind(f"{kind}_{percent}", kind, "2.1", metadata=_setting(rle_threshold=f"0.{percent}"))
+        ColumnCase(f"{kind}_{percent}", kind, "2.1", metadata=_setting(rle_threshold=f"0.{percent}"))
         for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64())
         for percent in ("05", "50", "95")
     ),
     "layouts": tuple(
-        Kind(f"{name}_{layout}", kind, "2.1", metadata=_setting(structural_encoding=layout))
+        ColumnCase(f"{name}_{layout}", kind, "2.1", metadata=_setting(structural_encoding=layout))
         for layout in ("miniblock", "fullzip")
         for name, kind in {
             "int32": pa.int32(),
@@ -84,16 +84,18 @@ GROUPS: dict[str, tuple[Kind, ...]] = {
     ),
     "dictionaries": (
         *(
-            Kind(f"{name}_{scheme}", kind, "2.1", metadata=_setting(dict_values_compression=scheme), text_bytes=30)
+            ColumnCase(
+                f"{name}_{scheme}", kind, "2.1", metadata=_setting(dict_values_compression=scheme), text_bytes=30
+            )
             for name, kind in {"string": pa.string(), "binary": pa.binary(), "int64": pa.int64()}.items()
             for scheme in ("lz4", "zstd", "none")
         ),
-        Kind("divisor", pa.string(), "2.1", metadata=_setting(dict_divisor="100"), text_bytes=30),
-        Kind("ratio", pa.string(), "2.1", metadata=_setting(dict_size_ratio="1.0"), text_bytes=30),
-        Kind("decimals", pa.decimal128(38, 4), "2.1"),
+        ColumnCase("divisor", pa.string(), "2.1", metadata=_setting(dict_divisor="100"), text_bytes=30),
+        ColumnCase("ratio", pa.string(), "2.1", metadata=_setting(dict_size_ratio="1.0"), text_bytes=30),
+        ColumnCase("decimals", pa.decimal128(38, 4), "2.1"),
     ),
     "chunks": tuple(
-        Kind(f"{name}_{size}", kind, "2.1", metadata=_setting(minichunk_size=size), text_bytes=30)
+        ColumnCase(f"{name}_{size}", kind, "2.1", metadata=_setting(minichunk_size=size), text_bytes=30)
         for name, kind in {"string": pa.string(), "binary": pa.binary(), "texts": pa.list_(pa.string())}.items()
         for size in ("64", "1024", "16384")
     ),
@@ -101,12 +103,12 @@ GROUPS: dict[str, tuple[Kind, ...]] = {
 
 HUGE = (
     *(
-        Kind(f"{name}_{scheme}", kind, "2.0", metadata=_setting(compression=scheme), text_bytes=70_000)
+        ColumnCase(f"{name}_{scheme}", kind, "2.0", metadata=_setting(compression=scheme), text_bytes=70_000)
         for name, kind in {"string": pa.string(), "binary": pa.binary(), "large": pa.large_binary()}.items()
         for scheme in ("none", "zstd", "lz4")
     ),
-    Kind("unset", pa.string(), "2.0", text_bytes=70_000),
-    Kind("list", pa.list_(pa.binary()), "2.0", text_bytes=50_000),
+    ColumnCase("unset", pa.string(), "2.0", text_bytes=70_000),
+    ColumnCase("list", pa.list_(pa.binary()), "2.0", text_bytes=50_000),
 )
 
 CELLS = [

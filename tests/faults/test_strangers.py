@@ -502,12 +502,12 @@ def test_a_namespace_keeps_its_tables_below_its_root(around: Neighbours, tmp_pat
 def test_a_spark_read_is_limited_by_its_option_or_the_environment_of_the_driver(
     around: Neighbours, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lancelet.spark.options import place_of
+    from lancelet.spark.options import parse_table_ref
 
     lie(around.table, str(around.folder / "secret"))
 
     def file_of(**options: str) -> str:
-        place = pickle.loads(pickle.dumps(place_of({"path": str(around.table), **options})))
+        place = pickle.loads(pickle.dumps(parse_table_ref({"path": str(around.table), **options})))
         monkeypatch.delenv(VARIABLE, raising=False)
         snapshot = pickle.loads(pickle.dumps(place.open()))
         return str(snapshot.places.data_file(snapshot.manifest.fragments[0].files[0]).full_path)

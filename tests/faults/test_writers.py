@@ -96,25 +96,25 @@ def appended(where: str, options: Options, engines: list[str], each: int) -> Non
 PLACES = ["local", "s3"]
 
 
-def place_of(place: str, tmp_path: Path, bucket: Bucket) -> tuple[str, Options]:
+def locate(place: str, tmp_path: Path, bucket: Bucket) -> tuple[str, Options]:
     return (str(tmp_path / "t"), None) if place == "local" else (f"{bucket.uri}/t", bucket.options)
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_appends(place: str, tmp_path: Path, bucket: Bucket) -> None:
-    appended(*place_of(place, tmp_path, bucket), ["lancelet"] * 4, 6)
+    appended(*locate(place, tmp_path, bucket), ["lancelet"] * 4, 6)
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_appends_beside_pylance(place: str, tmp_path: Path, bucket: Bucket) -> None:
-    appended(*place_of(place, tmp_path, bucket), ["lancelet", "lance"] * 2, 4)
+    appended(*locate(place, tmp_path, bucket), ["lancelet", "lance"] * 2, 4)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("engines", [["lancelet"], ["lancelet", "lance"]], ids=["alone", "beside-pylance"])
 def test_sixteen_writers(place: str, engines: list[str], tmp_path: Path, bucket: Bucket) -> None:
-    appended(*place_of(place, tmp_path, bucket), engines * (16 // len(engines)), 25)
+    appended(*locate(place, tmp_path, bucket), engines * (16 // len(engines)), 25)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from lancelet.store import Store, open_store
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.fragment import Fragment
 from lancelet.writing.fit import new_schema
-from lancelet.writing.fragments import Limits, write_fragments
+from lancelet.writing.fragments import Limits, write_fragment_files
 
 SIZES = (10, 100, 3000)
 """In the data file, in a file that blobs share, in a file of its own."""
@@ -33,7 +33,7 @@ def columns() -> Schema:
 def attempt(store: Store, stem: bytes) -> tuple[Fragment, ...]:
     batch = pa.record_batch([lancelet.blob_array([bytes(size) for size in SIZES])], names=["clip"])
     with WrittenFiles(store) as files:
-        return write_fragments(store, columns(), [batch], version="2.2", limits=Limits(), files=files, stem=stem)
+        return write_fragment_files(store, columns(), [batch], version="2.2", limits=Limits(), files=files, stem=stem)
 
 
 def files_of(store: Store) -> set[str]:

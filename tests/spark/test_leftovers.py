@@ -103,11 +103,11 @@ def test_a_rewrite_names_its_files(table):
     snapshot = lancelet.dataset(table).table.snapshot
     from lancelet.maintenance.compaction.options import compaction_settings
     from lancelet.spark.attempts import new_stem, sweep
-    from lancelet.spark.options import Place
+    from lancelet.spark.options import TableRef
 
     before, stem = data_files(table), new_stem()
     settings = compaction_settings({}, snapshot.manifest)
-    rewrite(RewriteTask(Place(snapshot.uri, {}, snapshot.version), (0, 1), settings, stem))
+    rewrite(RewriteTask(TableRef(snapshot.uri, {}, snapshot.version), (0, 1), settings, stem))
     assert data_files(table) > before
     sweep(snapshot.store, stem)
     assert data_files(table) == before

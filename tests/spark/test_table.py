@@ -556,14 +556,14 @@ def test_blobs_and_json_are_kept(spark, uri):
 
 def test_what_goes_between_processes_is_small(table):
     from lancelet.maintenance.compaction.options import CompactionSettings
-    from lancelet.spark.options import Place
+    from lancelet.spark.options import TableRef
     from lancelet.spark.table.compaction import RewriteTask
-    from lancelet.spark.table.rows import Kind, RowJob, Step, change_rows
+    from lancelet.spark.table.rows import RowAction, RowJob, RowStep, change_rows
     from lancelet.spark.table.values import stored_columns
 
-    place = Place(table, {}, 2)
+    place = TableRef(table, {}, 2)
     values = stored_columns(lancelet.dataset(table).table.snapshot.manifest.schema)
-    job = RowJob(place, (Step(Kind.DELETE), Step(Kind.UPDATE, tuple(values.names))), values)
+    job = RowJob(place, (RowStep(RowAction.DELETE), RowStep(RowAction.UPDATE, tuple(values.names))), values)
     task = RewriteTask(place, tuple(range(FILES)), CompactionSettings())
     assert max(len(pickle.dumps(value)) for value in (job, task)) < 4096
     addresses = pa.array((np.arange(100_000) % FILES << 32) + np.arange(100_000) // FILES)

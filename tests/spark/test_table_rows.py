@@ -13,13 +13,18 @@ from hypothesis import strategies as st
 
 import lancelet
 from lancelet.errors import InvalidInput, MissingFile
-from lancelet.spark.options import Place
+from lancelet.spark.options import TableRef
 from lancelet.spark.table.jobs import _answers
-from lancelet.spark.table.rows import Changed, Kind, RowJob, Step, change_rows, commit_changed
+from lancelet.spark.table.rows import Changed, RowAction, RowJob, RowStep, change_rows, commit_changed
 from lancelet.spark.table.values import stored_columns
 from lancelet.table.commit.written import WrittenFiles
 
-STEPS = (Step(Kind.UPDATE, ("b",)), Step(Kind.UPDATE, ("a", "b")), Step(Kind.DELETE), Step(Kind.INSERT, ("a", "id")))
+STEPS = (
+    RowStep(RowAction.UPDATE, ("b",)),
+    RowStep(RowAction.UPDATE, ("a", "b")),
+    RowStep(RowAction.DELETE),
+    RowStep(RowAction.INSERT, ("a", "id")),
+)
 _numbers = itertools.count()
 
 
@@ -73,7 +78,7 @@ def test_any_change(case):
     dealt = np.random.default_rng(case["seed"]).integers(0, case["tasks"], len(todo))
     schema = ds.table.snapshot.manifest.schema
     stored = stored_columns(schema)
-    job = RowJob(Place(uri, {}, ds.version), STEPS, pa.schema([stored.field(name) for name in ("a", "b", "id")]))
+    job = RowJob(TableRef(uri, {}, ds.version), STEPS, pa.schema([stored.field(name) for name in ("a", "b", "id")]))
     done = Changed()
     for task in range(case["tasks"]):
         own = [row for row, owner in zip(todo, dealt.tolist(), strict=True) if owner == task]
@@ -113,7 +118,7 @@ def test_any_change(case):
 def test_rows_that_are_named_twice(tmp_path):
     uri = str(tmp_path / "t.lance")
     lance.write_dataset(pa.table({"id": [1, 2], "a": [1, 2], "b": ["x", "y"]}), uri)
-    job = RowJob(Place(uri, {}, 1), (Step(Kind.DELETE),))
+    job = RowJob(TableRef(uri, {}, 1), (RowStep(RowAction.DELETE),))
     once, twice = (batches_of([(0, address, None, None, None) for address in rows], 5) for rows in ([0, 1], [1, 1]))
     assert change_rows(job, twice).twice == 1
     done = Changed()

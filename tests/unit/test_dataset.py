@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import copy
+import inspect
 import pickle
 import subprocess
 import sys
@@ -66,10 +68,25 @@ def test_scans_share_a_few_threads(where: Path) -> None:
     assert threading.active_count() <= before + core_count()
 
 
+def test_a_dataset_is_one_class_that_delegates() -> None:
+    assert lancelet.LanceDataset.__mro__ == (lancelet.LanceDataset, object)
+    tree = ast.parse(inspect.getsource(lancelet.LanceDataset))
+    for method in ast.walk(tree):
+        if isinstance(method, ast.FunctionDef) and not method.name.startswith("_"):
+            steps = [
+                step
+                for statement in method.body
+                for step in ast.walk(statement)
+                if isinstance(step, ast.stmt) and not isinstance(step, ast.ImportFrom)
+            ]
+            # A docstring and a few lines; work is done in rooms.
+            assert len(steps) <= 6, f"{method.name} does work of its own"
+
+
 def test_take_plans_are_remembered_and_forgotten(where: Path) -> None:
     dataset = lancelet.dataset(where)
-    assert dataset._take_plan(["k"]) is dataset._take_plan(["k"])
-    assert dataset._take_plan(None) is dataset._take_plan(None)
+    assert dataset._takes.plan(["k"]) is dataset._takes.plan(["k"])
+    assert dataset._takes.plan(None) is dataset._takes.plan(None)
     for number in range(200):
         dataset.take([0], ["k", "s", "v"][: 1 + number % 3])
     assert len(dataset._takes) <= 64

@@ -137,7 +137,7 @@ def test_use_legacy_format_is_deprecated(tmp_path: Path) -> None:
 
 def test_versions_by_name() -> None:
     assert writable_version("stable") == "2.2"
-    assert write_options(data_storage_version="2.1").version == "2.1"
+    assert write_options(data_storage_version="2.1").data_storage_version == "2.1"
 
 
 @pytest.mark.parametrize("data", [None, 5, object()])

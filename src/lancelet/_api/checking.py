@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lancelet._api.opening import Reference, open_table
+from lancelet._api.opening import open_table
 from lancelet.errors import CorruptFile
 from lancelet.store import open_store
 from lancelet.table.manifest.snapshot import Snapshot
@@ -15,11 +15,12 @@ from lancelet.table.manifest.versions import newest_readable
 if TYPE_CHECKING:
     from lancelet.maintenance.repair import RepairReport
     from lancelet.maintenance.validation.report import VerifyReport
+    from lancelet.table.refs.read import Reference
 
 
 def verify(
     uri: str | os.PathLike[str],
-    version: Reference = None,
+    version: Reference | None = None,
     *,
     deep: bool = False,
     storage_options: Mapping[str, str] | None = None,

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancelet._api.bitmap import Bitmap
 from lancelet._api.fragment_metadata import FragmentMetadata, data_file, fragment_metadata, stored_file, stored_fragment
 from lancelet._api.transaction import Index, IndexFile, LanceOperation, Transaction
+from lancelet.bitmap import Bitmap
 from lancelet.errors import InvalidInput, InvalidType
 from lancelet.format.file_versions import DEFAULT_VERSION
 from lancelet.format.proto import table_pb2

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from lancelet._api.session import BYTES_AN_ENTRY, Session, warn_of_entries
+from lancelet._api.session import Session, index_cache_bytes
 from lancelet.dataset import LanceDataset
-from lancelet.errors import InvalidInput
-from lancelet.namespace_client.tables import is_named, located
+from lancelet.namespace_client.tables import is_named
 
 
 def dataset(
@@ -78,28 +77,22 @@ def dataset(
     Traceback (most recent call last):
     lancelet.errors.TableNotFound: there is no table
     """
-    if session is not None and verify_checksums is not None and session.files.checked != verify_checksums:
-        raise InvalidInput(
-            f"verify_checksums is {verify_checksums}, but not that of the session; make it with Session(verify_checksums=...)"
-        )
-    if index_cache_size is not None:
-        warn_of_entries()
-        index_cache_size_bytes = index_cache_size_bytes or index_cache_size * BYTES_AN_ENTRY
-    managed = False
-    if is_named(uri, namespace_client, table_id):
-        place = located(namespace_client, table_id or (), storage_options)
-        uri, storage_options, managed = place.uri, place.storage_options, place.manager is not None
+    is_named(uri, namespace_client, table_id)
     return LanceDataset(
         uri,
         version,
-        asof=asof,
+        block_size,
+        commit_lock=commit_lock,
         storage_options=storage_options,
         default_scan_options=default_scan_options,
-        session=session
-        or Session(index_cache_size_bytes, metadata_cache_size_bytes, verify_checksums=verify_checksums),
+        metadata_cache_size_bytes=metadata_cache_size_bytes,
+        index_cache_size_bytes=index_cache_bytes(index_cache_size, index_cache_size_bytes),
+        read_params=read_params,
+        session=session,
         namespace_client=namespace_client,
         table_id=table_id,
-        namespace_client_managed_versioning=managed,
         base_store_params=base_store_params,
+        asof=asof,
         allowed_prefixes=allowed_prefixes,
+        verify_checksums=verify_checksums,
     )

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -28,22 +28,13 @@ from lancelet.table.commit.written import WrittenFiles
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from lancelet._api.protocols import Movable
     from lancelet.editing.merge.clauses import MergePlan
-    from lancelet.execution.table_reader import TableReader
     from lancelet.table.manifest.snapshot import Snapshot
 
 __all__ = ["ExecuteResult", "MergeInsertBuilder", "MergeResult"]
 
 ExecuteResult = MergeResult
-
-
-class Mergeable(Protocol):
-    """What the builder needs of a dataset."""
-
-    @property
-    def table(self) -> TableReader: ...
-
-    def _move(self, snapshot: Snapshot) -> None: ...
 
 
 class MergeInsertBuilder:
@@ -62,7 +53,7 @@ class MergeInsertBuilder:
     [10, 25, 30]
     """
 
-    def __init__(self, dataset: Mergeable, on: str | Iterable[str] | None = None) -> None:
+    def __init__(self, dataset: Movable, on: str | Iterable[str] | None = None) -> None:
         if on is not None and not isinstance(on, (str, Iterable)):
             raise InvalidType("The `on` argument to merge_insert must be a str or iterable of str")
         names = None if on is None else [on] if isinstance(on, str) else list(on)
@@ -185,10 +176,10 @@ class MergeInsertBuilder:
             Values with a ``shard_id``, the text of a UUID, and a ``generation``.
         """
         try:
-            found = tuple(CompactedSsTable(UUID(str(run.shard_id)), int(run.generation)) for run in sstables)
+            tables = tuple(CompactedSsTable(UUID(str(run.shard_id)), int(run.generation)) for run in sstables)
         except (AttributeError, ValueError) as error:
             raise InvalidInput(f"a compacted SSTable has a shard_id (a UUID) and a generation: {error}") from None
-        return self._with(sstables=found)
+        return self._with(sstables=tables)
 
     # Execution
 

@@ -3,26 +3,67 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from lancelet.errors import InvalidInput, InvalidType, RowNotFound
+from lancelet.errors import InvalidInput, InvalidType, NotSupported, RowNotFound
+from lancelet.namespace_client.tables import is_named, located, manager_of
 from lancelet.namespace_client.versions import managed_store
 from lancelet.store import open_store
+from lancelet.store.limit import with_limit
+from lancelet.store.options import with_base_params
 from lancelet.table.manifest.snapshot import open_snapshot
 
 if TYPE_CHECKING:
     from lancelet.namespace_client.tables import Manager
     from lancelet.table.manifest.snapshot import Snapshot
+    from lancelet.table.refs.read import Reference
 
-Reference: TypeAlias = int | str | tuple[str | None, int | None] | None
-"""A version number, a tag, or a pair of branch and version."""
+
+@dataclass(frozen=True, slots=True)
+class OpenTable:
+    """A table at one version, and how it was found."""
+
+    uri: str
+    snapshot: Snapshot
+    storage_options: Mapping[str, str] | None
+
+
+def find_table(
+    uri: str | os.PathLike[str] | None,
+    version: Reference | None,
+    asof: datetime | str | None,
+    *,
+    storage_options: Mapping[str, str] | None,
+    base_store_params: Mapping[str, Mapping[str, str]] | None,
+    allowed_prefixes: Sequence[str] | None,
+    serialized_manifest: bytes | None,
+    namespace_client: Any,
+    table_id: Sequence[str] | None,
+    is_managed: bool,
+) -> OpenTable:
+    """The table that the arguments of :class:`lancelet.LanceDataset` name."""
+    # With a uri, the namespace has been asked already.
+    manager = None
+    if is_named(None if table_id is not None else uri, namespace_client, table_id):
+        manager = manager_of(namespace_client, table_id, managed=is_managed)
+        if uri is None:
+            place = located(namespace_client, table_id or (), storage_options)
+            uri, storage_options, manager = place.uri, place.storage_options, place.manager
+    assert uri is not None
+    if serialized_manifest is not None:
+        raise NotSupported("a manifest that was serialized is not taken; pickle the dataset, or open it by its version")
+    moment = parse_time(asof) if version is None and asof is not None else None
+    options = with_limit(with_base_params(storage_options, base_store_params), allowed_prefixes)
+    snapshot = open_table(uri, version, moment, options, manager)
+    return OpenTable(os.fspath(uri), snapshot, storage_options)
 
 
 def open_table(
     uri: str | os.PathLike[str],
-    version: Reference,
+    version: Reference | None,
     asof: datetime | None,
     storage_options: Mapping[str, str] | None,
     manager: Manager | None = None,

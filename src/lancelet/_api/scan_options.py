@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import pyarrow.compute as pc
 
-from lancelet._api.scanner import ColumnOrdering, Columns, ScanStatistics
-from lancelet._naming.keywords import refuse_unknown
+from lancelet._api.scanner import ColumnOrdering, Columns, LanceScanner, ScannerBuilder, ScanStatistics
+from lancelet._naming.keywords import by_name, refuse_unknown
+from lancelet.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from lancelet._api.protocols import Scanned
 
 
 class ScanOptions(TypedDict, total=False):
-    """What :meth:`lancelet.LanceDataset.scanner` takes by keyword alone."""
+    """What :meth:`lancelet.LanceDataset.scanner` takes besides columns, filter, limit and offset."""
 
+    nearest: Any
+    batch_size: int | None
+    batch_size_bytes: int | None
+    batch_readahead: int | None
+    fragment_readahead: int | None
+    scan_in_order: bool | None
+    fragments: Iterable[Any] | None
+    index_segments: Iterable[Any] | None
+    full_text_query: Any
     prefilter: bool | None
     with_row_id: bool | None
     with_row_address: bool | None
@@ -32,16 +45,15 @@ class ScanOptions(TypedDict, total=False):
     row_addr_blocklist: bytes | None
 
 
-class ResultOptions(ScanOptions, total=False):
-    """What calls that scan and return rows take by keyword alone."""
-
-    fragments: Iterable[Any] | None
-    index_segments: Iterable[Any] | None
-    full_text_query: Any
-
-
+SCANNER_POSITIONS = tuple(ScanOptions.__annotations__)[:9]
+"""What a scanner takes by position too, after columns, filter, limit and offset."""
+RESULT_POSITIONS = SCANNER_POSITIONS[:6]
+"""What calls that scan and return rows take by position too."""
+FRAME_POSITIONS = tuple(name for name in RESULT_POSITIONS if name != "batch_size_bytes")
 FRAME_OPTIONS = tuple(
-    name for name in ResultOptions.__annotations__ if name not in ("blob_handling", "strict_batch_size")
+    name
+    for name in ScanOptions.__annotations__
+    if name not in ("batch_size_bytes", "blob_handling", "strict_batch_size")
 )
 """A data frame has a word of its own for blobs, and no batches."""
 
@@ -67,10 +79,63 @@ class FragmentOptions(TypedDict, total=False):
     strict_batch_size: bool | None
 
 
+FRAGMENT_POSITIONS = tuple(
+    name
+    for name in FragmentOptions.__annotations__
+    if name not in ("columns", "filter", "limit", "offset", "batch_size", "batch_readahead")
+)
+"""What :meth:`lancelet.LanceFragment.to_table` takes by position too, after columns, filter, limit and offset."""
 FRAGMENT_DEFAULTS: Mapping[str, Any] = {"with_row_id": False, "with_row_address": False, "batch_readahead": 16}
 
 
-def chosen(options: Mapping[str, Any], known: type) -> dict[str, Any]:
+_SETTERS = {
+    "fragments": "with_fragments",
+    "index_segments": "with_index_segments",
+    "full_text_query": "full_text_search",
+}
+"""Options that :class:`ScannerBuilder` has under another name, as pylance's has."""
+
+
+def build_scanner(
+    dataset: Scanned,
+    defaults: Mapping[str, Any] | None,
+    columns: Columns,
+    filter: str | pc.Expression | Mapping[str, Any] | None,  # noqa: A002
+    limit: int | None,
+    offset: int | None,
+    more: Sequence[Any],
+    options: Mapping[str, Any],
+) -> LanceScanner:
+    """A scan of a dataset, with its defaults and with the options that are not None."""
+    named = by_name("scanner", SCANNER_POSITIONS, more, options) if more else options
+    refuse_unknown("scanner", named, ScanOptions)
+    wanted = {"columns": columns, "filter": filter, "limit": limit, "offset": offset, **named}
+    builder = ScannerBuilder(dataset).row_addr_prefilter(
+        wanted.pop("row_addr_allowlist", None), wanted.pop("row_addr_blocklist", None)
+    )
+    if defaults:
+        builder.apply_defaults(defaults)
+    builder.apply_defaults({_SETTERS.get(name, name): value for name, value in wanted.items() if value is not None})
+    return builder.to_scanner()
+
+
+def frame_options(more: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[ScanOptions, dict[str, Any]]:
+    """The options of a scan for a data frame, and those that are pyarrow's."""
+    wanted = by_name("to_pandas", FRAME_POSITIONS, more, keywords)
+    options: Any = {name: value for name, value in wanted.items() if name in FRAME_OPTIONS}
+    return options, {name: value for name, value in wanted.items() if name not in FRAME_OPTIONS}
+
+
+def slice_limit(start: int, end: int) -> int:
+    """How many rows there are from ``start`` up to, not including, ``end``."""
+    if start < 0:
+        raise InvalidInput(f"start must be non-negative, got {start}")
+    if end < start:
+        raise InvalidInput(f"end ({end}) must be >= start ({start})")
+    return end - start
+
+
+def set_options(options: Mapping[str, Any], known: type) -> dict[str, Any]:
     """The options that are set; None stands for those that are not."""
     refuse_unknown("scanner", options, known)
     return {name: value for name, value in options.items() if value is not None}

@@ -7,18 +7,17 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancelet.blob import lazy_frame
+from lancelet._api.blob_files import lazy_frame
 from lancelet.errors import FilterSyntaxError, InvalidInput, InvalidType, NotSupported
 from lancelet.execution.blobs import has_blobs
 from lancelet.execution.plan import ScanPlan, column_of, default_batch_size, plan_filter, plan_outputs
 from lancelet.execution.rebatch import by_bytes, by_rows
 from lancelet.execution.scan import Scan
-from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.expr import Column
 from lancelet.expressions.sort import SortKey
 from lancelet.log import debug
@@ -26,6 +25,7 @@ from lancelet.log import debug
 if TYPE_CHECKING:
     import pandas as pd
 
+    from lancelet._api.protocols import Scanned
     from lancelet.execution.row_mask import RowMask
 
 Columns: TypeAlias = "Sequence[str] | Mapping[str, str | pc.Expression] | None"
@@ -58,16 +58,6 @@ class ScanStatistics:
     all_counts: dict[str, int] = field(default_factory=dict)
     all_times: dict[str, int] = field(default_factory=dict)
     """Nanoseconds."""
-
-
-class Scanned(Protocol):
-    """What a scanner needs of its dataset."""
-
-    @property
-    def table(self) -> TableReader: ...
-
-    @property
-    def schema(self) -> pa.Schema: ...
 
 
 class ScannerBuilder:
@@ -551,8 +541,8 @@ class _Watch:
         table, plan = scan.table, scan.plan
         self._counters = table.snapshot.store.counters
         self._before = (self._counters.requests, self._counters.bytes)
-        chosen = plan.fragment_ids
-        self._fragments = len(table.snapshot.manifest.fragments) if chosen is None else len(chosen)
+        ids = plan.fragment_ids
+        self._fragments = len(table.snapshot.manifest.fragments) if ids is None else len(ids)
         self._started = time.perf_counter_ns()
 
     def done(self, table: pa.Table) -> pa.Table:
@@ -568,12 +558,12 @@ class _Watch:
         requests, read = self._counters.requests - self._before[0], self._counters.bytes - self._before[1]
         counts = {"rows_scanned": self.rows, "fragments_scanned": self._fragments}
         times = {"elapsed": time.perf_counter_ns() - self._started}
-        found = self.scan.candidates
-        if found is None:
+        candidates = self.scan.candidates
+        if candidates is None:
             self._callback(ScanStatistics(requests, requests, read, all_counts=counts, all_times=times))
             return
-        use = found.use
-        counts |= {"fragments_scanned": len(found.fragments), "index_rows_found": sum(use.found.values())}
+        use = candidates.use
+        counts |= {"fragments_scanned": len(candidates.fragments), "index_rows_found": sum(use.found.values())}
         index = (use.loaded, use.parts, use.rows, use.cached, use.loaded)
         self._callback(ScanStatistics(requests, requests, read, *index, all_counts=counts, all_times=times))
 

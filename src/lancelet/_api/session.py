@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from lancelet.errors import NotSupported
+from lancelet.errors import InvalidInput, NotSupported
 from lancelet.file import FileCache
 from lancelet.file.cache import DEFAULT_BYTES, DEFAULT_INDEX_BYTES
 
@@ -13,13 +13,16 @@ BYTES_AN_ENTRY = 20 << 20
 """What an entry of ``index_cache_size`` counts for."""
 
 
-def warn_of_entries() -> None:
-    """Say that a cache is bounded in bytes, not in entries."""
+def index_cache_bytes(entries: int | None, size_bytes: int | None) -> int | None:
+    """The bound of the index cache, which ``index_cache_size`` once told in entries."""
+    if entries is None:
+        return size_bytes
     warnings.warn(
         "index_cache_size is deprecated, use index_cache_size_bytes; an entry counts for 20 MiB",
         DeprecationWarning,
         stacklevel=3,
     )
+    return size_bytes or entries * BYTES_AN_ENTRY
 
 
 class Session:
@@ -78,6 +81,22 @@ class Session:
     def is_same_as(self, other: Session) -> bool:
         """Whether both share their caches."""
         return self.files is other.files
+
+
+def choose_session(
+    session: Session | None,
+    index_cache_size_bytes: int | None,
+    metadata_cache_size_bytes: int | None,
+    verify_checksums: bool | None,
+) -> Session:
+    """The caches of a dataset: those that are given, which have to be as it wants them, or new ones."""
+    if session is None:
+        return Session(index_cache_size_bytes, metadata_cache_size_bytes, verify_checksums=verify_checksums)
+    if verify_checksums is not None and session.files.checked != verify_checksums:
+        raise InvalidInput(
+            f"verify_checksums is {verify_checksums}, but not that of the session; make it with Session(verify_checksums=...)"
+        )
+    return session
 
 
 def _session(index_bytes: int, metadata_bytes: int, checked: bool) -> Session:

@@ -1,4 +1,4 @@
-"""Statistics of a table: versions, fragments, bytes of each field, requests to the store."""
+"""Statistics of a table: fragments, bytes of each field, requests to the store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from lancelet.format.file_versions import LEGACY
 if TYPE_CHECKING:
     from lancelet.execution.table_reader import TableReader
     from lancelet.store import Counters
-    from lancelet.table.manifest.manifest import Manifest
 
 
 @dataclass
@@ -108,32 +107,3 @@ class LanceStats:
         from lancelet.indices import index_statistics
 
         return index_statistics(self._table, index_name)
-
-
-def version_entry(manifest: Manifest) -> dict[str, Any]:
-    """A version as listings show it: number, local time, and counts as texts."""
-    rows = deleted = files = size = deletions = 0
-    # What the writer recorded, right or wrong.
-    fragments = manifest.message.fragments
-    for fragment in fragments:
-        rows += fragment.physical_rows
-        files += len(fragment.files)
-        size += sum(file.file_size_bytes for file in fragment.files)
-        if fragment.HasField("deletion_file"):
-            deletions += 1
-            deleted += fragment.deletion_file.num_deleted_rows
-    counts = {
-        "total_data_file_rows": rows,
-        "total_data_files": files,
-        "total_deletion_file_rows": deleted,
-        "total_deletion_files": deletions,
-        "total_files_size": size,
-        "total_fragments": len(fragments),
-        "total_rows": rows - deleted,
-    }
-    return {
-        "version": manifest.version,
-        # Local time without a zone, as pylance shows it.
-        "timestamp": manifest.timestamp.astimezone().replace(tzinfo=None),
-        "metadata": {name: str(count) for name, count in counts.items()},
-    }

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from lancelet._api.bitmap import Bitmap
 from lancelet._api.fragment_metadata import DataFile, FragmentMetadata
+from lancelet.bitmap import Bitmap
 from lancelet.schema import LanceSchema
 from lancelet.table.manifest.manifest import BasePath
 

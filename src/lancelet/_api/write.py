@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lancelet._api.row_writes import write_rows
 from lancelet._api.session import Session
 from lancelet._naming.keywords import takes
 from lancelet.dataset import LanceDataset
-from lancelet.fragment import reported
 from lancelet.namespace_client.tables import is_named, place_to_write
 from lancelet.writing.keywords import DEFAULTS, TableKeywords
 from lancelet.writing.options import write_options
-from lancelet.writing.table import Target, write_table
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -120,15 +118,21 @@ def write_dataset(
     how = write_options(mode, **options)
 
     def write(place: Any, options: Mapping[str, str] | None, manager: Manager | None = None) -> LanceDataset:
-        target = Target.of(place, options, base_store_params, manager, allowed_prefixes)
-        if session is None and not isinstance(place, LanceDataset) and manager is None:
-            target = replace(target, anew=True)
-        snapshot = write_table(data_obj, schema, target, how, reported(progress))
-        if isinstance(place, LanceDataset):
-            return place._at(snapshot, session)
-        return LanceDataset._of(os.fspath(place), snapshot, session, options)
+        snapshot = write_rows(
+            data_obj,
+            place,
+            schema,
+            how,
+            progress=progress,
+            storage_options=options,
+            base_store_params=base_store_params,
+            allowed_prefixes=allowed_prefixes,
+            manager=manager,
+            is_shared=session is not None,
+        )
+        return LanceDataset._written(place, snapshot, session, options)
 
     if not is_named(uri, namespace_client, table_id):
         return write(uri, storage_options)
-    with place_to_write(namespace_client, table_id or (), mode, storage_options) as found:
-        return write(found.uri, found.storage_options, found.manager)
+    with place_to_write(namespace_client, table_id or (), mode, storage_options) as place:
+        return write(place.uri, place.storage_options, place.manager)

@@ -109,3 +109,16 @@ class DatasetDelta:
     def _at(self, version: int) -> Snapshot:
         snapshot = self._table.snapshot
         return snapshot if snapshot.version == version else snapshot.at(version)
+
+
+def choose_delta(
+    table: TableReader, compared_against: int | None, begin_version: int | None, end_version: int | None
+) -> DatasetDelta:
+    """The changes between a version and that of the table, or between two versions."""
+    if compared_against is not None:
+        return DatasetDelta.between(table, compared_against, table.snapshot.version)
+    if begin_version is None and end_version is None:
+        raise InvalidInput("delta needs compared_against, or begin_version and end_version")
+    if begin_version is None or end_version is None:
+        raise InvalidInput("delta needs begin_version and end_version together")
+    return DatasetDelta(table, begin_version, end_version)

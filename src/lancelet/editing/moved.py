@@ -44,8 +44,8 @@ from lancelet.table.rows.lineage import inline_bytes
 from lancelet.table.rows.row_id_write import encode_row_ids, encode_versions
 from lancelet.table.rows.row_ids import Ids
 from lancelet.writing.bases import Folder
-from lancelet.writing.fragments import Limits, write_fragments
-from lancelet.writing.options import WriteOptions
+from lancelet.writing.fragments import Limits, write_fragment_files
+from lancelet.writing.options import write_options
 
 Addresses = npt.NDArray[np.uint64]
 
@@ -96,7 +96,7 @@ class RowWriter:
     ) -> RowWriter:
         """Files of ``version``, or of the version that the table is written in."""
         manifest = snapshot.manifest
-        limits = WriteOptions().limits(len(manifest.schema.fields), manifest.config)
+        limits = write_options().limits(len(manifest.schema.fields), manifest.config)
         return cls(snapshot, write_version(manifest, version), files, limits, folders)
 
     def write(self, batches: Iterable[pa.RecordBatch], schema: Schema | None = None) -> tuple[Fragment, ...]:
@@ -113,7 +113,7 @@ class RowWriter:
     def _write(
         self, batches: Iterable[pa.RecordBatch], schema: Schema, limits: Limits, folders: tuple[Folder, ...]
     ) -> tuple[Fragment, ...]:
-        return write_fragments(
+        return write_fragment_files(
             self.snapshot.store,
             schema,
             batches,

@@ -27,8 +27,8 @@ from lancelet.errors import FilterSyntaxError, InvalidInput, InvalidType, NotSup
 from lancelet.execution.blobs import has_blobs
 from lancelet.execution.carried_blobs import blob_pieces
 from lancelet.execution.plan import ScanPlan, plan_filter
-from lancelet.execution.present import scan_field
 from lancelet.execution.scan import Scan
+from lancelet.execution.shown import scan_field
 from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.expr import Column, Expr, columns_of
 from lancelet.format.schema import Field, Schema, split_path

@@ -23,7 +23,7 @@ import pyarrow as pa
 from lancelet.encoding.rows import Bytes
 from lancelet.errors import CorruptFile, NotSupported
 from lancelet.execution.fragment_reader import Column, FragmentReader
-from lancelet.execution.present import BlobForm, scan_field
+from lancelet.execution.shown import BlobForm, scan_field
 from lancelet.format.blob_types import DEDICATED, EXTERNAL, INLINE, MANAGED, PACKED, side_file
 from lancelet.format.schema import Field
 from lancelet.store import ByteSource

@@ -21,7 +21,7 @@ from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
 from lancelet.errors import CorruptFile
 from lancelet.execution.costs import BIG_COLUMN, FEW_TAKEN, RANGES_AT_ONCE, TAKE_PIECE
 from lancelet.execution.overlays import apply_overlays
-from lancelet.execution.present import stored_type
+from lancelet.execution.shown import stored_type
 from lancelet.execution.split_fields import merged, pruned
 from lancelet.file import FileCache, OpenFile
 from lancelet.file.reader import LegacyFile

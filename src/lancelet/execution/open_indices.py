@@ -16,7 +16,7 @@ import pyarrow as pa
 from lancelet.errors import IndexNotFound
 from lancelet.execution.costs import ENTRIES_AN_ANSWER, FEW_INDEXED, MOST_NARROW_SHARE, MOST_WIDE_SHARE
 from lancelet.execution.index_match import Lookup, asked_type, compared_type
-from lancelet.execution.present import scan_field
+from lancelet.execution.shown import scan_field
 from lancelet.expressions.coercion import is_list_like
 from lancelet.expressions.expr import Column
 from lancelet.index.folder import IndexFolder

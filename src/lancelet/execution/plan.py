@@ -13,7 +13,7 @@ import pyarrow as pa
 from lancelet._naming.texts import check_text
 from lancelet.errors import InvalidInput, InvalidType, UnknownColumn
 from lancelet.execution.costs import DEFAULT_BATCH_SIZE, KEPT_PLANS
-from lancelet.execution.present import BlobForm, scan_field
+from lancelet.execution.shown import BlobForm, scan_field
 from lancelet.expressions.expr import Column, Expr, columns_of, type_of
 from lancelet.expressions.sort import SortKey
 from lancelet.format.logical_types import EXTENSION_NAME

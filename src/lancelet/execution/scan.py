@@ -36,7 +36,7 @@ from lancelet.execution.costs import (
 from lancelet.execution.fragment_reader import Column as Values
 from lancelet.execution.fragment_reader import FragmentReader
 from lancelet.execution.plan import ScanPlan, column_of, needed_fields
-from lancelet.execution.present import present, resolve_batch
+from lancelet.execution.shown import resolve_batch, show_column
 from lancelet.execution.table_reader import TableReader
 from lancelet.execution.threads import core_count, ordered_map
 from lancelet.execution.units import LOCAL_UNIT, REMOTE_UNIT, Unit, choose, cut
@@ -478,7 +478,7 @@ class Scan:
             if isinstance(source, int):
                 column = columns[source]
                 assert column is not None
-                results.append(_typed(present(self._fields[source], column), target))
+                results.append(_typed(show_column(self._fields[source], column), target))
             elif isinstance(source, str):
                 results.append(self._system_column(unit, source, rows))
             else:
@@ -505,7 +505,7 @@ class Scan:
         self, unit: Unit, fields: Sequence[Field], columns: Sequence[Values | None], system: Sequence[str], rows: Rows
     ) -> pa.RecordBatch:
         """Columns that expressions look at."""
-        arrays = [_one(present(f, c)) for f, c in zip(fields, columns, strict=True)]
+        arrays = [_one(show_column(f, c)) for f, c in zip(fields, columns, strict=True)]
         arrays.extend(self._system_column(unit, name, rows) for name in system)
         if not arrays:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet.errors import CorruptFile
-from lancelet.execution.present import stored_type
+from lancelet.execution.shown import stored_type
 from lancelet.format.schema import Field
 
 Mask = npt.NDArray[np.bool_]

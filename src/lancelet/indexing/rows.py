@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from lancelet.errors import InvalidInput, UnknownColumn
 from lancelet.execution.plan import ScanPlan, column_of
-from lancelet.execution.present import scan_field
 from lancelet.execution.scan import Scan
+from lancelet.execution.shown import scan_field
 from lancelet.expressions.expr import Column
 from lancelet.expressions.printing import quoted_path
 from lancelet.format.extensions import storage_of

@@ -38,7 +38,7 @@ from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.snapshot import Snapshot
 from lancelet.table.manifest.versions import latest_version, read_version
 from lancelet.writing.fit import new_schema
-from lancelet.writing.fragments import Limits, write_fragments
+from lancelet.writing.fragments import Limits, write_fragment_files
 
 if TYPE_CHECKING:
     from lancelet.store import Store
@@ -223,7 +223,7 @@ class ManifestTable:
         version = base.manifest.data_storage_version
         schema = new_schema(rows.schema, version)
         with WrittenFiles(self._store) as files:
-            fragments = write_fragments(
+            fragments = write_fragment_files(
                 self._store, schema, rows.combine_chunks().to_batches(), version=version, limits=Limits(), files=files
             )
             indices = write_indices(base, schema, rows, fragments, files) if self._indices else []

@@ -13,7 +13,7 @@ import lance_namespace as ln
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancelet._api.stats import version_entry
+from lancelet.inspect.versions import version_entry
 from lancelet.namespace import making, refs, removing, tables, versions
 from lancelet.namespace.catalog import NAMESPACE, TABLE
 from lancelet.namespace.errors import translated

@@ -62,7 +62,7 @@ _MAX_BATCH = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TableRef:
     """A table and the version of it that options name."""
 
     uri: str
@@ -79,7 +79,7 @@ class Place:
 class ReadOptions:
     """What the options of a read mean."""
 
-    place: Place
+    place: TableRef
     columns: tuple[str, ...] | None = None
     filter: str | None = None
     limit: int | None = None
@@ -126,7 +126,7 @@ def storage_options(options: Mapping[str, str]) -> dict[str, str]:
     return with_environment(with_limit(storage, options.get("allowedprefixes")))
 
 
-def place_of(options: Mapping[str, str]) -> Place:
+def parse_table_ref(options: Mapping[str, str]) -> TableRef:
     """The table and version that options name."""
     given = [name for name in ("version", "tag", "asOf") if options.get(name.lower()) is not None]
     if len(given) > 1:
@@ -140,14 +140,14 @@ def place_of(options: Mapping[str, str]) -> Place:
     if branch is not None:
         if tag is not None or options.get("asof") is not None:
             raise InvalidInput("a branch goes with a version, not with a tag or a time")
-        return Place(uri, storage, (branch, number))
+        return TableRef(uri, storage, (branch, number))
     moment = options.get("asof")
-    return Place(uri, storage, tag if tag is not None else number, None if moment is None else parse_time(moment))
+    return TableRef(uri, storage, tag if tag is not None else number, None if moment is None else parse_time(moment))
 
 
 def check_new(options: Mapping[str, str]) -> None:
     """Refuse to make a name with columns or rows of its own for a table that is there: Spark would add the rows to it."""
-    place = place_of(options)
+    place = parse_table_ref(options)
     try:
         place.open()
     except TableNotFound:
@@ -170,7 +170,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
     if batch_size is not None and batch_size > _MAX_BATCH:
         raise InvalidInput(f"batchSize is at most {_MAX_BATCH}, not {batch_size}")
     return ReadOptions(
-        place_of(options),
+        parse_table_ref(options),
         None if columns is None else tuple(name.strip() for name in columns.split(",") if name.strip()),
         options.get("filter") or None,
         count(options, "limit"),

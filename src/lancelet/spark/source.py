@@ -14,7 +14,7 @@ from lancelet.errors import InvalidInput, TableNotFound
 from lancelet.format.system_columns import SYSTEM_FIELDS
 from lancelet.spark import bridge
 from lancelet.spark.names import distinguishes_case, find_name
-from lancelet.spark.options import WHOLE_FRAGMENTS, Place, ReadOptions, check_new, count, flag, read_options
+from lancelet.spark.options import WHOLE_FRAGMENTS, ReadOptions, TableRef, check_new, count, flag, read_options
 from lancelet.spark.requested import check_requested, own_names
 from lancelet.spark.sentences import in_a_sentence
 from lancelet.spark.workers import a_task, settle
@@ -65,7 +65,7 @@ class LanceDataSource(DataSource):
                 # Spark's catalog has the name, and nobody has written yet.
                 return requested.add(_bridge_field({}))
             raise
-        self._pinned = Place(snapshot.uri, chosen.place.storage_options, snapshot.version)
+        self._pinned = TableRef(snapshot.uri, chosen.place.storage_options, snapshot.version)
         found = table_columns(snapshot, chosen)
         if "readchanges" in given:
             from lancelet.spark.stream.read import with_changes
@@ -89,7 +89,7 @@ class LanceDataSource(DataSource):
         version = count(given, bridge.VERSION)
         pinned = getattr(self, "_pinned", None)
         if version is not None:
-            place = Place(given[bridge.URI], chosen.place.storage_options, version)
+            place = TableRef(given[bridge.URI], chosen.place.storage_options, version)
         else:
             place = pinned or chosen.place
         snapshot = place.open()

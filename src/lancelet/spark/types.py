@@ -37,7 +37,7 @@ from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 
 from lancelet.errors import InvalidInput, NotSupported, UnfitData
-from lancelet.execution.present import BlobForm, scan_field
+from lancelet.execution.shown import BlobForm, scan_field
 from lancelet.format.extensions import storage_field
 from lancelet.format.logical_types import EXTENSION_NAME, format_logical_type, parse_logical_type
 from lancelet.format.schema import BLOB_KEY, Schema

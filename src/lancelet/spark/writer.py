@@ -32,9 +32,9 @@ from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.snapshot import open_snapshot
 from lancelet.writing.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancelet.writing.fit import fitted_schema
-from lancelet.writing.fragments import write_fragments
+from lancelet.writing.fragments import write_fragment_files
 from lancelet.writing.options import WriteOptions, write_options
-from lancelet.writing.table import Draft, Target, commit_rows, prepare
+from lancelet.writing.table import Target, WritePlan, commit_rows, prepare
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,7 +57,7 @@ class WriteJob:
     """The version that is written to; None for a table that is not there yet."""
     arrow: pa.Schema
     """The columns as they are written."""
-    draft: Draft
+    plan: WritePlan
     options: WriteOptions
     stem: bytes
     """Begins the names of all files."""
@@ -134,10 +134,10 @@ def _plan_write(
         new = missing_columns(snapshot.manifest.schema, arrow)
     if not new or snapshot is None:
         return WriteJob(uri, storage, version, arrow, prepare(arrow, target, chosen), chosen, stem)
-    draft = prepare(_without(arrow, new), target, chosen)
+    plan = prepare(_without(arrow, new), target, chosen)
     stored_version = snapshot.manifest.data_storage_version
-    schema = fitted_schema(widened(snapshot, new), arrow, draft.version, stored_version, snapshot.uri)
-    return WriteJob(uri, storage, version, arrow, replace(draft, schema=schema), chosen, stem, new)
+    schema = fitted_schema(widened(snapshot, new), arrow, plan.version, stored_version, snapshot.uri)
+    return WriteJob(uri, storage, version, arrow, replace(plan, schema=schema), chosen, stem, new)
 
 
 def _without(arrow: pa.Schema, new: pa.Schema) -> pa.Schema:
@@ -151,12 +151,12 @@ def write_rows(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> tuple[Fragme
     """Write the rows of one task; an error leaves no files."""
     store = job.store()
     with a_task(), WrittenFiles(store) as files:
-        return write_fragments(
+        return write_fragment_files(
             store,
-            job.draft.schema,
+            job.plan.schema,
             conformed_batches(batches, job.arrow),
-            version=job.draft.version,
-            limits=job.options.limits(len(job.draft.schema.fields)),
+            version=job.plan.version,
+            limits=job.options.limits(len(job.plan.schema.fields)),
             files=files,
             stem=job.stem,
         )
@@ -165,14 +165,14 @@ def write_rows(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> tuple[Fragme
 def commit_write(job: WriteJob, fragments: tuple[Fragment, ...]) -> Snapshot:
     """Make what the tasks have written visible, and remove what others of their attempts wrote."""
     target = job.target()
-    kept = written_paths(target.store, job.stem, fragments, job.draft.schema)
+    kept = written_paths(target.store, job.stem, fragments, job.plan.schema)
     with WrittenFiles(target.store) as files:
         for path in kept:
             files.add(path)
         if job.new_columns is not None:
             assert target.snapshot is not None
-            target = Target(target.store, add_missing(target.snapshot, job.new_columns, job.draft.schema))
-        snapshot = commit_rows(job.arrow, job.draft, fragments, target, job.options, files)
+            target = Target(target.store, add_missing(target.snapshot, job.new_columns, job.plan.schema))
+        snapshot = commit_rows(job.arrow, job.plan, fragments, target, job.options, files)
     sweep(target.store, job.stem, kept)
     return snapshot
 

@@ -65,7 +65,7 @@ def data_file_name(stem: bytes = b"") -> str:
     return f"{int.from_bytes(drawn[:3], 'big'):024b}{drawn[3:].hex()}.lance"
 
 
-def write_fragments(
+def write_fragment_files(
     store: Store,
     schema: Schema,
     batches: Iterable[pa.RecordBatch],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lancelet._naming.keywords import refuse_unknown
@@ -17,7 +17,7 @@ from lancelet.table.commit.operations import COMMIT_MESSAGE
 from lancelet.table.manifest.manifest import BasePath
 from lancelet.table.manifest.names import NamingScheme
 from lancelet.writing.bases import numbered_bases
-from lancelet.writing.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, ROWS_PER_GROUP
+from lancelet.writing.defaults import ROWS_PER_GROUP
 from lancelet.writing.fragments import Limits
 from lancelet.writing.keywords import DEFAULTS, TableKeywords
 
@@ -34,40 +34,40 @@ COUNTS = (
     "max_page_bytes",
     "blob_pack_file_size_threshold",
 )
-"""Pages are not made smaller than this on request: each costs a description in the footer."""
+"""Keywords that are positive numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What the arguments of a write mean."""
+    """What the keywords of a write mean, under the same names where they mean themselves; defaults are filled in."""
 
-    mode: str = "create"
-    max_rows_per_file: int = MAX_ROWS_PER_FILE
-    max_bytes_per_file: int = MAX_BYTES_PER_FILE
-    max_rows_per_group: int = ROWS_PER_GROUP
-    data_cache_bytes: int | None = None
-    max_page_bytes: int | None = None
-    version: str | None = None
-    """The file version; None goes by the table, or is the default of a new one."""
-    naming: NamingScheme = NamingScheme.V2
-    stable_row_ids: bool = False
-    config: Mapping[str, str] = field(default_factory=dict)
+    mode: str
+    max_rows_per_file: int
+    max_bytes_per_file: int
+    max_rows_per_group: int
+    data_cache_bytes: int | None
+    max_page_bytes: int | None
+    data_storage_version: str | None
+    """None goes by the table, or is the default of a new one."""
+    naming: NamingScheme
+    enable_stable_row_ids: bool
+    config: Mapping[str, str]
     """Entries for the config of a new table."""
-    properties: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str]
     """Kept with the transaction."""
-    initial_bases: tuple[BasePath, ...] = ()
+    initial_bases: tuple[BasePath, ...]
     """Base paths of a new table, with their ids."""
-    target_bases: tuple[str, ...] = ()
+    target_bases: tuple[str, ...]
     """Names or paths of the base paths that data files go to in turn; none: the table's own folder."""
-    all_bases: bool | None = None
+    target_all_bases: bool | None
     """Data files go to all base paths in turn; if True, to the table's own folder first."""
-    external_blobs: bool = False
-    """Whether blobs may be references to anywhere."""
-    ingest_blobs: bool = False
+    ingest_blobs: bool
     """Whether blobs that are given by URI are read and stored as bytes."""
-    pack_bytes: int | None = None
+    allow_external_blob_outside_bases: bool
+    """Whether blobs may be references to anywhere."""
+    blob_pack_file_size_threshold: int | None
     """How large files become that blobs share; None goes by the fields."""
-    checksums: bool | None = None
+    checksums: bool | None
     """Whether files end with their checksums; None goes by the table's config."""
 
     def limits(self, columns: int, config: Mapping[str, str] | None = None) -> Limits:
@@ -77,34 +77,31 @@ class WriteOptions:
             self.max_bytes_per_file,
             self.max_rows_per_group,
             page_size(columns, self.data_cache_bytes, self.max_page_bytes),
-            self.pack_bytes,
+            self.blob_pack_file_size_threshold,
             are_wanted(config or {}) if self.checksums is None else self.checksums,
         )
 
 
-def write_options(
-    mode: str = "create",
-    **given: Unpack[TableKeywords],
-) -> WriteOptions:
+def write_options(mode: str = "create", **keywords: Unpack[TableKeywords]) -> WriteOptions:
     """Check the arguments of :func:`lancelet.write_dataset`, under whose names they come."""
     if mode not in MODES:
         raise InvalidInput(f"mode is {mode!r}, but has to be one of {', '.join(MODES)}")
-    refuse_unknown("write_dataset", given, TableKeywords)
-    chosen: TableKeywords = {**DEFAULTS, **given}
+    refuse_unknown("write_dataset", keywords, TableKeywords)
+    wanted: TableKeywords = {**DEFAULTS, **keywords}
     for name in COUNTS:
-        number = chosen.get(name)
+        number = wanted.get(name)
         if number is not None and not _is_positive(number):
             raise InvalidInput(f"{name} is a positive number, not {number!r}")
-    refuse_lock(chosen.get("commit_lock"))
-    blobs, outside = chosen["external_blob_mode"], chosen["allow_external_blob_outside_bases"]
+    refuse_lock(wanted.get("commit_lock"))
+    blobs, outside = wanted["external_blob_mode"], wanted["allow_external_blob_outside_bases"]
     if blobs not in ("reference", "ingest"):
         raise InvalidInput(f"external_blob_mode is 'reference' or 'ingest', not {blobs!r}")
     if blobs == "ingest" and outside:
         raise InvalidOption(
             "allow_external_blob_outside_bases is about references; external_blob_mode='ingest' keeps none"
         )
-    version, legacy = chosen.get("data_storage_version"), chosen.get("use_legacy_format")
-    cleanup = chosen.get("auto_cleanup_options")
+    version, legacy = wanted.get("data_storage_version"), wanted.get("use_legacy_format")
+    cleanup = wanted.get("auto_cleanup_options")
     if legacy is not None:
         warnings.warn(
             "use_legacy_format is out of use; data_storage_version names the file version",
@@ -113,24 +110,24 @@ def write_options(
         )
         version = LEGACY if legacy else DEFAULT_VERSION
     return WriteOptions(
-        mode,
-        chosen["max_rows_per_file"],
-        chosen["max_bytes_per_file"],
-        chosen["max_rows_per_group"] or ROWS_PER_GROUP,
-        chosen.get("data_cache_bytes"),
-        chosen.get("max_page_bytes"),
-        None if version is None else writable_version(version),
-        NamingScheme.V2 if chosen["enable_v2_manifest_paths"] else NamingScheme.V1,
-        chosen["enable_stable_row_ids"],
-        {**({} if cleanup is None else cleanup_config(cleanup)), **_checksum_config(chosen.get("checksums"))},
-        transaction_texts(chosen.get("commit_message"), chosen.get("transaction_properties")),
-        tuple(numbered_bases(chosen.get("initial_bases") or ()).values()),
-        _names(chosen.get("target_bases")),
-        chosen.get("target_all_bases"),
-        outside,
-        blobs == "ingest",
-        chosen.get("blob_pack_file_size_threshold"),
-        chosen.get("checksums"),
+        mode=mode,
+        max_rows_per_file=wanted["max_rows_per_file"],
+        max_bytes_per_file=wanted["max_bytes_per_file"],
+        max_rows_per_group=wanted["max_rows_per_group"] or ROWS_PER_GROUP,
+        data_cache_bytes=wanted.get("data_cache_bytes"),
+        max_page_bytes=wanted.get("max_page_bytes"),
+        data_storage_version=None if version is None else writable_version(version),
+        naming=NamingScheme.V2 if wanted["enable_v2_manifest_paths"] else NamingScheme.V1,
+        enable_stable_row_ids=wanted["enable_stable_row_ids"],
+        config={**({} if cleanup is None else cleanup_config(cleanup)), **_checksum_config(wanted.get("checksums"))},
+        properties=transaction_texts(wanted.get("commit_message"), wanted.get("transaction_properties")),
+        initial_bases=tuple(numbered_bases(wanted.get("initial_bases") or ()).values()),
+        target_bases=_names(wanted.get("target_bases")),
+        target_all_bases=wanted.get("target_all_bases"),
+        ingest_blobs=blobs == "ingest",
+        allow_external_blob_outside_bases=outside,
+        blob_pack_file_size_threshold=wanted.get("blob_pack_file_size_threshold"),
+        checksums=wanted.get("checksums"),
     )
 
 

@@ -31,7 +31,7 @@ from lancelet.table.registers.registered import registered_like
 from lancelet.writing.bases import Folder, target_folders
 from lancelet.writing.blobs import BlobRules, stored_blobs
 from lancelet.writing.fit import fitted_schema, new_schema
-from lancelet.writing.fragments import Progress, write_fragments
+from lancelet.writing.fragments import Progress, write_fragment_files
 from lancelet.writing.options import WriteOptions
 from lancelet.writing.source import Source, open_source
 
@@ -88,7 +88,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class WritePlan:
     """A write that has been checked: nothing is on the store yet."""
 
     schema: Schema
@@ -107,36 +107,36 @@ def write_table(
         private.publish(FOLDERS)
         return snapshot
     source = open_source(data, schema)
-    draft = prepare(source.schema, target, options)
+    plan = prepare(source.schema, target, options)
     with WrittenFiles(target.store) as files:
-        fragments = _write(source, draft, target, options, files, progress)
-        return commit_rows(source.schema, draft, fragments, target, options, files)
+        fragments = _write(source, plan, target, options, files, progress)
+        return commit_rows(source.schema, plan, fragments, target, options, files)
 
 
 def commit_rows(
     arrow: pa.Schema,
-    draft: Draft,
+    plan: WritePlan,
     fragments: tuple[Fragment, ...],
     target: Target,
     options: WriteOptions,
     files: WrittenFiles,
 ) -> Snapshot:
-    """Make fragments that were written for a draft, wherever that was, visible as one version."""
+    """Make fragments that were written for a plan, wherever that was, visible as one version."""
     if target.snapshot is None:
         try:
-            return _create(target, draft, fragments, options, files)
+            return _create(target, plan, fragments, options, files)
         except TableExists:
             # Somebody else made the table meanwhile.
             target = Target.at(target.store)
-            if options.mode != "append" or options.initial_bases or not _fits(arrow, target, options, draft):
+            if options.mode != "append" or options.initial_bases or not _fits(arrow, target, options, plan):
                 raise
-            draft = replace(draft, appends=True)
+            plan = replace(plan, appends=True)
     assert target.snapshot is not None
     return commit(
         target.snapshot,
-        _operation(draft, fragments, options),
+        _operation(plan, fragments, options),
         properties=options.properties,
-        storage_version=None if draft.appends else options.version,
+        storage_version=None if plan.appends else options.data_storage_version,
         files=files,
     )
 
@@ -146,34 +146,34 @@ def write_operation(
 ) -> ops.Append | ops.Overwrite:
     """Write rows, and return what is left to commit. An error leaves no files."""
     source = open_source(data, schema)
-    draft = prepare(source.schema, target, options)
+    plan = prepare(source.schema, target, options)
     with WrittenFiles(target.store) as files:
-        fragments = _write(source, draft, target, options, files, progress)
-        return _operation(draft, fragments, options)
+        fragments = _write(source, plan, target, options, files, progress)
+        return _operation(plan, fragments, options)
 
 
 def _create(
-    target: Target, draft: Draft, fragments: tuple[Fragment, ...], options: WriteOptions, files: WrittenFiles
+    target: Target, plan: WritePlan, fragments: tuple[Fragment, ...], options: WriteOptions, files: WrittenFiles
 ) -> Snapshot:
     return create(
         target.store,
-        ops.Overwrite(draft.schema, fragments, options.config, options.initial_bases),
+        ops.Overwrite(plan.schema, fragments, options.config, options.initial_bases),
         properties=options.properties,
-        stable_row_ids=options.stable_row_ids,
+        stable_row_ids=options.enable_stable_row_ids,
         naming=options.naming,
-        storage_version=draft.version,
+        storage_version=plan.version,
         files=files,
     )
 
 
-def _fits(arrow: pa.Schema, target: Target, options: WriteOptions, draft: Draft) -> bool:
+def _fits(arrow: pa.Schema, target: Target, options: WriteOptions, plan: WritePlan) -> bool:
     """Whether files that were written for a new table have the field ids and types of one that is there."""
     try:
         wanted = prepare(arrow, target, options)
     except (InvalidInput, NotSupported):
         return False
-    pairs = zip_longest(wanted.schema.walk(), draft.schema.walk())
-    return wanted.version == draft.version and all(
+    pairs = zip_longest(wanted.schema.walk(), plan.schema.walk())
+    return wanted.version == plan.version and all(
         mine is not None
         and theirs is not None
         and (mine.id, mine.logical_type, mine.nullable) == (theirs.id, theirs.logical_type, theirs.nullable)
@@ -181,13 +181,13 @@ def _fits(arrow: pa.Schema, target: Target, options: WriteOptions, draft: Draft)
     )
 
 
-def prepare(arrow: pa.Schema, target: Target, options: WriteOptions) -> Draft:
+def prepare(arrow: pa.Schema, target: Target, options: WriteOptions) -> WritePlan:
     """Check columns against a table, and give them their field ids. Nothing is written."""
     snapshot = target.snapshot
     if snapshot is None:
         _folders(_places(target, options), options)
-        version = options.version or DEFAULT_VERSION
-        return Draft(new_schema(arrow, version), version, appends=False)
+        version = options.data_storage_version or DEFAULT_VERSION
+        return WritePlan(new_schema(arrow, version), version, appends=False)
     if options.mode == "create":
         raise TableExists(target.store.uri)
     if options.initial_bases:
@@ -200,7 +200,7 @@ def prepare(arrow: pa.Schema, target: Target, options: WriteOptions) -> Draft:
     if options.mode == "append":
         refuse_mixed(manifest)
     stored = manifest.data_storage_version
-    version = options.version or writable_version(stored)
+    version = options.data_storage_version or writable_version(stored)
     if options.mode == "append" and (version == LEGACY) != (stored == LEGACY):
         raise NotSupported(
             f"{snapshot.uri} is written in version {stored}, so that files of version {version} cannot be appended: those "
@@ -208,8 +208,8 @@ def prepare(arrow: pa.Schema, target: Target, options: WriteOptions) -> Draft:
             f"mode='overwrite' and data_storage_version='{version}'"
         )
     if options.mode == "overwrite":
-        return Draft(new_schema(arrow, version), version, appends=False)
-    return Draft(fitted_schema(manifest.schema, arrow, version, stored, snapshot.uri), version, appends=True)
+        return WritePlan(new_schema(arrow, version), version, appends=False)
+    return WritePlan(fitted_schema(manifest.schema, arrow, version, stored, snapshot.uri), version, appends=True)
 
 
 def config_of(target: Target) -> Mapping[str, str]:
@@ -230,32 +230,32 @@ def _places(target: Target, options: WriteOptions) -> Places:
 
 def _folders(places: Places, options: WriteOptions) -> tuple[Folder, ...]:
     """Where new files go, in turn."""
-    return target_folders(places, options.target_bases, options.all_bases)
+    return target_folders(places, options.target_bases, options.target_all_bases)
 
 
 def _write(
     source: Source,
-    draft: Draft,
+    plan: WritePlan,
     target: Target,
     options: WriteOptions,
     files: WrittenFiles,
     progress: Progress | None,
 ) -> tuple[Fragment, ...]:
     places = _places(target, options)
-    rules = BlobRules(places, options.ingest_blobs, options.external_blobs)
-    return write_fragments(
+    rules = BlobRules(places, options.ingest_blobs, options.allow_external_blob_outside_bases)
+    return write_fragment_files(
         target.store,
-        draft.schema,
-        stored_blobs(source.batches, draft.schema, rules),
-        version=draft.version,
-        limits=options.limits(len(draft.schema.fields), config_of(target)),
+        plan.schema,
+        stored_blobs(source.batches, plan.schema, rules),
+        version=plan.version,
+        limits=options.limits(len(plan.schema.fields), config_of(target)),
         files=files,
         progress=progress,
         folders=_folders(places, options),
     )
 
 
-def _operation(draft: Draft, fragments: tuple[Fragment, ...], options: WriteOptions) -> ops.Append | ops.Overwrite:
-    if draft.appends:
+def _operation(plan: WritePlan, fragments: tuple[Fragment, ...], options: WriteOptions) -> ops.Append | ops.Overwrite:
+    if plan.appends:
         return ops.Append(fragments)
-    return ops.Overwrite(draft.schema, fragments, options.config, options.initial_bases)
+    return ops.Overwrite(plan.schema, fragments, options.config, options.initial_bases)

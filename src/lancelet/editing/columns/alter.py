@@ -18,8 +18,8 @@ from lancelet.editing.columns.fill import batch_rows
 from lancelet.editing.columns.new_fields import Growth, check_names, renumbered
 from lancelet.errors import InvalidChange, InvalidInput, InvalidType, UnknownColumn
 from lancelet.execution.plan import ScanPlan
-from lancelet.execution.present import scan_field
 from lancelet.execution.scan import Scan
+from lancelet.execution.shown import scan_field
 from lancelet.expressions.expr import Column, IsNull
 from lancelet.format.schema import Field, Schema, schema_from_arrow
 from lancelet.table.commit.next_manifest import next_field_id

@@ -22,7 +22,7 @@ from lancelet.format.schema import Field, Schema
 from lancelet.format.system_columns import ROW_ID_FIELD
 from lancelet.table.manifest.fragment import TOMBSTONE, DataFile, Fragment
 from lancelet.table.rows.addresses import MAX_ROWS
-from lancelet.writing.fragments import Limits, write_fragments
+from lancelet.writing.fragments import Limits, write_fragment_files
 
 if TYPE_CHECKING:
     from lancelet.execution.fragment_reader import FragmentReader
@@ -43,7 +43,7 @@ def write_columns(
     stem: bytes = b"",
 ) -> DataFile:
     """Write columns of a fragment, given for all its physical rows, into a new file; its name begins with ``stem``."""
-    written = write_fragments(
+    written = write_fragment_files(
         reader.snapshot.store,
         columns,
         _counted(reader.fragment.id, reader.physical_rows, batches),

@@ -23,8 +23,8 @@ from lancelet.editing.merge.source import HeldSource, joined_batches
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.errors import InvalidChange, InvalidType, NotSupported, UnfitData, UnknownColumn
 from lancelet.execution.plan import ScanPlan, column_of
-from lancelet.execution.present import BlobForm, scan_field
 from lancelet.execution.scan import Scan
+from lancelet.execution.shown import BlobForm, scan_field
 from lancelet.format.extensions import storage_of, storage_type
 from lancelet.format.file_versions import writable_version
 from lancelet.format.schema import Field, Schema

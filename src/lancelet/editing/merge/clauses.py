@@ -22,7 +22,7 @@ from lancelet.editing.moved import write_version
 from lancelet.errors import InvalidInput, MergeRefused, UnfitData, UnknownColumn
 from lancelet.execution.blobs import has_blobs
 from lancelet.execution.plan import plan_filter
-from lancelet.execution.present import scan_field
+from lancelet.execution.shown import scan_field
 from lancelet.format.schema import Field, Schema
 from lancelet.format.schema_messages import PRIMARY_KEY, PRIMARY_KEY_POSITION
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS

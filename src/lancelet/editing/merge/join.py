@@ -23,8 +23,8 @@ from lancelet.encoding.plain import numpy_array
 from lancelet.encoding.rows import Indices
 from lancelet.errors import MergeRefused
 from lancelet.execution.plan import ScanPlan, column_of
-from lancelet.execution.present import scan_field
 from lancelet.execution.scan import Scan
+from lancelet.execution.shown import scan_field
 from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.expr import Column, Expr, In, ValueSet, columns_of
 from lancelet.format.extensions import storage_of

@@ -20,7 +20,7 @@ from lancelet.errors import NotSupported
 from lancelet.execution.blobs import has_blobs
 from lancelet.execution.carried_blobs import blob_pieces
 from lancelet.execution.fragment_reader import FragmentReader
-from lancelet.execution.present import BlobForm, present, scan_field
+from lancelet.execution.shown import BlobForm, scan_field, show_column
 from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.expr import Column, Expr
 from lancelet.format.extensions import storage_of
@@ -176,7 +176,7 @@ def _patched(
     step = max(1024, min(_UNIT_ROWS, int(_UNIT_BYTES / max(stored, decoded, 1))))
     for start in range(0, reader.physical_rows, step):
         unit = RowRange(start, min(start + step, reader.physical_rows))
-        columns = [_stored(present(f, c)) for f, c in zip(fields, reader.read(fields, unit), strict=True)]
+        columns = [_stored(show_column(f, c)) for f, c in zip(fields, reader.read(fields, unit), strict=True)]
         first, last = np.searchsorted(rows, (unit.start, unit.stop))
         if first < last:
             given = source.take(sources[first:last], names)

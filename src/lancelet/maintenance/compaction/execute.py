@@ -30,7 +30,7 @@ from lancelet.table.manifest.fragment import Fragment
 from lancelet.table.manifest.mending import refuse_mixed
 from lancelet.table.rows.lineage import inline_bytes
 from lancelet.writing.defaults import ROWS_PER_GROUP
-from lancelet.writing.fragments import Limits, write_fragments
+from lancelet.writing.fragments import Limits, write_fragment_files
 
 if TYPE_CHECKING:
     from lancelet.execution.table_reader import TableReader
@@ -95,7 +95,7 @@ def rewrite_fragments(
         if hidden and part is not None:
             schema = replace(schema, fields=(*schema.fields, *HIDDEN))
             batches = part.beside(batches)
-        written = write_fragments(
+        written = write_fragment_files(
             snapshot.store,
             schema,
             batches,

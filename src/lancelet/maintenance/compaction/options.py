@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from lancelet.errors import InvalidInput, InvalidOption, InvalidType, NotSupported
 from lancelet.format.file_versions import LEGACY, plain_name, writable_version
@@ -15,6 +15,32 @@ if TYPE_CHECKING:
 
 CONFIG_PREFIX = "lance.compaction."
 REENCODE, TRY_COPY, FORCE_COPY = MODES = ("reencode", "try_binary_copy", "force_binary_copy")
+
+
+class CompactFilesOptions(TypedDict, total=False):
+    """What a compaction can be told; see :meth:`lancelet.optimize.DatasetOptimizer.compact_files`."""
+
+    target_rows_per_fragment: int
+    max_rows_per_group: int
+    max_bytes_per_file: int
+    materialize_deletions: bool
+    materialize_deletions_threshold: float
+    num_threads: int
+    batch_size: int
+    compaction_mode: Literal["reencode", "try_binary_copy", "force_binary_copy"]
+    binary_copy_read_batch_bytes: int
+    defer_index_remap: bool
+    max_source_fragments: int
+    max_source_rows: int
+    max_source_bytes: int
+    excluded_fragment_ids: list[int]
+    data_storage_version: str
+
+
+class CompactionOptions(CompactFilesOptions, total=False):
+    """What plans and commits of a compaction can be told."""
+
+    io_buffer_size: int
 
 
 @dataclass(frozen=True, slots=True)

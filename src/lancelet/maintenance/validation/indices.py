@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from lancelet.errors import CorruptFile, LanceletError, MissingFile
 from lancelet.execution.plan import ScanPlan
-from lancelet.execution.present import scan_field
 from lancelet.execution.scan import Scan
+from lancelet.execution.shown import scan_field
 from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.expr import Column
 from lancelet.file import FileCache

@@ -58,7 +58,7 @@ class StreamSplit:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class VersionStep:
     """One version, and the one before it."""
 
     before: Snapshot | None
@@ -98,7 +98,7 @@ class Step:
         return found
 
 
-def step_to(newest: Snapshot, version: int) -> Step:
+def step_to(newest: Snapshot, version: int) -> VersionStep:
     """A version with its predecessor."""
     try:
         after = newest if newest.version == version else newest.at(version)
@@ -110,10 +110,10 @@ def step_to(newest: Snapshot, version: int) -> Step:
             f"{error.reason}; the stream has not read it yet. Start a new query with another checkpoint, or keep versions "
             "longer before they are cleaned up",
         ) from None
-    return Step(before, after)
+    return VersionStep(before, after)
 
 
-def appended(job: ReadJob, step: Step, split_bytes: int, *, skips: bool) -> Iterator[StreamSplit]:
+def appended(job: ReadJob, step: VersionStep, split_bytes: int, *, skips: bool) -> Iterator[StreamSplit]:
     """The tasks that read what a version appended."""
     operation = step.operation
     if isinstance(operation, ops.Append) or step.before is None:
@@ -126,7 +126,7 @@ def appended(job: ReadJob, step: Step, split_bytes: int, *, skips: bool) -> Iter
         )
 
 
-def changed(job: ReadJob, step: Step, split_bytes: int) -> Iterator[StreamSplit]:
+def changed(job: ReadJob, step: VersionStep, split_bytes: int) -> Iterator[StreamSplit]:
     """The tasks that read what a version inserted, updated and deleted."""
     operation = step.operation
     if isinstance(operation, _QUIET):
@@ -163,7 +163,7 @@ def _splits(job: ReadJob, snapshot: Snapshot, fragments: list[Fragment], split_b
         yield StreamSplit(snapshot.version, split)
 
 
-def rows_added(step: Step) -> int:
+def rows_added(step: VersionStep) -> int:
     """About how many rows a version brings to the stream."""
     fragments = step.new_fragments()
     return sum(fragment.physical_rows or 0 for fragment in fragments)
@@ -189,7 +189,7 @@ def _deleted_rows(job: ReadJob, task: StreamSplit) -> Iterator[pa.RecordBatch]:
     """Rows of the version before that are nowhere in this one, with the values that they had."""
     earlier = replace(job, version=task.version - 1).open()
     later = replace(job, version=task.version).open()
-    step = Step(earlier.snapshot, later.snapshot)
+    step = VersionStep(earlier.snapshot, later.snapshot)
     moved = _row_ids(later, step.new_fragments())
     plan = replace(job, version=task.version - 1).scan_plan(earlier.snapshot)
     for number, first, last in task.split.pieces:

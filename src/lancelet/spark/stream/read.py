@@ -42,7 +42,7 @@ from lancelet.spark.types import arrow_schema
 from lancelet.spark.workers import a_task
 
 if TYPE_CHECKING:
-    from lancelet.spark.options import Place
+    from lancelet.spark.options import TableRef
     from lancelet.table.manifest.snapshot import Snapshot
 
 CHANGE_TYPE = "_change_type"
@@ -128,7 +128,7 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A stream of a table's rows."""
 
     def __init__(
-        self, job: ReadJob, options: StreamOptions, schema: StructType, split_bytes: int, place: Place
+        self, job: ReadJob, options: StreamOptions, schema: StructType, split_bytes: int, place: TableRef
     ) -> None:
         self._job = job
         self._options = options

@@ -147,24 +147,24 @@ def _commit(
     mark = {f"{_MARK}{query}": str(batch)}
     identity = str(uuid.uuid5(_NAMESPACE, f"{query}:{batch}"))
     with WrittenFiles(store) as files:
-        for path in written_paths(store, job.stem, fragments, job.draft.schema):
+        for path in written_paths(store, job.stem, fragments, job.plan.schema):
             files.add(path)
         if newest is None:
             with suppress(TableExists):
                 return create(
                     store,
-                    ops.Overwrite(job.draft.schema, fragments, {**job.options.config, **mark}),
+                    ops.Overwrite(job.plan.schema, fragments, {**job.options.config, **mark}),
                     properties=properties,
-                    stable_row_ids=job.options.stable_row_ids,
+                    stable_row_ids=job.options.enable_stable_row_ids,
                     naming=job.options.naming,
-                    storage_version=job.draft.version,
+                    storage_version=job.plan.version,
                     files=files,
                     uuid=identity,
                 )
             return None
         operation: ops.Operation
         if job.options.mode == "overwrite":
-            operation = ops.Overwrite(job.draft.schema, fragments)
+            operation = ops.Overwrite(job.plan.schema, fragments)
         else:
             _check_columns(job, newest)
             operation = ops.Append(fragments)
@@ -172,7 +172,7 @@ def _commit(
 
 
 def _check_columns(job: WriteJob, newest: Snapshot) -> None:
-    if not holds(newest.manifest.schema, job.draft.schema):
+    if not holds(newest.manifest.schema, job.plan.schema):
         raise RetryableCommitConflict(
             newest.uri,
             newest.version,
@@ -204,6 +204,6 @@ def _batches_in_history(newest: Snapshot, query: str) -> Iterator[int]:
 
 def _remove(store: Store, job: WriteJob, fragments: tuple[Fragment, ...]) -> None:
     """Files of a batch that the table had already; no version refers to them."""
-    for path in written_paths(store, job.stem, fragments, job.draft.schema):
+    for path in written_paths(store, job.stem, fragments, job.plan.schema):
         with suppress(StorageError):
             store.delete(path)

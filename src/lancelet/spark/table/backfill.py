@@ -34,8 +34,8 @@ from lancelet.execution.table_reader import TableReader
 from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.attempts import swept
-from lancelet.spark.options import Place
-from lancelet.spark.table.edit import place_of
+from lancelet.spark.options import TableRef
+from lancelet.spark.table.edit import pin_version
 from lancelet.spark.table.jobs import run_over, run_tasks
 from lancelet.store import open_store
 from lancelet.store.removal import remove_below
@@ -134,7 +134,7 @@ class Filler(Protocol):
 class FillJob:
     """What all tasks of a backfill share."""
 
-    place: Place
+    place: TableRef
     growth: Growth
     notes: Notes | None
     stem: bytes
@@ -150,7 +150,7 @@ class FillJob:
         return file
 
 
-def backfill(table: TableReader, place: Place, filler: Filler, notes: Notes | None) -> Snapshot:
+def backfill(table: TableReader, place: TableRef, filler: Filler, notes: Notes | None) -> Snapshot:
     """Fill all fragments and commit them together."""
     patience = Patience(SPARK_SECONDS)
     filled: dict[int, Filled] = {}
@@ -175,7 +175,7 @@ def backfill(table: TableReader, place: Place, filler: Filler, notes: Notes | No
             if missing:
                 kept = partial(_kept, filled, notes, snapshot, [fragments[number] for number in missing], growth)
                 with swept(snapshot.store, kept) as stem:
-                    filler.fill(FillJob(place_of(snapshot, place), growth, notes, stem), table, missing, note)
+                    filler.fill(FillJob(pin_version(snapshot, place), growth, notes, stem), table, missing, note)
             left = [number for number in missing if number not in filled]
             if left:
                 raise InvalidChange(f"there are no new values for the rows of fragment {left[0]}")

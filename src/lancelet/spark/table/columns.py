@@ -17,21 +17,21 @@ from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
 from lancelet.spark.names import find_name, is_case_sensitive
 from lancelet.spark.options import WHOLE_FRAGMENTS
 from lancelet.spark.table.backfill import Filler, Function, Notes, Values, backfill
-from lancelet.spark.table.edit import place_of
+from lancelet.spark.table.edit import pin_version
 from lancelet.spark.table.values import analysed, condition_of, in_words, table_frame
 from lancelet.spark.types import written_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lancelet.spark.options import Place
+    from lancelet.spark.options import TableRef
 
 _NOTES = ".backfill"
 
 
 def add_columns(
     spark: SparkSession,
-    place: Place,
+    place: TableRef,
     columns: Any,
     *,
     on: str | Sequence[str] | None = None,
@@ -56,7 +56,7 @@ def add_columns(
 
 
 def _of_expressions(
-    spark: SparkSession, place: Place, table: TableReader, given: Mapping[str, Any], types: Mapping[str, str]
+    spark: SparkSession, place: TableRef, table: TableReader, given: Mapping[str, Any], types: Mapping[str, str]
 ) -> Values:
     if not given:
         raise InvalidInput("there are no columns to add; name at least one and its expression")
@@ -72,7 +72,7 @@ def _of_expressions(
 
 def _of_frame(
     spark: SparkSession,
-    place: Place,
+    place: TableRef,
     table: TableReader,
     other: DataFrame,
     on: str | Sequence[str] | None,
@@ -122,10 +122,10 @@ def _of_function(
     return Function(spark, source)
 
 
-def _whole(spark: SparkSession, place: Place, table: TableReader, **options: str) -> DataFrame:
+def _whole(spark: SparkSession, place: TableRef, table: TableReader, **options: str) -> DataFrame:
     """All rows of a version, with their addresses and ids."""
     snapshot = table.snapshot
-    return table_frame(spark, place_of(snapshot, place), snapshot.manifest.schema, **options)
+    return table_frame(spark, pin_version(snapshot, place), snapshot.manifest.schema, **options)
 
 
 def _new_columns(table: TableReader, frame: DataFrame, types: Mapping[str, str]) -> pa.Schema:
@@ -137,7 +137,7 @@ def _new_columns(table: TableReader, frame: DataFrame, types: Mapping[str, str])
     return arrow
 
 
-def _notes(table: TableReader, place: Place, filler: Filler, checkpoint: str | bool) -> Notes | None:
+def _notes(table: TableReader, place: TableRef, filler: Filler, checkpoint: str | bool) -> Notes | None:
     """Where finished fragments are noted."""
     if checkpoint is False:
         return None

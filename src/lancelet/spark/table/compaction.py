@@ -15,7 +15,7 @@ from lancelet.maintenance.compaction.commit import CompactionMetrics, compact
 from lancelet.maintenance.compaction.execute import Rewritten, rewrite_fragments
 from lancelet.maintenance.compaction.options import CompactionSettings, compaction_settings
 from lancelet.spark.attempts import data_paths, swept
-from lancelet.spark.table.edit import place_of
+from lancelet.spark.table.edit import pin_version
 from lancelet.spark.table.jobs import run_tasks
 from lancelet.spark.table.values import analysed, condition_of, in_words, table_frame
 from lancelet.table.commit.written import WrittenFiles
@@ -24,7 +24,7 @@ from lancelet.table.rows.addresses import OFFSET_BITS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lancelet.spark.options import Place
+    from lancelet.spark.options import TableRef
     from lancelet.table.manifest.fragment import Fragment
     from lancelet.table.manifest.snapshot import Snapshot
 
@@ -36,7 +36,7 @@ _THREADS = 2
 class RewriteTask:
     """Fragments that become new ones."""
 
-    place: Place
+    place: TableRef
     fragment_ids: tuple[int, ...]
     settings: CompactionSettings
     stem: bytes = b""
@@ -52,7 +52,7 @@ def rewrite(task: RewriteTask) -> tuple[Fragment, ...]:
 
 
 def compact_table(
-    spark: SparkSession, place: Place, options: Mapping[str, Any], where: Any = None
+    spark: SparkSession, place: TableRef, options: Mapping[str, Any], where: Any = None
 ) -> CompactionMetrics:
     """Rewrite small and worn fragments; with a condition only those that have a row for which it is true."""
     table = TableReader(place.open())
@@ -66,13 +66,13 @@ def compact_table(
 
 def _rewrite_all(
     spark: SparkSession,
-    place: Place,
+    place: TableRef,
     table: TableReader,
     groups: Sequence[tuple[Fragment, ...]],
     settings: CompactionSettings,
     files: WrittenFiles,
 ) -> list[Rewritten]:
-    here = place_of(table.snapshot, place)
+    here = pin_version(table.snapshot, place)
     own = replace(settings, num_threads=settings.num_threads or _THREADS, excluded_fragment_ids=())
     made: list[str] = []
 
@@ -88,8 +88,8 @@ def _rewrite_all(
     return [Rewritten(version, group, new) for group, new in zip(groups, results, strict=True)]
 
 
-def _fragments_with(spark: SparkSession, snapshot: Snapshot, place: Place, where: Any) -> set[int]:
-    frame = table_frame(spark, place_of(snapshot, place), snapshot.manifest.schema)
+def _fragments_with(spark: SparkSession, snapshot: Snapshot, place: TableRef, where: Any) -> set[int]:
+    frame = table_frame(spark, pin_version(snapshot, place), snapshot.manifest.schema)
     condition = condition_of(where)
     with in_words(f"the condition {where!r}"):
         found = analysed(

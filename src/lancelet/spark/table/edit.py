@@ -17,8 +17,8 @@ from lancelet.editing.update import UpdateResult
 from lancelet.execution.table_reader import TableReader
 from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.spark.names import is_case_sensitive
-from lancelet.spark.options import Place
-from lancelet.spark.table.rows import Kind, RowJob, Step, commit_moved, run_rows
+from lancelet.spark.options import TableRef
+from lancelet.spark.table.rows import RowAction, RowJob, RowStep, commit_moved, run_rows
 from lancelet.spark.table.values import STEP, analysed, assigned, condition_of, fitted, in_words, table_frame
 from lancelet.spark.types import stored_columns
 from lancelet.table.commit.deletion_write import delete_rows
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from lancelet.table.manifest.snapshot import Snapshot
 
 
-def place_of(snapshot: Snapshot, place: Place) -> Place:
+def pin_version(snapshot: Snapshot, place: TableRef) -> TableRef:
     """Where tasks find this version."""
-    return Place(snapshot.uri, place.storage_options, snapshot.version)
+    return TableRef(snapshot.uri, place.storage_options, snapshot.version)
 
 
-def delete_where(spark: SparkSession, place: Place, condition: Any, alias: str | None) -> DeleteResult:
+def delete_where(spark: SparkSession, place: TableRef, condition: Any, alias: str | None) -> DeleteResult:
     """Delete the rows for which a condition is true; all rows without one."""
     table = TableReader(place.open())
     if condition is None:
@@ -51,9 +51,9 @@ def delete_where(spark: SparkSession, place: Place, condition: Any, alias: str |
         snapshot = table.snapshot
         manifest = snapshot.manifest
         check_writable(manifest.path, manifest.message.writer_feature_flags)
-        here = place_of(snapshot, place)
+        here = pin_version(snapshot, place)
         frame = _matching(table_frame(spark, here, manifest.schema), condition, alias)
-        job = RowJob(here, (Step(Kind.DELETE),))
+        job = RowJob(here, (RowStep(RowAction.DELETE),))
         done = run_rows(frame.select(F.lit(0).alias(STEP), ROW_ADDRESS), job, snapshot.store)
         rows = {number: np.asarray(offsets.to_array()) for number, offsets in done.gone.items()}
         with WrittenFiles(snapshot.store) as files:
@@ -65,19 +65,19 @@ def delete_where(spark: SparkSession, place: Place, condition: Any, alias: str |
 
 
 def update_where(
-    spark: SparkSession, place: Place, condition: Any, values: Mapping[str, str | Column], alias: str | None
+    spark: SparkSession, place: TableRef, condition: Any, values: Mapping[str, str | Column], alias: str | None
 ) -> UpdateResult:
     """Give columns new values in the rows for which a condition is true; in all rows without one."""
 
     def attempt(table: TableReader) -> UpdateResult:
         snapshot = table.snapshot
         schema = snapshot.manifest.schema
-        here = place_of(snapshot, place)
+        here = pin_version(snapshot, place)
         given = assigned(schema, values, case_sensitive=is_case_sensitive(spark))
         frame = _matching(table_frame(spark, here, schema), condition, alias)
         new = fitted(frame, schema, given)
         stored = stored_columns(schema)
-        job = RowJob(here, (Step(Kind.UPDATE, tuple(new)),), pa.schema([stored.field(name) for name in new]))
+        job = RowJob(here, (RowStep(RowAction.UPDATE, tuple(new)),), pa.schema([stored.field(name) for name in new]))
         rows = frame.select(
             F.lit(0).alias(STEP), ROW_ADDRESS, *(value.alias(f"v{at}") for at, value in enumerate(new.values()))
         )

@@ -38,7 +38,7 @@ from lancelet.index.segments import (
 from lancelet.indexing.create import build_segment, name_index
 from lancelet.indexing.optimize import optimize_indices
 from lancelet.indexing.rows import find_column
-from lancelet.spark.table.edit import place_of
+from lancelet.spark.table.edit import pin_version
 from lancelet.spark.table.jobs import run_over, run_tasks
 from lancelet.spark.table.values import table_frame
 from lancelet.table.commit import operations as ops
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lancelet.expressions.expr import Column
-    from lancelet.spark.options import Place
+    from lancelet.spark.options import TableRef
     from lancelet.store import Store
     from lancelet.table.manifest.snapshot import Snapshot
 
@@ -71,7 +71,7 @@ _SORTED_ALIKE = (
 
 def create_index(
     spark: SparkSession,
-    place: Place,
+    place: TableRef,
     column: str,
     kind_name: str,
     name: str | None,
@@ -97,7 +97,7 @@ def create_index(
 
 
 def extend_indices(
-    spark: SparkSession, place: Place, merged: int | None, names: Sequence[str] | None, retrain: bool
+    spark: SparkSession, place: TableRef, merged: int | None, names: Sequence[str] | None, retrain: bool
 ) -> None:
     """Extend indices by the rows that they do not cover; executors read and sort them."""
 
@@ -117,14 +117,14 @@ def _sorts_alike(dtype: pa.DataType) -> bool:
 def _sorted(
     spark: SparkSession,
     table: TableReader,
-    place: Place,
+    place: TableRef,
     column: Column,
     new: NewSegment,
     kind: BuiltByRange[Any],
     files: WrittenFiles,
 ) -> table_pb2.IndexMetadata:
     snapshot = table.snapshot
-    here = place_of(snapshot, place)
+    here = pin_version(snapshot, place)
     stable = snapshot.manifest.has_stable_row_ids
     part = _RangePart(kind, here, uuids.uuid4(), index_file_version(snapshot), stable, column.type)
     top = column.path[0]
@@ -157,7 +157,7 @@ class _RangePart:
     """Writes one range of an index's values, on an executor."""
 
     kind: BuiltByRange[Any]
-    place: Place
+    place: TableRef
     uuid: UUID
     file_version: str
     stable_row_ids: bool
@@ -185,7 +185,7 @@ class _RangePart:
 def _joined(
     spark: SparkSession,
     table: TableReader,
-    place: Place,
+    place: TableRef,
     column: str,
     found: Column,
     new: NewSegment,
@@ -205,7 +205,7 @@ def _joined(
 class _FragmentPart:
     """Builds a segment over some fragments, on an executor."""
 
-    place: Place
+    place: TableRef
     column: str | Sequence[str]
     kind: Kind
     """The object itself: workers need not have the module that registered it, only the class."""
@@ -238,14 +238,14 @@ def _build(task: _FragmentPart) -> bytes:
 def _parts(
     spark: SparkSession,
     table: TableReader,
-    place: Place,
+    place: TableRef,
     column: str | Sequence[str],
     new: NewSegment,
     files: WrittenFiles,
 ) -> list[table_pb2.IndexMetadata]:
     """Segments over the fragments of a new one, written by tasks; nothing refers to them."""
     snapshot = table.snapshot
-    here = place_of(snapshot, place)
+    here = pin_version(snapshot, place)
     stem = uuids.uuid4().bytes[:_STEM_BYTES]
     tasks = [
         _FragmentPart(here, column, new.kind, new.name, dict(new.options), stem, group)

@@ -14,7 +14,7 @@ from lancelet.errors import InvalidInput, InvalidType, TableNotFound
 from lancelet.format.schema import split_path
 from lancelet.spark.named_tables import NamedTable
 from lancelet.spark.names import is_case_sensitive, path_named
-from lancelet.spark.options import Place
+from lancelet.spark.options import TableRef
 from lancelet.store.limit import elsewhere, limit_options
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class LanceTable:
     {'num_deleted_rows': 1}
     """
 
-    def __init__(self, spark: SparkSession, place: Place, alias: str | None = None) -> None:
+    def __init__(self, spark: SparkSession, place: TableRef, alias: str | None = None) -> None:
         self._spark = spark
         self._place = place
         self._alias = alias
@@ -79,10 +79,10 @@ class LanceTable:
         """
         if not isinstance(path, str):
             raise InvalidType(f"the path of a table is a text, not {path!r}")
-        place = Place(path, dict(storageOptions or {}), None if branch is None else (branch, None))
+        place = TableRef(path, dict(storageOptions or {}), None if branch is None else (branch, None))
         snapshot = place.open()
         # A branch refers to its root: the limit, if there is one, is measured by that.
-        return cls(spark, Place(snapshot.uri, {**place.storage_options, **limit_options(snapshot.store.options)}))
+        return cls(spark, TableRef(snapshot.uri, {**place.storage_options, **limit_options(snapshot.store.options)}))
 
     @classmethod
     def forName(
@@ -128,11 +128,11 @@ class LanceTable:
 
     def toDF(self) -> DataFrame:
         """The rows of the newest version; the data frame stays with that version."""
-        from lancelet.spark.table.edit import place_of
+        from lancelet.spark.table.edit import pin_version
         from lancelet.spark.table.values import table_frame
 
         # Over Spark Connect only a version that is named stays.
-        frame = table_frame(self._spark, place_of(self._place.open(), self._place))
+        frame = table_frame(self._spark, pin_version(self._place.open(), self._place))
         return frame if self._alias is None else frame.alias(self._alias)
 
     def version(self) -> int:
@@ -287,7 +287,7 @@ class LanceTable:
         """Begin a branch at a version, the newest one by default; the table on that branch."""
         made = self._dataset().create_branch(name, version)
         options = {**self._place.storage_options, **limit_options(made.table.snapshot.store.options)}
-        return LanceTable(self._spark, Place(made.table.snapshot.uri, options), self._alias)
+        return LanceTable(self._spark, TableRef(made.table.snapshot.uri, options), self._alias)
 
     def deleteBranch(self, name: str) -> None:
         """Remove a branch with all versions of its own."""
@@ -304,7 +304,7 @@ class LanceTable:
         source = newest if version is None else newest.at(check_reference(version))
         store = open_store(target, elsewhere(self._place.storage_options))
         made = shallow_clone(source, store) if isShallow else clone_deep(self._spark, source, store)
-        return LanceTable(self._spark, Place(made.uri, elsewhere(self._place.storage_options)))
+        return LanceTable(self._spark, TableRef(made.uri, elsewhere(self._place.storage_options)))
 
     # Indices
 
@@ -374,7 +374,7 @@ class LanceTable:
             )
         return dataset.cleanup_old_versions(age, delete_unverified=deleteUnverified, error_if_tagged_old_versions=False)
 
-    def _dataset(self, place: Place | None = None) -> LanceDataset:
+    def _dataset(self, place: TableRef | None = None) -> LanceDataset:
         """The table as one process holds it."""
         from lancelet._api.entry import dataset
 
@@ -392,7 +392,7 @@ class LanceMergeBuilder:
     """
 
     _spark: SparkSession = field(repr=False)
-    _place: Place
+    _place: TableRef
     _merge: Merge = field(repr=False)
 
     def whenMatchedUpdate(
@@ -447,9 +447,9 @@ class LanceMergeBuilder:
 
     def _with(self, side: str, kind: str, condition: Any, values: Any = None) -> LanceMergeBuilder:
         from lancelet.spark.table.merge import Clause, Side
-        from lancelet.spark.table.rows import Kind
+        from lancelet.spark.table.rows import RowAction
 
-        added: Clause = Clause(Side[side], Kind[kind], condition, values)
+        added: Clause = Clause(Side[side], RowAction[kind], condition, values)
         return replace(self, _merge=replace(self._merge, clauses=(*self._merge.clauses, added)))
 
 
@@ -464,7 +464,7 @@ class LanceOptimizeBuilder:
     """Which fragments to put together; made by :meth:`LanceTable.optimize`."""
 
     _spark: SparkSession = field(repr=False)
-    _place: Place
+    _place: TableRef
     _where: Any = None
 
     def where(self, condition: str | Column) -> LanceOptimizeBuilder:

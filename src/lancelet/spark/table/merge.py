@@ -31,8 +31,8 @@ from lancelet.errors import InvalidInput, InvalidType, UnfitData, UnknownColumn
 from lancelet.execution.table_reader import TableReader
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
 from lancelet.spark.names import find_name, is_case_sensitive
-from lancelet.spark.table.edit import place_of
-from lancelet.spark.table.rows import Kind, RowJob, Step, commit_moved
+from lancelet.spark.table.edit import pin_version
+from lancelet.spark.table.rows import RowAction, RowJob, RowStep, commit_moved
 from lancelet.spark.table.values import STEP, analysed, assigned, condition_of, fitted, in_words, table_frame
 from lancelet.spark.types import stored_columns
 from lancelet.table.commit.patience import SPARK_SECONDS
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lancelet.format.schema import Schema
-    from lancelet.spark.options import Place
+    from lancelet.spark.options import TableRef
     from lancelet.table.manifest.snapshot import Snapshot
 
 _ADDRESS = "__lance_address"
@@ -61,7 +61,7 @@ class Clause:
     """What becomes of rows of one kind."""
 
     side: Side
-    kind: Kind
+    kind: RowAction
     condition: Any = None
     values: Mapping[str, str | Column] | None = None
     """None: all columns that the source has."""
@@ -105,10 +105,10 @@ class Merge:
     def may_repeat(self) -> bool:
         """Whether it does not matter how many rows of the source match: what matches is deleted."""
         matched = [clause for clause in self.clauses if clause.side is Side.MATCHED]
-        return all(clause.kind is Kind.DELETE and clause.condition is None for clause in matched)
+        return all(clause.kind is RowAction.DELETE and clause.condition is None for clause in matched)
 
 
-def merge_rows(spark: SparkSession, place: Place, merge: Merge) -> MergeResult:
+def merge_rows(spark: SparkSession, place: TableRef, merge: Merge) -> MergeResult:
     """Carry a merge out; when others changed the same rows meanwhile, again on the newest version."""
     merge.check()
 
@@ -126,10 +126,10 @@ def merge_rows(spark: SparkSession, place: Place, merge: Merge) -> MergeResult:
     return retried(TableReader(place.open()), attempt, None, SPARK_SECONDS)
 
 
-def plan_merge(spark: SparkSession, snapshot: Snapshot, place: Place, merge: Merge) -> tuple[DataFrame, RowJob]:
+def plan_merge(spark: SparkSession, snapshot: Snapshot, place: TableRef, merge: Merge) -> tuple[DataFrame, RowJob]:
     """The rows that tasks get, and what they are to do with them."""
     schema = snapshot.manifest.schema
-    here = place_of(snapshot, place)
+    here = pin_version(snapshot, place)
     target = table_frame(spark, here, schema).drop(ROW_ID).withColumnRenamed(ROW_ADDRESS, _ADDRESS)
     joined = _joined(target.alias(merge.alias or TARGET), merge)
     choices = _choices(merge)
@@ -140,12 +140,12 @@ def plan_merge(spark: SparkSession, snapshot: Snapshot, place: Place, merge: Mer
     names = [name for name in schema.names if any(name in given for given in values)]
     columns = [_column(values, name).alias(f"v{at}") for at, name in enumerate(names)]
     frame = chosen.select(STEP, _ADDRESS, *columns).sortWithinPartitions(F.col(_ADDRESS).asc_nulls_last())
-    steps = [Step(clause.kind, tuple(given)) for clause, given in zip(merge.clauses, values, strict=True)]
+    steps = [RowStep(clause.kind, tuple(given)) for clause, given in zip(merge.clauses, values, strict=True)]
     for step in steps:
-        if step.kind is Kind.INSERT:
+        if step.kind is RowAction.INSERT:
             _check_insertable(schema, step.columns)
     stored = stored_columns(schema)
-    inserts = any(step.kind is Kind.INSERT for step in steps)
+    inserts = any(step.kind is RowAction.INSERT for step in steps)
     key = _primary_key(schema) if inserts else ()
     return frame, RowJob(here, tuple(steps), pa.schema([stored.field(name) for name in names]), key)
 
@@ -184,7 +184,7 @@ def _choices(merge: Merge) -> Column:
 
 def _values(frame: DataFrame, schema: Schema, merge: Merge, clause: Clause, case_sensitive: bool) -> dict[str, Column]:
     """The new values of a clause, in the types of their columns."""
-    if clause.kind is Kind.DELETE:
+    if clause.kind is RowAction.DELETE:
         return {}
     if clause.values is not None:
         return fitted(frame, schema, assigned(schema, clause.values, case_sensitive=case_sensitive))

@@ -32,7 +32,7 @@ from lancelet.editing.merge import kept_columns, key_filter, plain
 from lancelet.editing.moved import Addresses, RowWriter, lineage_of, rows_moved
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.errors import MergeRefused
-from lancelet.execution.present import BlobForm, scan_field
+from lancelet.execution.shown import BlobForm, scan_field
 from lancelet.execution.table_reader import TableReader
 from lancelet.format.extensions import storage_of
 from lancelet.spark.arrays import conformed_batches
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lancelet.format.schema import Field
-    from lancelet.spark.options import Place
+    from lancelet.spark.options import TableRef
     from lancelet.store import Store
     from lancelet.table.manifest.fragment import Fragment
     from lancelet.table.manifest.snapshot import Snapshot
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 _SHOWN_COLUMNS = 4
 
 
-class Kind(enum.Enum):
+class RowAction(enum.Enum):
     """What becomes of a row."""
 
     UPDATE = enum.auto()
@@ -66,10 +66,10 @@ class Kind(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RowStep:
     """What becomes of some rows."""
 
-    kind: Kind
+    kind: RowAction
     columns: tuple[str, ...] = ()
     """Those that get new values."""
 
@@ -78,9 +78,9 @@ class Step:
 class RowJob:
     """What all tasks of a change share."""
 
-    place: Place
+    place: TableRef
     """The version that the rows were found in."""
-    steps: tuple[Step, ...]
+    steps: tuple[RowStep, ...]
     values: pa.Schema = field(default_factory=lambda: pa.schema([]))
     """The columns with new values, as they are written; they come after step and address, in this order."""
     key: tuple[str, ...] = ()
@@ -174,16 +174,16 @@ class _Rows:
         """The new rows of a batch, those that moved first; whether they are new to the table comes with them."""
         numbers = numpy_array(batch.column(0))
         here = {number: np.flatnonzero(numbers == number) for number in np.unique(numbers).tolist()}
-        for number in sorted(here, key=lambda number: (self._job.steps[number].kind is Kind.INSERT, number)):
+        for number in sorted(here, key=lambda number: (self._job.steps[number].kind is RowAction.INSERT, number)):
             step = self._job.steps[number]
             rows = here[number]
-            if step.kind is Kind.INSERT:
+            if step.kind is RowAction.INSERT:
                 yield True, self._inserted(step, self._values(step, batch, rows))
                 continue
             addresses = numpy_array(batch.column(1).take(arrow_array(rows))).astype(np.uint64)
             order = np.argsort(addresses, kind="stable")
             self._mark(addresses[order])
-            if step.kind is Kind.UPDATE:
+            if step.kind is RowAction.UPDATE:
                 for made in self._updated(step, self._values(step, batch, rows[order]), addresses[order]):
                     yield False, made
 
@@ -195,7 +195,7 @@ class _Rows:
         for number, _, offsets in by_fragment(addresses):
             self._done.mark(number, BitMap(offsets.astype(np.uint32)))
 
-    def _values(self, step: Step, batch: pa.RecordBatch, rows: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    def _values(self, step: RowStep, batch: pa.RecordBatch, rows: npt.NDArray[np.int64]) -> pa.RecordBatch:
         """The new values of some rows, as they are stored."""
         values = self._job.values
         places = [values.get_field_index(name) for name in step.columns]
@@ -204,7 +204,7 @@ class _Rows:
         (made,) = conformed_batches([taken], pa.schema([values.field(at) for at in places]))
         return made
 
-    def _updated(self, step: Step, values: pa.RecordBatch, addresses: Addresses) -> Iterator[pa.RecordBatch]:
+    def _updated(self, step: RowStep, values: pa.RecordBatch, addresses: Addresses) -> Iterator[pa.RecordBatch]:
         """Rows with their new values, and their old ones where there are no new ones."""
         self._moved.append(addresses)
         fields = [field for field in self._schema.fields if field.name not in step.columns]
@@ -217,7 +217,7 @@ class _Rows:
             at += kept.num_rows
             yield _beside(given, [storage_of(column) for column in kept.columns], kept.schema.names)
 
-    def _inserted(self, step: Step, values: pa.RecordBatch) -> pa.RecordBatch:
+    def _inserted(self, step: RowStep, values: pa.RecordBatch) -> pa.RecordBatch:
         self._done.inserted += values.num_rows
         if self._job.key:
             self._note_keys(values)

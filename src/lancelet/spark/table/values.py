@@ -23,7 +23,7 @@ from lancelet.spark.types import spark_type, stored_columns, written_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lancelet.spark.options import Place
+    from lancelet.spark.options import TableRef
 
 STEP = "__lance_step"
 
@@ -48,7 +48,7 @@ def _check_found(error: Exception) -> None:
         ) from None
 
 
-def table_frame(spark: SparkSession, place: Place, schema: Schema | None = None, **options: str) -> DataFrame:
+def table_frame(spark: SparkSession, place: TableRef, schema: Schema | None = None, **options: str) -> DataFrame:
     """The rows of one version. With a ``schema``, that of the table, they come with their addresses and ids."""
     reader = spark.read.format("lance").options(**options)
     if isinstance(place.version, int):

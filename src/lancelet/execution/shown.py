@@ -75,26 +75,26 @@ def has_json(field: Field) -> bool:
     return any(node.is_json for node in field.walk())
 
 
-def present(field: Field, column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+def show_column(field: Field, column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """Turn a stored column into what scans show."""
     if not has_json(field):
         return column
     if isinstance(column, pa.ChunkedArray):
-        return pa.chunked_array([_present(field, chunk) for chunk in column.chunks], scan_field(field).type)
-    return _present(field, column)
+        return pa.chunked_array([_show_array(field, chunk) for chunk in column.chunks], scan_field(field).type)
+    return _show_array(field, column)
 
 
-def _present(field: Field, array: pa.Array) -> pa.Array:
+def _show_array(field: Field, array: pa.Array) -> pa.Array:
     if field.is_json:
         return decode_jsonb(array)
     if not has_json(field):
         return array
     dtype = scan_field(field).type
     if pa.types.is_struct(dtype):
-        children = [_present(child, array.field(i)) for i, child in enumerate(field.children)]
+        children = [_show_array(child, array.field(i)) for i, child in enumerate(field.children)]
     else:
         # Offsets refer to all values, so the values are taken with the list's own offset left in place.
-        children = [_present(field.children[0], array.values)]
+        children = [_show_array(field.children[0], array.values)]
         buffers = array.buffers()[: 1 if pa.types.is_fixed_size_list(dtype) else 2]
         return pa.Array.from_buffers(dtype, len(array), buffers, array.null_count, array.offset, children=children)
     mask = array.is_null() if array.null_count else None
