@@ -342,8 +342,7 @@ class LocalStore:
         Path(folder).mkdir(parents=True, exist_ok=True)
 
     def _counted(self, data: bytes) -> bytes:
-        self.counters.requests += 1
-        self.counters.bytes += len(data)
+        self.counters.count_reads(1, len(data))
         return data
 
 
