@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import CodeType, FrameType
 from typing import Any
 
@@ -115,23 +114,10 @@ def heard() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder on no disk where there is one: what is tried is many small commits, each of which syncs."""
-    shared = Path("/dev/shm")
-    with TemporaryDirectory(dir=shared if os.access(shared, os.W_OK) else tmp_path_factory.mktemp("disk")) as folder:
-        yield Path(folder)
-
-
-@pytest.fixture(scope="module")
 def template(memory: Path) -> Path:
     where = memory / "small"
     prepare(str(where), SMALL)
     return where
-
-
-@pytest.fixture
-def folder(memory: Path, request: pytest.FixtureRequest) -> Path:
-    return memory / "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
 
 
 @pytest.fixture
@@ -225,8 +211,7 @@ def interrupted_program(folder: Path, template: Path, name: str, delay: float, r
 
 
 def test_a_program_ends(folder: Path, template: Path) -> None:
-    for name in ("compact", "ngram"):
-        interrupted_program(folder / name, template, name, random.Random(name).uniform(0, 0.2), SMALL)
+    interrupted_program(folder / "compact", template, "compact", 0.1, SMALL)
 
 
 @pytest.mark.soak
