@@ -27,6 +27,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lancelet._naming.texts import half_character
 from lancelet.errors import FilterSyntaxError, InvalidInput
 from lancelet.expressions import build
 from lancelet.expressions.arrow_type_names import arrow_name, parse_arrow_name
@@ -97,14 +98,9 @@ def _parse(text: str, schema: pa.Schema, qualified: bool = False) -> Expr:
 
 
 def _refuse_surrogates(text: str) -> None:
-    """Half of a surrogate pair is no character: no column and no value can hold it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
+    if at := half_character(text):
         shown = text.encode(errors="backslashreplace").decode()
-        raise FilterSyntaxError(
-            _excerpt(shown), None, f"it is no Unicode text at character {error.start + 1}"
-        ) from None
+        raise FilterSyntaxError(_excerpt(shown), None, f"it is no Unicode text at character {at}")
 
 
 def _too_deep(text: str) -> FilterSyntaxError:
