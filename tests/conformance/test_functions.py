@@ -228,6 +228,26 @@ to_timestamp_millis(t) ;; to_timestamp_nanos(ts) ;; to_timestamp(tz) ;; date_par
 to_time('01:02:03') ;; to_date('2020-01-02') ;; now() > tn ;; arrow_typeof(now())
 arrow_typeof(current_time()) ;; arrow_typeof(current_timestamp) ;; arrow_typeof(current_date)
 arrow_typeof(current_time) ;; arrow_typeof(uuid()) ;; random() < 2 ;; length(uuid())
+to_char(t,'%f') ;; to_char(tn,'%f') ;; to_char(t,'%Y-%m-%d %H:%M:%S.%f') ;; to_char(t,'%.3f') ;; to_char(t,'%3f')
+to_char(ts,'%f') ;; to_char(t,'%.f') ;; to_char(d,'%f') ;; to_char(t,'%6f') ;; to_char(t,'%9f') ;; to_char(t,'%.6f')
+to_char(time,'%f') ;; to_char(time,'%H:%M:%S%.f') ;; to_char(t,'%%f') ;; to_char(t,'%H%.f|%S%3f%n') ;; to_char(tz,'%S.%f')
+date_bin(INTERVAL '1 month',t) ;; date_bin(INTERVAL '3 months',t) ;; date_bin(INTERVAL '2 months',tn)
+date_bin(INTERVAL '1 year',t,TIMESTAMP '2001-03-05') ;; date_bin(INTERVAL '1 month',t,TIMESTAMP '2020-01-31')
+date_bin(INTERVAL '1 month',d) ;; date_bin(INTERVAL '1 month',tz) ;; date_bin(INTERVAL '1 day',tz)
+date_bin(INTERVAL '5 months',t,TIMESTAMP '2020-01-31T12:00:00.5') ;; date_bin(INTERVAL '7 month',ts,TIMESTAMP '1900-05-31')
+to_timestamp(f) ;; to_timestamp(1.5) ;; to_timestamp(f32) ;; to_timestamp(dec) ;; to_timestamp(-1.25) ;; to_timestamp(1e300)
+to_timestamp_seconds(1.9) ;; to_timestamp_seconds(-1.9) ;; to_timestamp_millis(dec) ;; to_timestamp_nanos(1.5)
+concat_ws(s,'a','b') ;; concat_ws(pat,s,ls) ;; concat_ws(s,i,n) ;; concat_ws(pat,s,NULL) ;; concat_ws(dic,s,s)
+concat_ws(pat,'x') ;; concat_ws(i,s,s) ;; concat_ws(pat,NULL,s,'y')
+array_length(l,2) ;; array_length(l,n) ;; array_length(l,0) ;; array_length(l,NULL) ;; array_length(l,-1) ;; array_length(v,n)
+l = m ;; l <> m ;; l < m ;; l >= m ;; lt = lt ;; ll = ll ;; ll <> ll ;; v = v ;; v < v ;; big = big ;; l = big ;; l = lf
+l IS DISTINCT FROM m ;; l IS NOT DISTINCT FROM l ;; l < lf ;; lf = lf ;; lf < lf ;; lb = lb ;; l < [3] ;; [3] > m
+lt > ['a'] ;; l > array_append(m,NULL) ;; array_append(m,1) < array_append(m,NULL) ;; l BETWEEN m AND [9] ;; l IN ([7], m)
+st = st ;; st <> st ;; st < st ;; nullif(st,st) ;; greatest(st,st) ;; least(st,NULL) ;; array_max(array_repeat(st,2))
+nullif(l,m) ;; nullif(l,l) ;; nullif(l,[7]) ;; nullif(v,v) ;; greatest(l,m) ;; least(l,m) ;; least(lt,['a'])
+greatest(l,m,[4]) ;; greatest(v,v) ;; greatest(big,big) ;; greatest(l,lf) ;; least(ll,ll) ;; greatest(lf,lf)
+least(array_append(m,NULL),array_append(m,1)) ;; greatest(array_append(m,NULL),array_append(m,1))
+array_max(ll) ;; array_min(ll) ;; array_min(make_array(l,m)) ;; array_max(make_array(l,m))
 """
 
 REFUSED = r"""
@@ -272,6 +292,7 @@ to_unixtime(b) ;; from_unixtime(f)
 make_date(2020,13,1) ;; make_time(24,0,0) ;; to_local_time(d)
 to_char(i,'%Y')
 date_bin(interval '0 days', t) ;; date_bin(interval '1 day', i)
+to_timestamp_seconds(f) ;; date_bin(INTERVAL '1 month 1 day', t) ;; to_char(time,'%Y')
 date_part('century', d)
 """
 
