@@ -248,6 +248,19 @@ nullif(l,m) ;; nullif(l,l) ;; nullif(l,[7]) ;; nullif(v,v) ;; greatest(l,m) ;; l
 greatest(l,m,[4]) ;; greatest(v,v) ;; greatest(big,big) ;; greatest(l,lf) ;; least(ll,ll) ;; greatest(lf,lf)
 least(array_append(m,NULL),array_append(m,1)) ;; greatest(array_append(m,NULL),array_append(m,1))
 array_max(ll) ;; array_min(ll) ;; array_min(make_array(l,m)) ;; array_max(make_array(l,m))
+to_date('2020/01/02','%Y/%m/%d') ;; to_date('02.03.2020','%Y/%m/%d','%d.%m.%Y') ;; to_date('9999-12-31','%Y-%m-%d')
+to_date(moment,'%Y-%m-%d','%Y-%m-%dT%H:%M:%S','%Y-%m-%d %H:%M:%S%.f') ;; to_date('05/06/24','%m/%d/%y') ;; to_date('05/06/74','%D')
+to_date('3 May 2021','%d %b %Y') ;; to_date('3 september 2021','%d %B %Y') ;; to_date('2020-060','%Y-%j') ;; to_date(i,'%Y')
+to_date('20200102','%Y%m%d') ;; to_date('1-2-2020','%m-%e-%Y') ;; to_date('820-01-02','%Y-%m-%d')
+to_timestamp('2020/01/02 03:04:05','%Y/%m/%d %H:%M:%S') ;; to_timestamp_seconds('2020/01/02 03:04:05','%Y/%m/%d %H:%M:%S')
+to_timestamp_millis('02.03.2020 01:02:03.5','%Y','%d.%m.%Y %H:%M:%S%.f') ;; to_timestamp_nanos('2020-01-02','%Y-%m-%d')
+to_timestamp_micros('02.03.2020 01:02:03.123456','%d.%m.%Y %H:%M:%S.%f') ;; to_timestamp('1577934245','%s') ;; to_timestamp(t,'%Y')
+to_timestamp('2020-01-02T03:04:05+02:00','%Y-%m-%dT%H:%M:%S%z') ;; to_timestamp('2020-01-02T03:04:05-0230','%Y-%m-%dT%H:%M:%S%z')
+to_timestamp('2020-01-02T03:04:05-02:30','%FT%T%:z') ;; to_timestamp('2020-01-02 3:04 PM','%Y-%m-%d %I:%M %p')
+to_timestamp('2020-01-02 12:04 am','%F %I:%M %p') ;; to_timestamp('2020-01-02 12:30','%Y-%m-%d %H:%M') ;; to_timestamp('100%2020-01-02','100%%%F')
+to_timestamp('2020-01-02 12:30:10.123','%F %T%.3f') ;; to_timestamp('2020-01-02 12:30:10','%F %T%.f')
+to_timestamp_seconds('1969-12-31 23:59:58.5','%F %T%.f') ;; to_timestamp_millis('1969-12-31 23:59:58.5005','%F %T%.f')
+to_timestamp(moment,'%Y-%m-%d','%FT%T','%F %T%.f')
 """
 
 REFUSED = r"""
@@ -293,6 +306,8 @@ make_date(2020,13,1) ;; make_time(24,0,0) ;; to_local_time(d)
 to_char(i,'%Y')
 date_bin(interval '0 days', t) ;; date_bin(interval '1 day', i)
 to_timestamp_seconds(f) ;; date_bin(INTERVAL '1 month 1 day', t) ;; to_char(time,'%Y')
+to_date(moment,'%Y-%m-%d') ;; to_date(s,'%Y') ;; to_date('x','%Y') ;; to_date('2021-02-30','%Y-%m-%d') ;; to_timestamp('2300-01-01','%F')
+to_timestamp('2020-01-02 12:30:61','%F %T') ;; to_timestamp('2020-01-02 12:30:10 extra','%F %T') ;; to_timestamp('2020-01-02 x','%F %Q')
 date_part('century', d)
 """
 

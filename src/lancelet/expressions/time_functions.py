@@ -11,10 +11,12 @@ import pyarrow.compute as pc
 
 from lancelet.errors import InvalidInput
 from lancelet.expressions.casting import Datum, cast_datum
-from lancelet.expressions.coercion import TICKS, describe, is_text, value_type
+from lancelet.expressions.coercion import DAY, TICKS, describe, is_text, value_type
 from lancelet.expressions.expr import Expr, Literal, type_of
 from lancelet.expressions.list_parts import rows_of
-from lancelet.expressions.signature import Bound, Function, arity, as_array, coerce, constant
+from lancelet.expressions.literals import truncated
+from lancelet.expressions.signature import Bound, Function, arity, as_array, by_distinct, coerce, constant, text_arg
+from lancelet.expressions.time_formats import nanoseconds_of
 
 __all__ = ["FUNCTIONS"]
 
@@ -110,11 +112,14 @@ def _run_trunc(args: list[Datum], kind: pa.DataType) -> Datum:
 
 
 def _bind_cast(kind: pa.DataType, counts_in: str | None = None) -> Callable[[str, list[Expr]], Bound]:
-    """Text is parsed; a number counts units since 1970."""
+    """Text is parsed, in one of the formats behind it if there are some; a number counts units since 1970."""
 
     def bind(name: str, args: list[Expr]) -> Bound:
-        arity(name, args, 1)
+        arity(name, args, 1, 1 if pa.types.is_time(kind) else 100)
         origin = value_type(type_of(args[0]))
+        if len(args) > 1 and is_text(origin):
+            return [coerce(text_arg(name, arg), pa.string()) for arg in args], kind
+        args = args[:1]
         if pa.types.is_integer(origin) and counts_in is not None:
             return [coerce(coerce(args[0], pa.int64()), pa.timestamp(counts_in))], kind
         if counts_in is not None and (pa.types.is_decimal(origin) or pa.types.is_floating(origin)):
@@ -126,6 +131,8 @@ def _bind_cast(kind: pa.DataType, counts_in: str | None = None) -> Callable[[str
 
 def _run_cast(counts_in: str | None = None) -> Callable[[list[Datum], pa.DataType], Datum]:
     def run(args: list[Datum], kind: pa.DataType) -> Datum:
+        if len(args) > 1:
+            return _parsed(args, kind)
         if counts_in is None or not pa.types.is_floating(args[0].type):
             return cast_datum(args[0], kind, lenient=False)
         rows, constant_row = rows_of(args)
@@ -140,6 +147,20 @@ def _run_cast(counts_in: str | None = None) -> Callable[[list[Datum], pa.DataTyp
         return result[0] if constant_row else result
 
     return run
+
+
+def _parsed(args: list[Datum], kind: pa.DataType) -> Datum:
+    days = pa.types.is_date(kind)
+    tick = DAY * 10**9 if days else 10**9 // TICKS[kind.unit]
+
+    def parse(text: str, *forms: str) -> int:
+        moment = nanoseconds_of(text, *forms)
+        ticks = moment // tick if days else truncated(moment, tick)
+        if not -(2**63) <= ticks < 2**63:
+            raise InvalidInput(f"{text!r} is too far from 1970 for {kind}")
+        return ticks
+
+    return by_distinct(parse, args, pa.int32() if days else pa.int64()).cast(kind)
 
 
 def _saturated(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
