@@ -261,6 +261,13 @@ to_timestamp('2020-01-02 12:04 am','%F %I:%M %p') ;; to_timestamp('2020-01-02 12
 to_timestamp('2020-01-02 12:30:10.123','%F %T%.3f') ;; to_timestamp('2020-01-02 12:30:10','%F %T%.f')
 to_timestamp_seconds('1969-12-31 23:59:58.5','%F %T%.f') ;; to_timestamp_millis('1969-12-31 23:59:58.5005','%F %T%.f')
 to_timestamp(moment,'%Y-%m-%d','%FT%T','%F %T%.f')
+range(DATE '2020-01-01',DATE '2020-01-05',INTERVAL '1 day') ;; range(DATE '2020-01-05',DATE '2020-01-01',INTERVAL '-1 day')
+range(DATE '2020-01-01',DATE '2020-06-01',INTERVAL '1 month') ;; generate_series(DATE '2020-01-31',DATE '2020-05-31',INTERVAL '1 month')
+range(d,NULL,INTERVAL '1 day') ;; generate_series(d,d,INTERVAL '1 day') ;; generate_series(d,DATE '2020-01-01',INTERVAL '10 year')
+generate_series(d64,DATE '2020-01-01',INTERVAL '1 year 2 months 3 days') ;; range(DATE '2020-01-01','2020-01-03',INTERVAL '1 day')
+range(t,TIMESTAMP '2020-01-01',INTERVAL '5000 days') ;; range(TIMESTAMP '2020-01-01',t,INTERVAL '700 days')
+generate_series(TIMESTAMP '2020-06-30',TIMESTAMP '2020-01-03',INTERVAL '-1 month') ;; range(DATE '2020-01-05',DATE '2020-01-01',INTERVAL '1 day')
+range(TIMESTAMP '2020-01-01',TIMESTAMP '2020-01-03',INTERVAL '1 day 12 hours')
 """
 
 REFUSED = r"""
@@ -308,6 +315,7 @@ date_bin(interval '0 days', t) ;; date_bin(interval '1 day', i)
 to_timestamp_seconds(f) ;; date_bin(INTERVAL '1 month 1 day', t) ;; to_char(time,'%Y')
 to_date(moment,'%Y-%m-%d') ;; to_date(s,'%Y') ;; to_date('x','%Y') ;; to_date('2021-02-30','%Y-%m-%d') ;; to_timestamp('2300-01-01','%F')
 to_timestamp('2020-01-02 12:30:61','%F %T') ;; to_timestamp('2020-01-02 12:30:10 extra','%F %T') ;; to_timestamp('2020-01-02 x','%F %Q')
+range(DATE '2020-01-01',DATE '2020-01-03',INTERVAL '12 hour') ;; range(DATE '2020-01-01',DATE '2020-01-03',INTERVAL '0 day')
 date_part('century', d)
 """
 
@@ -385,6 +393,12 @@ def test_both_refuse(table: lance.LanceDataset, line: str):
             theirs(table, text)
         with pytest.raises(LanceletError):
             ours(text)
+
+
+def test_a_range_of_dates_has_all_that_come_before_its_end():
+    """pylance leaves out the last of them, 2019-12-31, since another step would pass the end."""
+    values = ours("range(DATE '1999-12-31', DATE '2020-01-01', INTERVAL '10 years')")
+    assert values.to_pylist()[0] == [dt.date(1999, 12, 31), dt.date(2009, 12, 31), dt.date(2019, 12, 31)]
 
 
 def test_random_values_are_drawn_for_each_row():

@@ -500,8 +500,8 @@ class _Translation:
         return build.call(find_function(str(node.this)), args)
 
     def _interval_or(self, node: Any, function: str) -> Expr:
-        """INTERVAL '1 day' is the text in date_bin(), and nothing elsewhere."""
-        if function != "date_bin" or type(node).__name__ != "Interval":
+        """INTERVAL '1 day' is the text in functions that take one, and nothing elsewhere."""
+        if function not in _WITH_INTERVALS or type(node).__name__ != "Interval":
             return self.expr(node)
         count, unit = node.this, node.args.get("unit")
         if count is None or type(count).__name__ != "Literal":
@@ -583,6 +583,7 @@ def _today() -> Literal:
     return Literal(dt.datetime.now(dt.timezone.utc).date().toordinal() - dt.date(1970, 1, 1).toordinal(), pa.date32())
 
 
+_WITH_INTERVALS = ("date_bin", "range", "generate_series")
 _CONSTANTS: dict[str, Callable[[], Literal]] = {
     "now": _now,
     "current_timestamp": _now,
