@@ -23,6 +23,11 @@ import pytest
 import lancelet
 from faults.operations import OPERATIONS, check_table, prepare
 
+# A file that is opened for reading when the interrupt comes is closed as soon as it is collected, and Python says so.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <_io.FileIO:pytest.PytestUnraisableExceptionWarning"
+)
+
 PACKAGE = str(Path(lancelet.__file__).parent)
 SMALL = 60
 LARGE = 20_000

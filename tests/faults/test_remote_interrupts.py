@@ -19,6 +19,11 @@ from faults.operations import prepare, problems, rows
 from faults.test_clouds import place
 from faults.test_interrupts import Interrupter
 
+# A file that is opened for reading when the interrupt comes is closed as soon as it is collected, and Python says so.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <_io.FileIO:pytest.PytestUnraisableExceptionWarning"
+)
+
 COUNT = 40
 Act = Callable[[str, dict[str, str]], object]
 
