@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pytest
 
 import lancelet
-from lancelet.errors import CorruptFile, InvalidInput
+from lancelet.errors import CorruptFile, InvalidInput, InvalidOption
 from lancelet.file.checksums import check_file
 from lancelet.file.writer import FileWriter
 from lancelet.format.schema import schema_from_arrow
@@ -202,3 +202,28 @@ def test_deleted_rows_are_checked_whenever_they_are_read(tmp_path: Path, count: 
     with pytest.raises(CorruptFile, match="checksum"):
         lancelet.dataset(where).to_table()
     assert not lancelet.verify(where).ok
+
+
+def test_files_of_version_0_1_cannot_have_them(tmp_path: Path) -> None:
+    """Refused wherever they would be left out without a word."""
+    rows = pa.table({"a": [1, 2]})
+    with pytest.raises(InvalidOption, match="version 0.1"):
+        lancelet.write_dataset(rows, tmp_path / "new", data_storage_version="legacy", checksums=True)
+    assert not (tmp_path / "new").exists()
+    dataset = lancelet.write_dataset(rows, tmp_path / "t", data_storage_version="legacy")
+    with pytest.raises(InvalidOption, match="version 0.1"):
+        dataset.insert(rows, checksums=True)
+    dataset.update_config({"lancelet.checksums": "true"})
+    for change in (
+        lambda: dataset.insert(rows),
+        lambda: dataset.update({"a": "a + 1"}),
+        lambda: dataset.add_columns({"b": "a"}),
+    ):
+        with pytest.raises(InvalidOption, match="version 0.1"):
+            change()
+    assert dataset.verify(deep=True).findings == ()
+    dataset.insert(rows, checksums=False)
+    assert dataset.to_table()["a"].to_pylist() == [1, 2, 1, 2]
+    dataset = lancelet.write_dataset(rows, tmp_path / "t", mode="overwrite", data_storage_version="stable")
+    dataset.insert(rows)
+    assert dataset.to_table()["a"].to_pylist() == [1, 2, 1, 2]

@@ -63,7 +63,7 @@ def test_every_type_both_ways(tmp_path: Path, dtype: pa.DataType) -> None:
     wanted = [table.to_pylist()[3 + row] for row in rows]
     assert repr(ours.take(rows).to_pylist()) == repr(wanted)
     if not str(dtype).startswith("fixed_size_list<item: bool"):
-        # pylance cannot take rows of these out of legacy files, its own neither.
+        # Over scattered rows of these pylance panics, also in legacy files of its own; it takes rows that follow each other.
         assert repr(theirs.take(rows).to_pylist()) == repr(wanted)
     assert theirs.to_table(["k"], filter="k > 80")["k"].to_pylist() == list(range(81, 103))
     # The other way: pylance appends to ours, and we to pylance's.

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lancelet
-from lancelet.errors import CommitConflict, LanceletError
+from lancelet.errors import CommitConflict, LanceletError, RetryableCommitConflict
 
 NEW = pa.table({"k": [100], "t": ["new"]})
 
@@ -111,3 +111,33 @@ def test_what_might_be_lost_is_refused_or_made_again(
     except LanceletError:
         assert expected == before
     assert content(tmp_path / "stale") == expected
+
+
+def compact_all(where: Path) -> None:
+    """Fragments are reserved, and then replaced."""
+    lance.dataset(where).optimize.compact_files()
+
+
+@pytest.mark.parametrize("between", [replace_all, compact_all])
+def test_an_append_is_refused_where_the_table_may_have_been_overwritten(
+    tmp_path: Path, between: Callable[[Path], None]
+) -> None:
+    """Columns are the same and no file is: an overwrite and a compaction of everything look alike. pylance appends to both."""
+    dataset = stale(tmp_path / "t", between, lancelet)
+    before, files = content(tmp_path / "t"), set((tmp_path / "t").rglob("*"))
+    with pytest.raises(RetryableCommitConflict, match="on version 3, the newest one"):
+        dataset.insert(NEW)
+    assert content(tmp_path / "t") == before
+    assert set((tmp_path / "t").rglob("*")) == files
+    dataset.checkout_latest()
+    dataset.insert(NEW)
+    assert content(tmp_path / "t")[0] == sorted([*before[0], *map(str, NEW.to_pylist())])
+
+
+def test_an_append_to_a_table_that_was_empty_goes_on(tmp_path: Path) -> None:
+    lance.write_dataset(NEW.slice(0, 0), tmp_path / "t")
+    dataset = lancelet.dataset(tmp_path / "t")
+    append_some(tmp_path / "t")
+    lance.dataset(tmp_path / "t").cleanup_old_versions(timedelta(0))
+    dataset.insert(NEW)
+    assert dataset.count_rows() == 3

@@ -1,8 +1,11 @@
-"""Small tables of every file version for the fault tests to damage, made once a run."""
+"""Small tables of every file version for the fault tests to damage, made once a run; folders in memory."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import lance
 import pyarrow as pa
@@ -76,3 +79,16 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     lance.write_dataset(pa.table({"k": pa.array(range(9000), pa.int64())}), where).delete("k % 3 > 0")
     made["bitmap"] = where
     return made
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder on no disk where there is one: what is tried is many small commits, each of which syncs."""
+    shared = Path("/dev/shm")
+    with TemporaryDirectory(dir=shared if os.access(shared, os.W_OK) else tmp_path_factory.mktemp("disk")) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def folder(memory: Path, request: pytest.FixtureRequest) -> Path:
+    return memory / "".join(letter if letter.isalnum() else "-" for letter in request.node.name)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -39,13 +40,14 @@ def rows(first: int, count: int) -> pa.Table:
     )
 
 
-def prepare(uri: str, count: int) -> None:
+def prepare(uri: str, count: int, options: dict[str, str] | None = None) -> None:
     """Fragments, deletions, and indices that do not know all rows."""
-    table = lancelet.write_dataset(rows(0, count), uri, max_rows_per_file=max(count // 4, 1))
+    whole, more = rows(0, count), rows(count, count // 4)
+    table = lancelet.write_dataset(whole, uri, max_rows_per_file=max(count // 4, 1), storage_options=options)
     table.create_scalar_index("k", "BTREE", "old_k")
     table.create_scalar_index("c", "BITMAP", "old_c")
-    lancelet.write_dataset(rows(count, count // 4), uri, mode="append")
-    lancelet.dataset(uri).delete("k % 7 = 3")
+    lancelet.write_dataset(more, uri, mode="append", storage_options=options)
+    lancelet.dataset(uri, storage_options=options).delete("k % 7 = 3")
 
 
 def problems(table: lancelet.LanceDataset) -> list[str]:
@@ -126,7 +128,7 @@ def compacted(uri: str, count: int) -> None:
 
 
 def cleaned(uri: str, count: int) -> None:
-    lancelet.write_dataset(rows(0, count), uri, mode="overwrite", max_rows_per_file=max(count // 40, 1))
+    lancelet.write_dataset(rows(0, count), uri, mode="overwrite", max_rows_per_file=max(count // 10, 1))
     lancelet.dataset(uri).cleanup_old_versions(timedelta(0), delete_unverified=False)
 
 
@@ -193,6 +195,8 @@ OPERATIONS: dict[str, Operation] = {
 
 if __name__ == "__main__":
     name, where, size = sys.argv[1:]
+    # A shell starts what goes to the background with interrupts ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     print("ready", flush=True)
     while True:
         OPERATIONS[name](where, int(size))

@@ -7,20 +7,26 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import CodeType, FrameType
 from typing import Any
 
 import pytest
 
 import lancelet
-from faults.operations import OPERATIONS, check_table, prepare, problems
+from faults.operations import OPERATIONS, check_table, prepare
+
+# A file that is opened for reading when the interrupt comes is closed as soon as it is collected, and Python says so.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <_io.FileIO:pytest.PytestUnraisableExceptionWarning"
+)
 
 PACKAGE = str(Path(lancelet.__file__).parent)
 SMALL = 60
@@ -79,25 +85,37 @@ def open_files() -> set[str]:
     return found
 
 
+def remembered(folder: Path) -> str:
+    """What checkpoints say about files that they will need when the work is taken up again."""
+    texts = []
+    for path in folder.glob("*.checkpoint"):
+        with closing(sqlite3.connect(path)) as connection:
+            texts += [text for (text,) in connection.execute("SELECT data FROM fragments")]
+    return " ".join(texts)
+
+
 def check_folder(folder: Path, name: str) -> None:
     """Tables and nothing beside them; half a cleanup leaves files for the next one, and a checkpoint those that it knows."""
-    known = name == "cleanup" or any(path.suffix == ".checkpoint" for path in folder.iterdir())
+    kept = remembered(folder)
     tables = [path.parent for path in folder.rglob("_versions") if ".gone" not in str(path)]
     for where in tables:
-        if known:
-            assert problems(lancelet.dataset(where)) == []
+        if kept or name == "cleanup":
+            findings = lancelet.dataset(where).verify(deep=True).findings
+            orphans = [Path(finding.place).name for finding in findings if finding.kind == "orphan file"]
+            assert [finding for finding in findings if finding.kind not in ("hint", "orphan file")] == []
+            assert name == "cleanup" or all(orphan in kept for orphan in orphans)
         else:
             check_table(where)
     for where in folder.iterdir():
         assert where.suffix in (".checkpoint", ".gone", ".names") or where in tables
 
 
-@pytest.fixture(scope="module")
-def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder on no disk where there is one: what is tried is many small commits, each of which syncs."""
-    shared = Path("/dev/shm")
-    with TemporaryDirectory(dir=shared if os.access(shared, os.W_OK) else tmp_path_factory.mktemp("disk")) as folder:
-        yield Path(folder)
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """A shell starts what goes to the background with interrupts ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="module")
@@ -105,11 +123,6 @@ def template(memory: Path) -> Path:
     where = memory / "small"
     prepare(str(where), SMALL)
     return where
-
-
-@pytest.fixture
-def folder(memory: Path, request: pytest.FixtureRequest) -> Path:
-    return memory / "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
 
 
 @pytest.fixture
@@ -148,8 +161,16 @@ def interrupt_at(folder: Path, template: Path, name: str, at: int | None) -> int
     return interrupter.count
 
 
+def warm_up(folder: Path, template: Path, name: str) -> None:
+    """What is imported on first use would be traced too, which takes most of the time."""
+    shutil.copytree(template, folder / "t")
+    OPERATIONS[name](str(folder / "t"), SMALL)
+    shutil.rmtree(folder)
+
+
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_interrupt_at_some_moments(folder: Path, temporary: Path, template: Path, name: str) -> None:
+    warm_up(folder / "warm", template, name)
     count = interrupt_at(folder / "whole", template, name, None)
     interrupt_at(folder / "cut", template, name, random.Random(name).randrange(1, count))
 
@@ -195,8 +216,7 @@ def interrupted_program(folder: Path, template: Path, name: str, delay: float, r
 
 
 def test_a_program_ends(folder: Path, template: Path) -> None:
-    for name in ("compact", "ngram"):
-        interrupted_program(folder / name, template, name, random.Random(name).uniform(0, 0.2), SMALL)
+    interrupted_program(folder / "compact", template, "compact", 0.1, SMALL)
 
 
 @pytest.mark.soak

@@ -104,27 +104,38 @@ def act_on(name: str, store: FaultyStore) -> None:
 
 
 @pytest.mark.parametrize("name", ACTS)
-def test_lost_attempts_leave_nothing(tmp_path: Path, name: str) -> None:
-    made(tmp_path / "t")
-    store = Overtaken(open_store(tmp_path / "t"))
+def test_lost_attempts_leave_nothing(folder: Path, name: str) -> None:
+    made(folder / "t")
+    store = Overtaken(open_store(folder / "t"))
     act_on(name, store)
     assert store.puts >= len(OTHERS), "it lost every race that it could"
-    check(tmp_path / "t")
+    check(folder / "t")
+
+
+def lose_answer(where: Path, name: str, number: int, *, late: bool) -> None:
+    made(where)
+    act_on(name, Overtaken(open_store(where), frozenset([number]), late))
+    check(where)
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["done", "not done"])
-@pytest.mark.parametrize("name", ["delete", "update", "merge", "compact, deferred"])
-def test_lost_answers_leave_nothing_either(tmp_path: Path, name: str, late: bool) -> None:
-    for number in (0, 2, len(OTHERS)):
-        where = tmp_path / f"{number}"
-        made(where)
-        store = Overtaken(open_store(where), frozenset([number]), late)
-        act_on(name, store)
-        check(where)
+@pytest.mark.parametrize(
+    "name, number", [("delete", 0), ("update", len(OTHERS)), ("merge", 2), ("compact, deferred", 2)]
+)
+def test_lost_answers_leave_nothing_either(folder: Path, name: str, number: int, late: bool) -> None:
+    lose_answer(folder / "t", name, number, late=late)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("late", [False, True], ids=["done", "not done"])
+@pytest.mark.parametrize("name", ACTS)
+def test_no_lost_answer_leaves_anything(folder: Path, name: str, late: bool) -> None:
+    for number in range(len(OTHERS) + 1):
+        lose_answer(folder / str(number), name, number, late=late)
 
 
 @pytest.mark.parametrize("name", ["delete", "merge"])
-def test_an_unknown_outcome_keeps_every_file_that_a_version_may_have(tmp_path: Path, name: str) -> None:
+def test_an_unknown_outcome_keeps_every_file_that_a_version_may_have(folder: Path, name: str) -> None:
     """The version is there, and neither that nor anything after it is answered."""
 
     class Silent(Overtaken):
@@ -139,25 +150,25 @@ def test_an_unknown_outcome_keeps_every_file_that_a_version_may_have(tmp_path: P
                 self.at, self.fault = len(self.calls), Fault.REFUSED
             return super()._do(what, path, act)
 
-    made(tmp_path / "t")
+    made(folder / "t")
     with pytest.raises(CommitOutcomeUnknown):
-        act_on(name, Silent(open_store(tmp_path / "t")))
-    report = lancelet.dataset(tmp_path / "t").verify(deep=True)
+        act_on(name, Silent(open_store(folder / "t")))
+    report = lancelet.dataset(folder / "t").verify(deep=True)
     assert report.errors == ()
-    assert lancelet.dataset(tmp_path / "t").count_rows("t = 'theirs'") >= 1
+    assert lancelet.dataset(folder / "t").count_rows("t = 'theirs'") >= 1
 
 
-def test_a_change_of_contested_rows_is_made_until_its_time_is_over(tmp_path: Path) -> None:
+def test_a_change_of_contested_rows_is_made_until_its_time_is_over(folder: Path) -> None:
     """Others change the same row more often than pylance would try; what every attempt wrote goes away."""
-    made(tmp_path / "t")
+    made(folder / "t")
     others = [lambda d: d.update({"t": "concat(t, '!')"}, where="k = 3")] * 12
-    store = Overtaken(open_store(tmp_path / "t"), others=others)
+    store = Overtaken(open_store(folder / "t"), others=others)
     dataset = lancelet.LanceDataset._of(store.uri, open_snapshot(store), None, None)
     assert dataset.update({"t": "concat(t, '?')"}, where="k = 3") == {"num_rows_updated": 1}
     assert dataset.to_table(filter="k = 3")["t"].to_pylist() == [f"row 3{'!' * 12}?"]
-    check(tmp_path / "t")
-    store = Overtaken(open_store(tmp_path / "t"), others=others)
+    check(folder / "t")
+    store = Overtaken(open_store(folder / "t"), others=others)
     dataset = lancelet.LanceDataset._of(store.uri, open_snapshot(store), None, None)
     with pytest.raises(RetryableCommitConflict):
         dataset.update({"t": "concat(t, '?')"}, where="k = 3", conflict_retries=3)
-    check(tmp_path / "t")
+    check(folder / "t")

@@ -248,6 +248,23 @@ def test_links_below_a_table_may_not_leave_it(around: Neighbours) -> None:
     assert lancelet.dataset(around.folder / "name", allowed_prefixes=[]).to_table().num_rows == 3
 
 
+def test_what_was_not_there_may_not_become_a_way_out(tmp_path: Path) -> None:
+    """Where folders lead is remembered, but not of those that are still to come; files are looked at every time."""
+    (tmp_path / "t").mkdir()
+    (tmp_path / "outside").mkdir()
+    store = open_store(tmp_path / "t", {"allowed_prefixes": ""})
+    store.put("here/file", b"1")
+    assert store.read_all("here/file") == b"1"
+    for path in ("later/file", "here/later"):
+        assert not store.exists(path)
+    (tmp_path / "t" / "later").symlink_to(tmp_path / "outside")
+    (tmp_path / "t" / "here" / "later").symlink_to(tmp_path / "outside")
+    for path in ("later/file", "here/later"):
+        with pytest.raises(PathNotAllowed, match="symbolic link"):
+            store.exists(path)
+    assert pickle.loads(pickle.dumps(store)).read_all("here/file") == b"1"
+
+
 def test_a_branch_may_refer_to_its_root(tmp_path: Path) -> None:
     lancelet.write_dataset({"x": [1]}, tmp_path / "t").create_branch("b")
     limited = lancelet.dataset(tmp_path / "t", allowed_prefixes=[])

@@ -19,8 +19,20 @@ def check_text(text: object, what: str) -> str:
     """
     if not isinstance(text, str):
         raise InvalidType(f"{what} is a text, not {text!r}")
-    if found := _HALF.search(text):
+    if at := half_character(text):
         raise InvalidInput(
-            f"{what} is {text[:40]!r}, which UTF-8 cannot hold: character {found.start() + 1} is half of a surrogate pair"
+            f"{what} is {text[:40]!r}, which UTF-8 cannot hold: character {at} is half of a surrogate pair"
         )
     return text
+
+
+def half_character(text: str) -> int:
+    """Which character is half of a surrogate pair, which is none: counted from 1, and 0 where there is none.
+
+    Examples
+    --------
+    >>> half_character("é")
+    0
+    """
+    found = _HALF.search(text)
+    return 0 if found is None else found.start() + 1

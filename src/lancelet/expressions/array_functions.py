@@ -13,6 +13,7 @@ from lancelet.expressions.casting import Datum
 from lancelet.expressions.coercion import common_type, describe, is_list_like, is_text, value_type
 from lancelet.expressions.expr import Expr, type_of
 from lancelet.expressions.list_parts import Bools, Ints, Lists, codes_of, places, put_together, rows_of, take_apart
+from lancelet.expressions.nested_order import has_nested_order, nested_ranks
 from lancelet.expressions.signature import Bound, Function, arity, as_array, coerce, constant, list_arg
 from lancelet.expressions.sort import total_order
 
@@ -356,6 +357,8 @@ def _ranks(items: pa.Array) -> Ints:
         items = total_order(pa.chunked_array([items])).combine_chunks()
     if pa.types.is_null(items.type):
         return np.zeros(len(items), np.int64)
+    if pa.types.is_nested(items.type):
+        return nested_ranks(items)
     ranks: Ints = pc.rank(items, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
     return ranks
 
@@ -378,8 +381,8 @@ def _extreme(greatest: bool) -> Run:
 
 def _bind_extreme(name: str, args: list[Expr]) -> Bound:
     bound, kind = _bind_item(name, args)
-    if pa.types.is_nested(kind):
-        raise InvalidInput(f"{name}() compares plain values, not {describe(kind)}")
+    if pa.types.is_nested(kind) and not has_nested_order(kind):
+        raise InvalidInput(f"{name}() compares values that have an order, not {describe(kind)}")
     return bound, kind
 
 

@@ -14,9 +14,10 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancelet.errors import InvalidInput
 from lancelet.expressions.casting import Datum, cast_datum
 from lancelet.expressions.coercion import is_list_like
+from lancelet.expressions.nested_order import compare_nested
+from lancelet.expressions.signature import as_array
 
 __all__ = ["FLIPPED", "compare", "is_in"]
 
@@ -42,8 +43,8 @@ def compare(op: str, left: Datum, right: Datum) -> Datum:
         return compare(op, cast_datum(left, pa.float32(), False), cast_datum(right, pa.float32(), False))
     if pa.types.is_floating(kind):
         return _compare_floats(op, left, right)
-    if is_list_like(kind):
-        return _compare_lists(op, left, right)
+    if pa.types.is_nested(kind):
+        return _compare_nested(op, left, right)
     return KERNELS[op](left, right)
 
 
@@ -65,12 +66,16 @@ def _compare_floats(op: str, left: Datum, right: Datum) -> Datum:
     return pc.or_(plain, pc.and_(right_nan, left_nan if op == "=" else pc.invert(left_nan)))
 
 
-def _compare_lists(op: str, left: Datum, right: Datum) -> Datum:
-    """A list column with a constant list: the same length and, place by place, the same value or both null."""
-    if op not in ("=", "!=") or not isinstance(right, pa.Scalar):
-        raise InvalidInput("lists can be compared by = and != with a constant list only")
+def _compare_nested(op: str, left: Datum, right: Datum) -> Datum:
     if isinstance(left, pa.Scalar):
-        return _compare_lists(op, pa.repeat(left, 1), right)[0]
+        return _compare_nested(op, as_array(left, 1), right)[0]
+    if isinstance(right, pa.Scalar) and is_list_like(left.type) and op in ("=", "!="):
+        return _compare_lists(op, left, right)
+    return compare_nested(op, left, as_array(right, len(left)))
+
+
+def _compare_lists(op: str, left: pa.Array, right: pa.Scalar) -> pa.Array:
+    """A list column with a constant list: the same length and, place by place, the same value or both null."""
     if not right.is_valid:
         return pa.nulls(len(left), pa.bool_())
     wanted = right.values

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lancelet.errors import InvalidInput
 from lancelet.expressions.casting import Datum
-from lancelet.expressions.coercion import common_type, describe, is_text, value_type
+from lancelet.expressions.coercion import common_type, describe, is_list_like, is_text, value_type
 from lancelet.expressions.comparing import compare, is_in
 from lancelet.expressions.expr import Expr, type_of
 from lancelet.expressions.signature import Bound, Function, arity, as_array, coerce, constant, list_arg, rowwise, unify
@@ -115,9 +115,14 @@ def _has_all(lists: pa.Array, wanted: Datum) -> pa.Array:
 
 def _bind_length(name: str, args: list[Expr]) -> Bound:
     arity(name, args, 1, 2 if name == "array_length" else 1)
-    if len(args) > 1 and constant(name, args[1]) != 1:
-        raise InvalidInput(f"{name}() gives the length of the first dimension only, 1")
-    return [list_arg(name, args[0])], pa.uint64()
+    lists = list_arg(name, args[0])
+    if len(args) == 1:
+        return [lists], pa.uint64()
+    if is_list_like(value_type(value_type(type_of(lists)).value_type)):
+        if constant(name, args[1]) != 1:
+            raise InvalidInput(f"{name}() of lists of lists gives the length of the first dimension only, 1")
+        return [lists], pa.uint64()
+    return [lists, coerce(args[1], pa.int64())], pa.uint64()
 
 
 def _bind_empty(name: str, args: list[Expr]) -> Bound:
@@ -150,7 +155,11 @@ def _element(lists: pa.Array, index: Datum) -> pa.Array:
 
 
 def _run_length(args: list[Datum], kind: pa.DataType) -> Datum:
-    return pc.list_value_length(args[0]).cast(kind)
+    """The length of a dimension, of which plain lists have one."""
+    lengths = pc.list_value_length(args[0]).cast(kind)
+    if len(args) == 1:
+        return lengths
+    return pc.if_else(pc.fill_null(pc.equal(args[1], 1), False), lengths, pa.scalar(None, kind))
 
 
 def _bind_make(name: str, args: list[Expr]) -> Bound:

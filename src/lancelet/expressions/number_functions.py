@@ -20,7 +20,10 @@ from lancelet.expressions.coercion import (
     describe,
     value_type,
 )
+from lancelet.expressions.comparing import compare
 from lancelet.expressions.expr import Expr, type_of
+from lancelet.expressions.list_parts import rows_of
+from lancelet.expressions.nested_order import compare_nested, has_nested_order
 from lancelet.expressions.signature import Bound, Function, arity, as_array, coerce, constant, number_arg, unify
 
 __all__ = ["FUNCTIONS"]
@@ -259,13 +262,20 @@ def _bind_common(name: str, args: list[Expr]) -> Bound:
     return unify(f"{name}()", args)
 
 
+def _bind_ordered(name: str, args: list[Expr]) -> Bound:
+    bound, kind = _bind_common(name, args)
+    if pa.types.is_nested(kind) and not has_nested_order(kind):
+        raise InvalidInput(f"{name}() compares values that have an order, not {describe(kind)} ({args[0]})")
+    return bound, kind
+
+
 def _bind_pair(name: str, args: list[Expr]) -> Bound:
     arity(name, args, 2)
-    return unify(f"{name}()", args)
+    return _bind_ordered(name, args)
 
 
 def _run_nullif(args: list[Datum], kind: pa.DataType) -> Datum:
-    same = pc.fill_null(pc.equal(*args), False)
+    same = pc.fill_null(compare("=", *args) if pa.types.is_nested(kind) else pc.equal(*args), False)
     return pc.if_else(same, pa.scalar(None, kind), args[0])
 
 
@@ -275,13 +285,30 @@ def _bind_nvl2(name: str, args: list[Expr]) -> Bound:
     return [args[0], *values], kind
 
 
+def _nested_extreme(op: str, args: list[Datum]) -> Datum:
+    """Of lists and structs. Nulls are passed over; inside of them they lose against values, whichever is wanted."""
+    rows, constant_row = rows_of(args)
+    best, *others = [as_array(arg, rows) for arg in args]
+    for other in others:
+        better = pc.fill_null(compare_nested(op, other, best, nulls_last=op == "<"), False)
+        chosen = pc.and_(other.is_valid(), pc.or_(best.is_null(), better))
+        best = pc.if_else(chosen, other, best)
+    return best[0] if constant_row else best
+
+
 def _run_greatest(args: list[Datum], kind: pa.DataType) -> Datum:
+    if pa.types.is_nested(kind):
+        return _nested_extreme(">", args)
     result = pc.max_element_wise(*args)
     if not pa.types.is_floating(kind):
         return result
     for arg in args:  # NaN is above every other number
         result = pc.if_else(pc.fill_null(pc.is_nan(arg), False), pa.scalar(math.nan, kind), result)
     return result
+
+
+def _run_least(args: list[Datum], kind: pa.DataType) -> Datum:
+    return _nested_extreme("<", args) if pa.types.is_nested(kind) else pc.min_element_wise(*args)
 
 
 def _bind_case(name: str, args: list[Expr]) -> Bound:
@@ -339,8 +366,8 @@ FUNCTIONS: dict[str, Function] = {
     "coalesce": Function(_bind_common, lambda args, _: pc.coalesce(*args)),
     "nullif": Function(_bind_pair, _run_nullif),
     "nvl2": Function(_bind_nvl2, lambda args, _: pc.if_else(pc.is_valid(args[0]), args[1], args[2])),
-    "greatest": Function(_bind_common, _run_greatest),
-    "least": Function(_bind_common, lambda args, _: pc.min_element_wise(*args)),
+    "greatest": Function(_bind_ordered, _run_greatest),
+    "least": Function(_bind_ordered, _run_least),
     "case": Function(_bind_case, _run_case),
     "is_true": Function(_bind_bool, lambda args, _: pc.fill_null(args[0], False)),
     "is_false": Function(_bind_bool, lambda args, _: pc.fill_null(pc.invert(args[0]), False)),

@@ -1,4 +1,4 @@
-"""Lists and other things: as text, from text, as ranges of numbers, as vectors."""
+"""Lists and other things: as text, from text, as ranges of numbers and dates, as vectors."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from lancelet.errors import InvalidInput
 from lancelet.expressions.array_functions import list_result, numbers
 from lancelet.expressions.casting import Datum, cast_datum
 from lancelet.expressions.coercion import describe, is_list_like, is_number, value_type
+from lancelet.expressions.date_series import bind_dates, counts_dates, run_dates
 from lancelet.expressions.expr import Expr, type_of
 from lancelet.expressions.list_parts import Lists, places, put_together, rows_of, take_apart
 from lancelet.expressions.signature import (
@@ -116,6 +117,8 @@ def _run_from_text(args: list[Datum], kind: pa.DataType) -> Datum:
 
 
 def _bind_range(name: str, args: list[Expr]) -> Bound:
+    if counts_dates(args):
+        return bind_dates(name, args)
     arity(name, args, 1, 3)
     for arg in args:
         kind = value_type(type_of(arg))
@@ -126,6 +129,8 @@ def _bind_range(name: str, args: list[Expr]) -> Bound:
 
 def _run_range(inclusive: bool) -> Callable[[list[Datum], pa.DataType], Datum]:
     def run(args: list[Datum], kind: pa.DataType) -> Datum:
+        if pa.types.is_temporal(kind.value_type):
+            return run_dates(inclusive)(args, kind)
         rows, constant_row = rows_of(args)
         given = [numbers(arg, rows) for arg in args]
         valid = np.all([some for _, some in given], axis=0)

@@ -8,6 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from lancelet.runtime.threads import outside
+
+_QUICK = 100_000
+"""So many rows are sorted in less time than an interrupt may take to be heard."""
+
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
@@ -20,6 +25,10 @@ class SortKey:
 
 def sort_table(table: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
     """Rows in order; equal rows stay as they came."""
+    return outside(_sorted, table, keys) if table.num_rows > _QUICK else _sorted(table, keys)
+
+
+def _sorted(table: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
     import pyarrow.compute as pc
 
     columns: dict[str, pa.ChunkedArray] = {}

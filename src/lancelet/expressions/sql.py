@@ -27,6 +27,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lancelet._naming.texts import half_character
 from lancelet.errors import FilterSyntaxError, InvalidInput
 from lancelet.expressions import build
 from lancelet.expressions.arrow_type_names import arrow_name, parse_arrow_name
@@ -97,14 +98,9 @@ def _parse(text: str, schema: pa.Schema, qualified: bool = False) -> Expr:
 
 
 def _refuse_surrogates(text: str) -> None:
-    """Half of a surrogate pair is no character: no column and no value can hold it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
+    if at := half_character(text):
         shown = text.encode(errors="backslashreplace").decode()
-        raise FilterSyntaxError(
-            _excerpt(shown), None, f"it is no Unicode text at character {error.start + 1}"
-        ) from None
+        raise FilterSyntaxError(_excerpt(shown), None, f"it is no Unicode text at character {at}")
 
 
 def _too_deep(text: str) -> FilterSyntaxError:
@@ -504,8 +500,8 @@ class _Translation:
         return build.call(find_function(str(node.this)), args)
 
     def _interval_or(self, node: Any, function: str) -> Expr:
-        """INTERVAL '1 day' is the text in date_bin(), and nothing elsewhere."""
-        if function != "date_bin" or type(node).__name__ != "Interval":
+        """INTERVAL '1 day' is the text in functions that take one, and nothing elsewhere."""
+        if function not in _WITH_INTERVALS or type(node).__name__ != "Interval":
             return self.expr(node)
         count, unit = node.this, node.args.get("unit")
         if count is None or type(count).__name__ != "Literal":
@@ -587,6 +583,7 @@ def _today() -> Literal:
     return Literal(dt.datetime.now(dt.timezone.utc).date().toordinal() - dt.date(1970, 1, 1).toordinal(), pa.date32())
 
 
+_WITH_INTERVALS = ("date_bin", "range", "generate_series")
 _CONSTANTS: dict[str, Callable[[], Literal]] = {
     "now": _now,
     "current_timestamp": _now,

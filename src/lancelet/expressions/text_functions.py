@@ -144,11 +144,20 @@ def _run_concat_ws(args: list[Datum], kind: pa.DataType) -> Datum:
     """Each text that is not null behind a separator, then the first separator cut off."""
     separator, *texts = args
     if not isinstance(separator, pa.Scalar):
-        raise InvalidInput("concat_ws() takes a literal separator")
+        return _join_by(separator, texts, kind)
     if not separator.is_valid:
         return pa.scalar(None, kind)
     pieces = [pc.fill_null(_run_joined([separator, text], kind), "") for text in texts]
     return pc.utf8_slice_codeunits(_run_joined(pieces, kind), start=len(separator.as_py()))
+
+
+def _join_by(separators: pa.Array, texts: list[Datum], kind: pa.DataType) -> Datum:
+    """Texts that are not null, with each row's own separator between them."""
+    joined: Datum = pa.scalar(None, kind)
+    for text in texts:
+        both = pc.binary_join_element_wise(joined, text, separators, null_handling="emit_null")
+        joined = pc.coalesce(both, joined, text)
+    return pc.if_else(pc.is_valid(separators), pc.fill_null(joined, ""), pa.scalar(None, kind))
 
 
 def _bind_length(name: str, args: list[Expr]) -> Bound:

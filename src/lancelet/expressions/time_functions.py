@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet.errors import InvalidInput
 from lancelet.expressions.casting import Datum, cast_datum
-from lancelet.expressions.coercion import TICKS, describe, is_text, value_type
+from lancelet.expressions.coercion import DAY, TICKS, describe, is_text, value_type
 from lancelet.expressions.expr import Expr, Literal, type_of
-from lancelet.expressions.signature import Bound, Function, arity, coerce, constant
+from lancelet.expressions.list_parts import rows_of
+from lancelet.expressions.literals import truncated
+from lancelet.expressions.signature import Bound, Function, arity, as_array, by_distinct, coerce, constant, text_arg
+from lancelet.expressions.time_formats import nanoseconds_of
 
 __all__ = ["FUNCTIONS"]
 
@@ -45,6 +50,7 @@ _PARTS: dict[str, Callable[[Datum], Datum]] = {
     "microsecond": _sub_second(10**6),
     "nanosecond": _sub_second(10**9),
 }
+_TOO_LARGE = 2.0**63
 _CLOCK = ("hour", "minute", "second", "millisecond", "microsecond", "nanosecond", "epoch")
 
 
@@ -106,30 +112,75 @@ def _run_trunc(args: list[Datum], kind: pa.DataType) -> Datum:
 
 
 def _bind_cast(kind: pa.DataType, counts_in: str | None = None) -> Callable[[str, list[Expr]], Bound]:
-    """Text is parsed; a number counts units since 1970."""
+    """Text is parsed, in one of the formats behind it if there are some; a number counts units since 1970."""
 
     def bind(name: str, args: list[Expr]) -> Bound:
-        arity(name, args, 1)
+        arity(name, args, 1, 1 if pa.types.is_time(kind) else 100)
         origin = value_type(type_of(args[0]))
+        if len(args) > 1 and is_text(origin):
+            return [coerce(text_arg(name, arg), pa.string()) for arg in args], kind
+        args = args[:1]
         if pa.types.is_integer(origin) and counts_in is not None:
             return [coerce(coerce(args[0], pa.int64()), pa.timestamp(counts_in))], kind
+        if counts_in is not None and (pa.types.is_decimal(origin) or pa.types.is_floating(origin)):
+            return [coerce(args[0], pa.float64())], kind
         return [args[0]], kind
 
     return bind
 
 
-def _run_cast(args: list[Datum], kind: pa.DataType) -> Datum:
-    return cast_datum(args[0], kind, lenient=False)
+def _run_cast(counts_in: str | None = None) -> Callable[[list[Datum], pa.DataType], Datum]:
+    def run(args: list[Datum], kind: pa.DataType) -> Datum:
+        if len(args) > 1:
+            return _parsed(args, kind)
+        if counts_in is None or not pa.types.is_floating(args[0].type):
+            return cast_datum(args[0], kind, lenient=False)
+        rows, constant_row = rows_of(args)
+        counts = as_array(args[0], rows)
+        units = counts.fill_null(0).to_numpy(zero_copy_only=False)
+        scale = TICKS[kind.unit] // TICKS[counts_in]
+        if scale == 1 and not np.all(np.abs(units) < _TOO_LARGE):
+            raise InvalidInput(f"of the numbers some are no {kind}: NaN, infinite or too large")
+        with np.errstate(over="ignore"):
+            ticks = _saturated(units * scale)
+        result = pa.array(ticks, mask=counts.is_null().to_numpy(zero_copy_only=False)).view(kind)
+        return result[0] if constant_row else result
+
+    return run
+
+
+def _parsed(args: list[Datum], kind: pa.DataType) -> Datum:
+    days = pa.types.is_date(kind)
+    tick = DAY * 10**9 if days else 10**9 // TICKS[kind.unit]
+
+    def parse(text: str, *forms: str) -> int:
+        moment = nanoseconds_of(text, *forms)
+        ticks = moment // tick if days else truncated(moment, tick)
+        if not -(2**63) <= ticks < 2**63:
+            raise InvalidInput(f"{text!r} is too far from 1970 for {kind}")
+        return ticks
+
+    return by_distinct(parse, args, pa.int32() if days else pa.int64()).cast(kind)
+
+
+def _saturated(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Cut off at the point; NaN is 0, and what is too large the largest."""
+    most = np.iinfo(np.int64)
+    inside = np.nan_to_num(numbers, nan=0.0, posinf=_TOO_LARGE, neginf=-_TOO_LARGE)
+    whole = np.where(np.abs(inside) < _TOO_LARGE, inside, 0.0).astype(np.int64)
+    whole[inside >= _TOO_LARGE] = most.max
+    whole[inside <= -_TOO_LARGE] = most.min
+    return whole
 
 
 FUNCTIONS: dict[str, Function] = {
     "date_part": Function(_bind_part, _run_part),
     "date_trunc": Function(_bind_trunc, _run_trunc),
-    "to_time": Function(_bind_cast(pa.time64("ns")), _run_cast, may_fail=True),
-    "to_date": Function(_bind_cast(pa.date32()), _run_cast, may_fail=True),
-    "to_timestamp": Function(_bind_cast(pa.timestamp("ns"), "s"), _run_cast, may_fail=True),
+    "to_time": Function(_bind_cast(pa.time64("ns")), _run_cast(), may_fail=True),
+    "to_date": Function(_bind_cast(pa.date32()), _run_cast(), may_fail=True),
+    "to_timestamp": Function(_bind_cast(pa.timestamp("ns"), "s"), _run_cast("s"), may_fail=True),
     **{
-        f"to_timestamp_{name}": Function(_bind_cast(pa.timestamp(unit), unit), _run_cast, may_fail=True)
+        f"to_timestamp_{name}": Function(_bind_cast(pa.timestamp(unit), unit), _run_cast(unit), may_fail=True)
         for name, unit in (("seconds", "s"), ("millis", "ms"), ("micros", "us"), ("nanos", "ns"))
     },
 }

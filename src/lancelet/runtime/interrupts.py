@@ -12,6 +12,7 @@ or when the block ends. Other threads are never interrupted, and have nothing to
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
@@ -25,6 +26,7 @@ __all__ = ["GRACE", "check", "critical", "deferred", "wait_for"]
 GRACE = 0.5
 """For how many seconds an interrupt waits for a good moment."""
 _SEEN = 0.1
+"""Within so many seconds a signal is looked for."""
 
 
 class _State:
@@ -127,14 +129,27 @@ def check() -> None:
 
 def wait_for(lock: LockType, timeout: float = -1) -> bool:
     """Acquire a lock; an interrupt ends the wait, in a :class:`deferred` block too."""
-    if _state.critical or get_ident() != threading.main_thread().ident:
+    if get_ident() != threading.main_thread().ident:
         return lock.acquire(True, timeout)
+    if _state.critical:
+        return _acquire(lock, timeout)
     _state.ready = True
     try:
         check()
-        return lock.acquire(True, timeout)
+        return _acquire(lock, timeout)
     finally:
         _state.ready = False
+
+
+def _acquire(lock: LockType, timeout: float) -> bool:
+    """Wait in pieces: a signal that comes after Python last looked for one, and before the system waits, ends no wait."""
+    if lock.acquire(False):
+        return True
+    until = math.inf if timeout < 0 else time.monotonic() + timeout
+    while (left := until - time.monotonic()) > 0:
+        if lock.acquire(True, min(left, _SEEN)):
+            return True
+    return False
 
 
 def _note(signum: int, frame: FrameType | None) -> None:

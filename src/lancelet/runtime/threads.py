@@ -22,7 +22,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from lancelet.runtime.interrupts import check, deferred, wait_for
 
-__all__ = ["Abandoned", "Pool", "Task", "checkpoint", "core_count"]
+__all__ = ["Abandoned", "Pool", "Task", "checkpoint", "core_count", "outside"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -205,9 +205,24 @@ class Pool:
             return
 
 
+def outside(work: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
+    """Make a call into C that may last longer than a second on a thread apart, so that the main thread hears interrupts.
+
+    The call goes on after an interrupt; nobody is given its result then. From other threads it is an ordinary call.
+
+    Examples
+    --------
+    >>> outside(sorted, [3, 1, 2])
+    [1, 2, 3]
+    """
+    return _CALLS.call(work, *args, **named)
+
+
 _POOLS: list[Pool] = []
 _RUNNING: dict[int, Task[Any]] = {}
 """The work of each thread."""
+_CALLS = Pool("lancelet-call", 4)
+"""For the main thread, which makes one call at a time; some that it has left may still run."""
 
 
 def _retire_all() -> None:

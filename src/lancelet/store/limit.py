@@ -53,7 +53,7 @@ class Limit:
     def allows_real(self, path: str) -> bool:
         """Whether a local path leads into an allowed place, wherever links on its way go."""
         real = os.path.realpath(path)
-        return any(_is_in(real, folder) for folder in self.folders())
+        return any(is_in(real, folder) for folder in self.folders())
 
     def folders(self) -> list[str]:
         """The allowed folders of the file system, without symbolic links."""
@@ -117,5 +117,6 @@ def _prefixes(text: str) -> list[str]:
     return entries
 
 
-def _is_in(path: str, folder: str) -> bool:
+def is_in(path: str, folder: str) -> bool:
+    """Whether a path is a folder or below it."""
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lancelet.errors import MissingFile, PathNotAllowed, StorageError, UncertainPut
 from lancelet.runtime.interrupts import deferred
 from lancelet.store.base import ObjectInfo
-from lancelet.store.limit import Limit
+from lancelet.store.limit import Limit, is_in
 from lancelet.store.local_files import (
     copy_bytes,
     failures,
@@ -342,23 +342,56 @@ class LocalStore:
         Path(folder).mkdir(parents=True, exist_ok=True)
 
     def _counted(self, data: bytes) -> bytes:
-        self.counters.requests += 1
-        self.counters.bytes += len(data)
+        self.counters.count_reads(1, len(data))
         return data
 
 
 class ConfinedStore(LocalStore):
-    """A folder whose symbolic links may not lead out of what its options allow."""
+    """A folder whose symbolic links may not lead out of what its options allow.
 
-    __slots__ = ()
+    Where folders lead is looked up once for each store, and whether a file is a link every time.
+    """
+
+    __slots__ = ("_allowed", "_folders", "_limit")
+
+    def __init__(self, root: str | os.PathLike[str], options: Mapping[str, str] | None = None) -> None:
+        super().__init__(root, options)
+        self._begin()
+
+    def __setstate__(self, state: tuple[str, Mapping[str, str]]) -> None:
+        super().__setstate__(state)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._limit = Limit.of(self.options)
+        self._allowed: list[str] | None = None
+        self._folders: dict[str, str] = {}
 
     def join(self, path: str) -> str:
         full = super().join(path)
-        limit = Limit.of(self.options)
-        if limit is not None and not limit.allows_real(full):
+        if self._limit is None:
+            return full
+        real = self._real(full)
+        if self._allowed is None:
+            self._allowed = self._limit.folders()
+        if not any(is_in(real, folder) for folder in self._allowed):
             raise PathNotAllowed(
                 full,
-                f"a symbolic link leads to {os.path.realpath(full)}, outside of what is allowed ({limit}); if that is "
+                f"a symbolic link leads to {real}, outside of what is allowed ({self._limit}); if that is "
                 "well, add a prefix of it to allowed_prefixes (or LANCELET_ALLOWED_PREFIXES)",
             )
         return full
+
+    def _real(self, full: str) -> str:
+        """Where a path leads."""
+        folder, _, name = full.rpartition("/")
+        real = self._folders.get(folder)
+        if real is None:
+            real = os.path.realpath(folder)
+            # One that is not there yet may become a link.
+            if Path(real).is_dir():
+                self._folders[folder] = real
+        # Not by a Path, which takes several times as long; every access comes by here.
+        if name in ("", ".", "..") or os.path.islink(full):  # noqa: PTH114
+            return os.path.realpath(full)
+        return f"{real}/{name}"

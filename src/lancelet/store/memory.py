@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 import weakref
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import MissingFile, StorageError
@@ -32,11 +33,15 @@ class _Space:
     def __init__(self) -> None:
         self.id = uuid.uuid4().hex
         self.objects: dict[str, tuple[bytes, datetime]] = {}
-        self.stores: weakref.WeakSet[MemoryStore] = weakref.WeakSet()
-        _ALIVE[self.id] = self
+        # No function in Python is called when an object is collected: an interrupt that is raised in one gets lost.
+        self.stores: set[weakref.ref[MemoryStore]] = set()
+        _ALIVE[self.id] = weakref.ref(self, partial(_ALIVE.pop, self.id))
+
+    def viewers(self) -> list[MemoryStore]:
+        return [store for reference in self.stores.copy() if (store := reference()) is not None]
 
 
-_ALIVE: weakref.WeakValueDictionary[str, _Space] = weakref.WeakValueDictionary()
+_ALIVE: dict[str, weakref.ref[_Space]] = {}
 _NAMED: dict[str, _Space] = {}
 
 
@@ -59,7 +64,7 @@ class MemoryStore:
 
     def _look_at(self, space: _Space) -> None:
         self._space = space
-        space.stores.add(self)
+        space.stores.add(weakref.ref(self, space.stores.discard))
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restored, (self._root, self._prefix, self.options, self._space.id)
@@ -98,11 +103,11 @@ class MemoryStore:
         inside = tuple(f"{self._key(folder)}/" for folder in folders)
         for key in [key for key in list(named.objects) if key.startswith(inside)]:
             left.objects[key] = named.objects.pop(key)
-        for store in list(named.stores):
+        for store in named.viewers():
             if store._prefix == self._prefix or store._prefix.startswith(inside):
                 store._look_at(left)
         named.objects.update(mine.objects)
-        for store in list(mine.stores):
+        for store in mine.viewers():
             store._look_at(named)
 
     # Reading
@@ -211,8 +216,7 @@ class MemoryStore:
         return "/".join(part for part in (self._prefix, path) if part)
 
     def _count(self, requests: int, nbytes: int) -> None:
-        self.counters.requests += requests
-        self.counters.bytes += nbytes
+        self.counters.count_reads(requests, nbytes)
 
 
 class MemorySink:
@@ -244,4 +248,5 @@ class MemorySink:
 
 def _restored(root: str, prefix: str, options: Mapping[str, str], space: str) -> MemoryStore:
     """The store that was pickled, if its objects are in this process; otherwise the one with its name."""
-    return MemoryStore(root, prefix, options, _ALIVE.get(space))
+    reference = _ALIVE.get(space)
+    return MemoryStore(root, prefix, options, None if reference is None else reference())

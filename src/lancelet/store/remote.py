@@ -291,8 +291,7 @@ class RemoteStore:
     def count(self, requests: int, nbytes: int, lists: int = 0) -> None:
         debug("%s: %d requests, %d listings, %d bytes read", self.uri, requests, lists, nbytes)
         with self._lock:
-            self.counters.requests += requests
-            self.counters.bytes += nbytes
+            self.counters.count_reads(requests, nbytes)
             self.counters.lists += lists
 
     def count_write(self, nbytes: int) -> None:

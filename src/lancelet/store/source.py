@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import mmap
-import threading
 import weakref
-from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -33,7 +31,7 @@ _MEMORY_STATUS = Path("/proc/self/statm")
 class Counters:
     """What a store was asked for so far; benchmarks and tests read it."""
 
-    __slots__ = ("__weakref__", "bytes", "lists", "requests", "writes", "written")
+    __slots__ = ("bytes", "lists", "requests", "writes", "written")
 
     def __init__(self) -> None:
         self.requests = 0
@@ -46,43 +44,26 @@ class Counters:
         """Files or objects written, whether requests count them or not."""
         self.written = 0
         """Bytes in these."""
-        _TOTALS.watch(self)
 
-    def __del__(self) -> None:
-        _TOTALS.gone.append((self.requests, self.bytes))
+    def count_reads(self, requests: int, nbytes: int) -> None:
+        self.requests += requests
+        self.bytes += nbytes
+        # Here too, since the numbers of stores that are gone belong to those of the process. Nothing is to happen when
+        # a store goes: an interrupt that is raised while an object is collected gets lost.
+        _TOTALS.requests += requests
+        _TOTALS.bytes += nbytes
 
     def reset(self) -> None:
-        _TOTALS.gone.append((self.requests, self.bytes))
         self.requests = self.bytes = self.lists = 0
 
 
 class _Totals:
-    """Reads and bytes of all stores of the process, also of those that are gone."""
+    """Reads and bytes of all stores of the process."""
+
+    __slots__ = ("bytes", "requests")
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._live: weakref.WeakSet[Counters] = weakref.WeakSet()
-        self._requests = self._bytes = 0
-        # A counter may be collected at any moment, also while the lock is held: it only leaves its numbers here.
-        self.gone: deque[tuple[int, int]] = deque()
-
-    def watch(self, counters: Counters) -> None:
-        with self._lock:
-            self._live.add(counters)
-            self._settle()
-
-    def read(self) -> tuple[int, int]:
-        with self._lock:
-            live = list(self._live)
-            self._settle()
-            requests, nbytes = self._requests, self._bytes
-        return requests + sum(one.requests for one in live), nbytes + sum(one.bytes for one in live)
-
-    def _settle(self) -> None:
-        while self.gone:
-            requests, nbytes = self.gone.popleft()
-            self._requests += requests
-            self._bytes += nbytes
+        self.requests = self.bytes = 0
 
 
 _TOTALS = _Totals()
@@ -93,12 +74,12 @@ def bytes_read_counter() -> int:
 
     Local files are mapped: what decoders take from the mapping without asking is not counted.
     """
-    return _TOTALS.read()[1]
+    return _TOTALS.bytes
 
 
 def iops_counter() -> int:
     """Reads that this process has asked stores for so far; of local files as in :func:`bytes_read_counter`."""
-    return _TOTALS.read()[0]
+    return _TOTALS.requests
 
 
 class ByteSource(Protocol):
@@ -152,8 +133,7 @@ class MappedSource:
                 raise out_of_range(self.path, offset, length, size)
             views.append(mapped[offset:stop])
             total += length
-        self._counters.requests += len(views)
-        self._counters.bytes += total
+        self._counters.count_reads(len(views), total)
         self.reserve(len(views), total)
         return views
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lancelet.errors import InvalidOption
+from lancelet.file.checksums import CONFIG
 from lancelet.file.legacy_writer import LegacyFileWriter
 from lancelet.file.writer import PAGE_BYTES, FileWriter
 from lancelet.format.blob_types import side_file
@@ -101,6 +103,11 @@ class _Files:
         progress: Progress | None,
         stem: bytes,
     ) -> None:
+        if limits.checksums and version == LEGACY:
+            raise InvalidOption(
+                "files of version 0.1 have no room for checksums, which were asked for here or by the table's config; say "
+                f"checksums=False, set {CONFIG} to 'false' in the config, or overwrite the table in a later version"
+            )
         self._stem = stem
         self._folders = folders
         self._schema = schema

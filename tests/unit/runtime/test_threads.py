@@ -12,7 +12,7 @@ from _thread import allocate_lock
 import pytest
 
 from lancelet.runtime.interrupts import check, critical, deferred, wait_for
-from lancelet.runtime.threads import Abandoned, Pool, checkpoint
+from lancelet.runtime.threads import Abandoned, Pool, checkpoint, outside
 
 
 def test_results_and_errors_come_back() -> None:
@@ -113,3 +113,33 @@ def test_a_forked_child_has_threads_of_its_own() -> None:
     if not child:
         os._exit(pool.submit(len, "abc").result())
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+
+
+def test_a_long_call_is_left_by_an_interrupt() -> None:
+    gate = allocate_lock()
+    gate.acquire()
+
+    def work() -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        gate.acquire()
+
+    with pytest.raises(KeyboardInterrupt):
+        outside(work)
+    gate.release()
+    assert outside(threading.get_ident) != threading.get_ident()
+
+
+def test_an_interrupt_right_before_a_wait_ends_it() -> None:
+    """Python looks for signals between instructions; one that comes when the last of them has begun must not get lost."""
+
+    class Late:
+        """A lock that is never free. The signal is noticed, as it would be then, only after the call."""
+
+        def acquire(self, blocking: bool, timeout: float = -1) -> bool:
+            assert timeout >= 0 or not blocking, "nobody would wake it up"
+            if blocking:
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            return False
+
+    with pytest.raises(KeyboardInterrupt):
+        wait_for(Late())  # type: ignore[arg-type]

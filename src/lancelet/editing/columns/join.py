@@ -29,6 +29,7 @@ from lancelet.format.extensions import storage_of, storage_type
 from lancelet.format.file_versions import writable_version
 from lancelet.format.schema import Field, Schema
 from lancelet.format.system_columns import SYSTEM_FIELDS
+from lancelet.runtime.threads import outside
 from lancelet.table.commit.deletion_write import bitmap_bytes
 from lancelet.table.commit.written import WrittenFiles
 
@@ -126,7 +127,7 @@ def _keys(table: TableReader, held: HeldSource, left_on: Any, right_on: Any) -> 
             f"the key '{left_on}' is {wanted} in the table, but '{right}' is {keys.type}; cast one of them"
         )
     null = int(np.flatnonzero(numpy_array(keys.is_null()))[-1]) if keys.null_count else _NOT_FOUND
-    return _Keys(left_on, right, KeyIndex([keys]), null)
+    return _Keys(left_on, right, outside(KeyIndex, [keys]), null)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,6 +15,7 @@ from lancelet.editing.moved import Change, RowWriter
 from lancelet.editing.retry import retried
 from lancelet.encoding.plain import arrow_array
 from lancelet.execution.table_reader import TableReader
+from lancelet.runtime.threads import outside
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
@@ -67,7 +68,7 @@ def write_merge(table: TableReader, clauses: Clauses, source: HeldSource, files:
     check_writable(snapshot.manifest.path, snapshot.manifest.message.writer_feature_flags)
     plan = plan_merge(snapshot, clauses, source.schema)
     writer = RowWriter.of(snapshot, files, clauses.version, _folders(snapshot, clauses))
-    index = KeyIndex([source.column(key.name) for key in plan.keys])
+    index = outside(KeyIndex, [source.column(key.name) for key in plan.keys])
     actions = decide(table, plan, source, index)
     decided = Decided(table, plan, source, actions, _inserted_keys(snapshot, plan, index, actions))
     change = (rewrite_columns if plan.rewrites_columns else rewrite_rows)(decided, writer)

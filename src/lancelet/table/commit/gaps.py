@@ -3,6 +3,14 @@
 A cleanup takes the transactions of old versions along, so that nothing is left to check a commit against but the two
 ends: the version that it was based on, and the newest one. That is enough for operations which depend on little: the
 columns are the same, and so is whatever the operation itself replaces. All others are made again on the newest version.
+
+Whether the table was overwritten meanwhile, by rows with the same columns, no manifest says. What is knowable::
+
+    a data file of then is still there     nobody overwrote the table, or somebody restored it afterwards
+    none is                                an overwrite, a compaction of all that was there, or a deletion of all rows
+
+An append must not follow an overwrite: its rows were meant for other ones. So it goes on in the first case only; in
+the second its writer is told, and decides. A table that had no rows had none to be meant for, and takes them.
 """
 
 from __future__ import annotations
@@ -22,7 +30,8 @@ def may_follow(operation: Any, before: Manifest, after: Manifest) -> bool:
         case ops.ReserveFragments():
             return True
         case ops.Append():
-            return _same_columns(before, after) and _same_bases(before, after)
+            same = _same_columns(before, after) and _same_bases(before, after)
+            return same and (not before.message.fragments or _shares_files(before, after))
         case ops.Overwrite():
             # Another overwrite is what it must not replace unseen.
             untouched = _untouched(operation.config_upserts, before.config, after.config)
