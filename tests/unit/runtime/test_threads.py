@@ -8,11 +8,20 @@ import subprocess
 import sys
 import threading
 from _thread import allocate_lock
+from collections.abc import Iterator
 
 import pytest
 
 from lancelet.runtime.interrupts import check, critical, deferred, wait_for
 from lancelet.runtime.threads import Abandoned, Pool, checkpoint, outside
+
+
+@pytest.fixture(autouse=True)
+def _python_handles_interrupts() -> Iterator[None]:
+    """A Spark session of the same process leaves a handler of its own."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_results_and_errors_come_back() -> None:
