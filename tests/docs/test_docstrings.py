@@ -8,6 +8,7 @@ import importlib.util
 import inspect
 import pkgutil
 import re
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,6 +86,14 @@ MODULES = [module for module in _modules() if _has_examples(module)]
 def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+@pytest.fixture(autouse=True)
+def _python_handles_interrupts() -> Iterator[None]:
+    """A program that was started in the background ignores them, and a Spark session has a handler of its own."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def _run(module: str, names: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ removed. Large blobs lie in a folder beside their data file, of the same name
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from lancelet.table.manifest.fragment import Fragment
 
 _STEM_BYTES = 8
+_QUIET_SECONDS = 1.0
+_MOST_SECONDS = 5.0
+_PAUSE = 0.1
 _STEM_LETTERS = 24 + 2 * (_STEM_BYTES - 3)
 """A name has the first three bytes in binary, the others in hexadecimal."""
 
@@ -46,13 +50,32 @@ def written_paths(store: Store, stem: bytes, fragments: Iterable[Fragment], sche
     return paths + [path for path in _files_of(store, stem) if _owner(path) in owners]
 
 
-def sweep(store: Store, stem: bytes, kept: Iterable[str] = ()) -> None:
-    """Remove the files of a job, as far as the store lets us, but for the data files that are kept and their blobs."""
+def sweep(store: Store, stem: bytes, kept: Iterable[str] = ()) -> int:
+    """Remove the files of a job, as far as the store lets us, but for the data files that are kept and their blobs.
+
+    Returns their number.
+    """
     spared = frozenset(kept)
+    count = 0
     with suppress(StorageError):
         for path in list(_files_of(store, stem)):
             if path not in spared and _owner(path) not in spared:
                 store.delete(path)
+                count += 1
+    return count
+
+
+def sweep_failed(store: Store, stem: bytes) -> None:
+    """Remove the files of a job that failed, until no more of them come for a second.
+
+    Tasks that were under way do not hear of it: to them the end of a stream that broke off is the end of their rows, and they
+    finish their files. What comes later than a few seconds is left to a cleanup.
+    """
+    began = heard = time.monotonic()
+    while time.monotonic() - heard < _QUIET_SECONDS and time.monotonic() - began < _MOST_SECONDS:
+        if sweep(store, stem):
+            heard = time.monotonic()
+        time.sleep(_PAUSE)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from lancelet.errors import InvalidInput, TableExists
 from lancelet.file.checksums import are_wanted
 from lancelet.spark.added_columns import add_missing, missing_columns, widened
 from lancelet.spark.arrays import conformed_batches
-from lancelet.spark.attempts import new_stem, sweep, written_paths
+from lancelet.spark.attempts import new_stem, sweep, sweep_failed, written_paths
 from lancelet.spark.named_tables import NamedTable
 from lancelet.spark.names import distinguishes_case
 from lancelet.spark.options import check_known, chosen_types, count, flag, size, storage_options, table_uri
@@ -197,7 +197,7 @@ class LanceWriter(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         # When all tasks succeeded, it was the commit that failed; it knows which files may stay.
         if any(message is None for message in messages):
-            sweep(self._job.store(), self._job.stem)
+            sweep_failed(self._job.store(), self._job.stem)
         if self._job.named is not None:
             self._job.named.withdraw()
 

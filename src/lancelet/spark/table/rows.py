@@ -36,7 +36,7 @@ from lancelet.execution.shown import BlobForm, scan_field
 from lancelet.execution.table_reader import TableReader
 from lancelet.format.extensions import storage_of
 from lancelet.spark.arrays import conformed_batches
-from lancelet.spark.attempts import new_stem, sweep, written_paths
+from lancelet.spark.attempts import new_stem, sweep, sweep_failed, written_paths
 from lancelet.spark.table.jobs import run_over
 from lancelet.table.commit.operations import KeyFilter
 from lancelet.table.commit.run import commit
@@ -253,7 +253,7 @@ def run_rows(frame: DataFrame, job: RowJob, store: Store) -> Changed:
     try:
         results = run_over(frame, partial(change_rows, job))
     except BaseException:
-        sweep(store, job.stem)
+        sweep_failed(store, job.stem)
         raise
     done = Changed()
     for result in results:
