@@ -120,10 +120,15 @@ class Prepared(Protocol):
 class Quantizer(Protocol):
     """How vectors are stored. Trained, small, and can be pickled."""
 
-    name: str
-    """``FLAT``, ``PQ``, ``SQ``, ``RQ``."""
-    metric: Metric
-    dimension: int
+    @property
+    def name(self) -> str:
+        """``FLAT``, ``PQ``, ``SQ``, ``RQ``."""
+
+    @property
+    def metric(self) -> Metric: ...
+
+    @property
+    def dimension(self) -> int: ...
 
     @property
     def fields(self) -> tuple[pa.Field, ...]:

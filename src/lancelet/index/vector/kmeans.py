@@ -1,0 +1,158 @@
+"""k-means: centroids of partitions, and words of codebooks.
+
+Distances to all centroids are one product of matrices. Most steps see a part of the sample only, the last ones
+all of it: the centroids are about where they belong by then, and it is a fraction of the work. A centroid that nothing
+is near to takes a share of the largest cluster, and so does one that has hardly anything: partitions of about the same size are
+what searches want.
+
+The result depends on the sample and the seed alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from lancelet.index.vector.centroids import assign, bit_counts
+from lancelet.index.vector.metric import Metric
+from lancelet.runtime.threads import checkpoint
+
+if TYPE_CHECKING:
+    from lancelet.index.vector.query import Vectors
+
+    Floats = npt.NDArray[np.float32]
+
+_EARLY_RATE: Final = 48
+"""Vectors for each centroid in the early steps."""
+_EARLY_STEPS: Final = 10
+_LATE_STEPS: Final = 5
+_ENOUGH: Final = 1e-3
+"""A step that makes the loss smaller by less than this share is the last."""
+_NUDGE: Final = np.float32(1e-3)
+_SMALL: Final = 0.1
+"""Clusters with a smaller share than this of the mean size are given up."""
+
+
+def train_centroids(sample: Vectors, count: int, metric: Metric, max_steps: int, seed: int) -> tuple[Vectors, float]:
+    """Centroids of a sample (normalised already), and the sum of the distances to them.
+
+    There are fewer of them where the sample has fewer vectors. Those of bytes are bytes, others 32-bit numbers.
+    """
+    count = min(count, len(sample))
+    random = np.random.default_rng(seed)
+    if metric is Metric.HAMMING:
+        return _train_bits(sample, count, max_steps, random)
+    values = sample.astype(np.float32, copy=False)
+    centroids = values[np.sort(random.choice(len(values), count, replace=False))].copy()
+    if metric is Metric.DOT:
+        _shorten(centroids)
+    steps = max_steps
+    early = _EARLY_RATE * count
+    if len(values) > 2 * early:
+        some = values[np.sort(random.choice(len(values), early, replace=False))]
+        done = min(_EARLY_STEPS, max(0, max_steps - 1))
+        _improve(some, centroids, metric, done, random)
+        steps = min(_LATE_STEPS, max_steps - done)
+    loss = _improve(values, centroids, metric, steps, random)
+    return centroids, loss
+
+
+def _improve(values: Floats, centroids: Floats, metric: Metric, steps: int, random: np.random.Generator) -> float:
+    """Move centroids to the middle of what is near to them; tells the last loss."""
+    before = np.inf
+    loss = 0.0
+    for step in range(steps):
+        checkpoint()
+        nearest, loss = assign(values, centroids, metric)
+        sizes, sums = _sums(values, nearest, len(centroids))
+        _move(centroids, sizes, sums, metric)
+        if step + 1 < steps:
+            _share(centroids, sizes, random)
+        if before - loss < _ENOUGH * abs(before):
+            break
+        before = loss
+    return loss
+
+
+def _sums(values: Floats, nearest: npt.NDArray[np.uint32], count: int) -> tuple[npt.NDArray[np.int64], Floats]:
+    """How many vectors each cluster has, and their sum."""
+    sizes = np.bincount(nearest, minlength=count)
+    order = np.argsort(nearest, kind="stable")
+    some = np.flatnonzero(sizes)
+    sums = np.zeros((count, values.shape[1]), np.float32)
+    starts = (np.cumsum(sizes) - sizes)[some]
+    if len(some):
+        sums[some] = np.add.reduceat(values[order], starts, axis=0)
+    return sizes, sums
+
+
+def _move(centroids: Floats, sizes: npt.NDArray[np.int64], sums: Floats, metric: Metric) -> None:
+    some = sizes > 0
+    centroids[some] = sums[some] / sizes[some, None].astype(np.float32)
+    if metric is Metric.DOT:
+        _shorten(centroids)
+
+
+def _shorten(centroids: Floats) -> None:
+    """Bring centroids to length 1: by the dot product a long one would be near to everything."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", centroids, centroids))
+    centroids /= np.where(lengths > 0, lengths, np.float32(1))[:, None]
+
+
+def _share(centroids: Floats, sizes: npt.NDArray[np.int64], random: np.random.Generator) -> None:
+    """Put centroids of clusters with hardly any vectors beside those of the largest ones."""
+    sizes = sizes.copy()
+    least = _SMALL * sizes.mean()
+    for poor in np.flatnonzero(sizes < max(least, 1)).tolist():
+        rich = int(sizes.argmax())
+        if sizes[rich] < 2 or sizes[rich] < 4 * sizes[poor]:
+            return
+        away = random.standard_normal(centroids.shape[1], np.float32) * _NUDGE
+        scale = np.abs(centroids[rich]).mean() or np.float32(1)
+        centroids[poor] = centroids[rich] + away * scale
+        centroids[rich] -= away * scale
+        sizes[poor] = sizes[rich] = sizes[rich] // 2
+
+
+def _train_bits(sample: Vectors, count: int, max_steps: int, random: np.random.Generator) -> tuple[Vectors, float]:
+    """Centroids of bytes: each bit as most of the vectors have it."""
+    centroids: Vectors = sample[np.sort(random.choice(len(sample), count, replace=False))].copy()
+    before, loss = np.inf, 0.0
+    bits = np.unpackbits(sample, axis=1).astype(np.float32)
+    for _ in range(max_steps):
+        checkpoint()
+        nearest, _ = assign(sample, centroids, Metric.HAMMING)
+        loss = float(bit_counts(sample ^ centroids[nearest]).sum(dtype=np.float64))
+        if before - loss < _ENOUGH * before:
+            break
+        before = loss
+        sizes, sums = _sums(bits, nearest, count)
+        some = sizes > 0
+        centroids[some] = np.packbits(sums[some] * 2 > sizes[some, None], axis=1)
+        poor = np.flatnonzero(~some)
+        centroids[poor] = sample[random.choice(len(sample), len(poor), replace=False)]
+    return centroids, loss
+
+
+def train_words(sample: Floats, parts: int, count: int, max_steps: int, seed: int) -> Floats:
+    """A codebook ``[parts, count, length]`` for vectors that are cut into parts."""
+    length = sample.shape[1] // parts
+    words = np.zeros((parts, count, length), np.float32)
+    for part in range(parts):
+        piece = np.ascontiguousarray(sample[:, part * length : (part + 1) * length])
+        if len(piece):
+            found, _ = train_centroids(piece, count, Metric.L2, max_steps, seed + part)
+            # Words that nothing needs are copies of others, of which the first is taken.
+            words[part] = np.resize(found, (count, length))
+    return words
+
+
+def nearest_words(vectors: Floats, words: Floats, out: npt.NDArray[np.uint8]) -> None:
+    """For each part of each vector the number of the nearest of ``words[parts, length, count]``."""
+    parts, length, _ = words.shape
+    halves = np.einsum("ijk,ijk->ik", words, words) / np.float32(2)
+    for part in range(parts):
+        marks = vectors[:, part * length : (part + 1) * length] @ words[part]
+        out[:, part] = np.subtract(halves[part], marks, out=marks).argmin(axis=1)

@@ -1,0 +1,33 @@
+"""The ways to store vectors and to search partitions, by the name in the type of an index: the one list of them.
+
+``IVF_PQ`` is product quantization, all codes of a partition being looked at; ``IVF_HNSW_PQ`` has a graph for each partition.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lancelet.errors import NotSupported
+from lancelet.index.vector import flat, pq, sq
+
+if TYPE_CHECKING:
+    from lancelet.index.vector.query import GraphKind, QuantizerKind
+
+QUANTIZERS: Final[dict[str, QuantizerKind]] = {kind.name: kind for kind in (flat.KIND, pq.KIND, sq.KIND)}
+GRAPHS: Final[dict[str, GraphKind]] = {}
+
+_PREFIX: Final = "IVF_"
+
+
+def parts_of(index_type: str) -> tuple[QuantizerKind, GraphKind | None]:
+    """What an index of a type such as ``IVF_HNSW_SQ`` is made of."""
+    graph, _, quantizer = index_type.upper().removeprefix(_PREFIX).rpartition("_")
+    known = QUANTIZERS.get(quantizer)
+    if not index_type.upper().startswith(_PREFIX) or known is None or (graph and graph not in GRAPHS):
+        raise NotSupported(f"this version of lancelet does not know indices of type {index_type!r}")
+    return known, GRAPHS[graph] if graph else None
+
+
+def type_name(quantizer: QuantizerKind, graph: GraphKind | None) -> str:
+    """``IVF_HNSW_SQ``."""
+    return _PREFIX + (f"{graph.name}_" if graph else "") + quantizer.name

@@ -1,0 +1,236 @@
+"""An open vector segment: searched, described, listed.
+
+A search ranks the centroids, and offers the codes of the nearest partitions to a heap of the best rows. Partitions that
+were read stay in memory up to a bound, the least recently used go first.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lancelet.errors import InvalidInput
+from lancelet.format.extensions import storage_of
+from lancelet.index.ranked import Ranked
+from lancelet.index.vector.centroids import ranking_metric
+from lancelet.index.vector.files import INDEX_FILE, VectorFiles
+from lancelet.index.vector.flat import distances_to
+from lancelet.index.vector.metric import Metric, normalized
+from lancelet.index.vector.probes import probes_of
+from lancelet.index.vector.query import KeyedRename
+from lancelet.index.vector.rows import indexable
+from lancelet.index.vector.top import Top
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lancelet.index.folder import IndexFolder
+    from lancelet.index.kind import Entries, Rename, Source
+    from lancelet.index.vector.files import Partition, VectorModel
+    from lancelet.index.vector.query import VectorQuery, Vectors
+
+_KEPT_BYTES: Final = 1 << 30
+"""Of partitions that were read."""
+_KEPT_MASKS: Final = 4
+"""For each partition."""
+_READ_AT_ONCE: Final = 64 << 20
+_ONE: Final = np.uint64(1)
+_PLACES: Final = ("codebook_position", "codebook_tensor", "rotate_mat_position")
+"""What files say about places in themselves."""
+
+
+class VectorSegment:
+    """The files of a segment, and what was read of them."""
+
+    def __init__(self, folder: IndexFolder, dtype: pa.DataType) -> None:
+        self._folder = folder
+        self.files = VectorFiles.open(folder, dtype)
+        self.dtype = dtype
+        self._held: OrderedDict[int, Partition] = OrderedDict()
+        self._held_bytes = 0
+        self._lock = threading.Lock()
+
+    @property
+    def model(self) -> VectorModel:
+        return self.files.model
+
+    @property
+    def metric(self) -> Metric:
+        return self.model.metric
+
+    @property
+    def dimension(self) -> int:
+        return self.model.quantizer.dimension
+
+    @property
+    def index_type(self) -> str:
+        return self.files.index_type
+
+    @property
+    def is_graph(self) -> bool:
+        return self.files.graph is not None
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """Rows of each partition."""
+        return self.files.extents.lengths
+
+    @property
+    def num_rows(self) -> int:
+        return int(self.sizes.sum())
+
+    @property
+    def nbytes(self) -> int:
+        return self.files.nbytes + self._held_bytes
+
+    # Searching
+
+    def best(self, wanted: VectorQuery, count: int, rename: Rename) -> Ranked:
+        """The nearest rows, by their addresses. Rows that ``rename`` does not keep take no other row's place."""
+        model, use = self.model, wanted.use
+        query = replace(wanted, vector=self._normal(wanted.vector), count=count)
+        renaming = rename if isinstance(rename, KeyedRename) else KeyedRename(rename, None)
+        order = self._rank(query.vector)
+        first, most = probes_of(query, len(order))
+        top = Top(count, query.lower, query.upper)
+        prepared = model.quantizer.prepare(query, model.metric)
+        compared = kept = at = 0
+        while at < first or (at < most and kept < count):
+            # What is known to be needed is read together; beyond that, partition by partition.
+            numbers = order[at : max(first, at + 1)].tolist()
+            for number, partition in zip(numbers, self.partitions(numbers), strict=True):
+                at += 1
+                keep = None
+                if not renaming.keeps_all and len(partition.rows):
+                    keep = _mask(partition, renaming)
+                    alive = int(np.count_nonzero(keep))
+                    if not alive:
+                        continue
+                    kept += alive
+                    keep = None if alive == len(partition.rows) else keep
+                else:
+                    kept += len(partition.rows)
+                if not len(partition.rows):
+                    continue
+                parts = partition.stored, partition.rows, model.centroids[number]
+                if partition.graph is None:
+                    prepared.scan(*parts, top, keep)
+                    compared += len(partition.rows)
+                else:
+                    compared += partition.graph.search(model.quantizer, query, prepared, *parts, top, keep)
+        use.note(segments=1, partitions=at, codes=compared)
+        marks, rows = top.sorted()
+        addresses, alive_now = renaming(rows)
+        return Ranked(addresses[alive_now], marks[alive_now])
+
+    def _normal(self, vector: Vectors) -> Vectors:
+        """A query in the type of the column, and of length 1 where the metric wants it."""
+        found = np.asarray(vector)
+        if found.ndim != 1 or len(found) != self.dimension:
+            raise InvalidInput(f"the query has shape {found.shape}, but the vectors have {self.dimension} numbers")
+        found = found.astype(self.model.centroids.dtype, copy=False)
+        return normalized(found[None])[0] if self.metric.normalizes else found
+
+    def _rank(self, query: Vectors) -> npt.NDArray[np.int64]:
+        """Partitions, the nearest first."""
+        marks = distances_to(query, self.model.centroids, ranking_metric(self.metric))
+        return np.argsort(marks, kind="stable")
+
+    def partitions(self, numbers: Sequence[int]) -> list[Partition]:
+        """Partitions by their numbers, from memory or from the files."""
+        with self._lock:
+            found = {number: self._held[number] for number in numbers if number in self._held}
+            for number in found:
+                self._held.move_to_end(number)
+        missing = [number for number in numbers if number not in found]
+        if missing:
+            read = dict(zip(missing, self.files.read(missing), strict=True))
+            with self._lock:
+                for number, partition in read.items():
+                    if number not in self._held:
+                        self._held[number] = partition
+                        self._held_bytes += partition.nbytes
+                while self._held_bytes > _KEPT_BYTES and len(self._held) > 1:
+                    _, gone = self._held.popitem(last=False)
+                    self._held_bytes -= gone.nbytes
+            found |= read
+        return [found[number] for number in numbers]
+
+    def stream(self) -> Iterator[tuple[int, Partition]]:
+        """All partitions in order, none of which stays in memory."""
+        sizes = self.sizes
+        each = sum(_width(column.type) for column in self.model.quantizer.fields) + 8
+        group: list[int] = []
+        rows = 0
+        for number in range(len(sizes)):
+            group.append(number)
+            rows += int(sizes[number])
+            if rows * each >= _READ_AT_ONCE or number + 1 == len(sizes):
+                yield from zip(group, self.files.read(group), strict=True)
+                group, rows = [], 0
+
+    def hold(self) -> None:
+        """Read what fits into memory."""
+        self.partitions(list(range(len(self.sizes))))
+
+    # What is in it, for descriptions and checks
+
+    def statistics(self) -> Mapping[str, Any]:
+        files = self.files
+        metric = self.metric.value
+        inner = {key: value for key, value in files.about.items() if key not in _PLACES}
+        graph = files.graphs[0] if files.graphs else {}
+        graph = graph if isinstance(graph, dict) else {}
+        entry = self._folder.entry
+        place = self._folder.snapshot.places.index_file(str(entry.uuid), INDEX_FILE, entry.base_id)
+        # Product quantization compares vectors of length 1, for which both metrics give one order.
+        told = "l2" if self.metric is Metric.COSINE and "num_sub_vectors" in inner else metric
+        kind = "HNSW" if self.is_graph else self.index_type.rpartition("_")[2]
+        return {
+            "index_type": self.index_type,
+            "uuid": str(entry.uuid),
+            "uri": place.full_path,
+            "metric_type": metric,
+            "num_partitions": len(self.sizes),
+            "sub_index": {**graph, **inner, "index_type": kind, "metric_type": told},
+            "partitions": [{"size": size} for size in self.sizes.tolist()],
+            "centroids": self.model.centroids.tolist(),
+            "loss": self.model.loss,
+            "index_file_version": "V3",
+        }
+
+    def entries(self, source: Source) -> Iterator[Entries]:
+        """Each vector counts as one entry of its row; what the codes say of it is not compared."""
+        for _, partition in self.stream():
+            yield np.full(len(partition.rows), _ONE), partition.rows
+
+    def digests(self, values: pa.Array) -> tuple[npt.NDArray[np.uint64], None]:
+        """How many vectors of each row belong into the index."""
+        _, places = indexable(storage_of(values), self.metric)
+        return np.bincount(places, minlength=len(values)).astype(np.uint64), None
+
+
+def _mask(partition: Partition, rename: KeyedRename) -> npt.NDArray[np.bool_]:
+    """Which rows of a partition count."""
+    if rename.key is None:
+        return rename(partition.rows)[1]
+    found = partition.masks.get(rename.key)
+    if found is None:
+        found = rename(partition.rows)[1]
+        if len(partition.masks) >= _KEPT_MASKS:
+            partition.masks.pop(next(iter(partition.masks)), None)
+        partition.masks[rename.key] = found
+    return found
+
+
+def _width(dtype: pa.DataType) -> int:
+    """Bytes of a value."""
+    if pa.types.is_fixed_size_list(dtype):
+        return int(dtype.list_size * dtype.value_type.bit_width // 8)
+    return int(dtype.bit_width // 8)
