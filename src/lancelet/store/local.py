@@ -58,7 +58,7 @@ class LocalStore:
 
     def __init__(self, root: str | os.PathLike[str], options: Mapping[str, str] | None = None) -> None:
         # abspath, not resolve: a table that is reached through a symbolic link keeps the name the user gave.
-        self._root = os.path.abspath(Path(root).expanduser())  # noqa: PTH100
+        self._root = os.path.abspath(os.path.expanduser(root))  # noqa: PTH100, PTH111
         self.options: Mapping[str, str] = dict(options or {})
         self.counters = Counters()
         # Folders in which we made others, until they are synced.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import parse_qs, unquote
 
 from lancelet.errors import InvalidInput
@@ -121,6 +120,6 @@ def _local(path: str) -> Location:
     if "\0" in path:
         raise InvalidInput(f"the path {path!r} has a null character")
     # abspath, not resolve: a table that is reached through a symbolic link keeps the name the user gave.
-    full = os.path.abspath(Path(path).expanduser())  # noqa: PTH100
+    full = os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111
     # POSIX lets two slashes at the beginning mean something else; nothing does.
     return Location(FILE, "", f"/{full.lstrip('/')}")
