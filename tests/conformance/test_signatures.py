@@ -19,7 +19,7 @@ import pytest
 LATER = "of later work"
 INSIDE = "pylance's own affair, not for its users"
 NO_MODULE = {
-    **dict.fromkeys(("arrow", "debug", "hf", "otel", "sampler", "torch", "tracing"), LATER),
+    **dict.fromkeys(("arrow", "debug", "hf", "otel", "torch", "tracing"), LATER),
     **dict.fromkeys(
         ("indices.builder", "indices.ivf", "indices.pq", "query", "vector"), "vector and text search are " + LATER
     ),
@@ -97,6 +97,7 @@ MISSING = {
             "MergeInsertBuilder.execute_batches",
             "MergeInsertBuilder.execute_uncommitted_batches",
             "LanceBlobFile",
+            "PrioritizedItem",
             "PySearchFilter",
             "model_to_dict",
             "normalize_transform",
