@@ -124,7 +124,7 @@ _later = lazy_names(
         "lancelet.udf": ("batch_udf",),
         "lancelet.util": ("sanitize_ts",),
     },
-    modules=("log", "namespace", "progress", "types", "udf", "util"),
+    modules=("log", "namespace", "progress", "sampler", "types", "udf", "util"),
 )
 
 

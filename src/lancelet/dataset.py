@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Self, Unpack
 
+    from lancelet._api.index_descriptions import IndexDescription
     from lancelet._api.merge_insert import MergeInsertBuilder
     from lancelet._api.storage_accessor import StorageOptionsAccessor
     from lancelet._api.transaction import Index, LanceOperation, Transaction
@@ -67,7 +68,6 @@ if TYPE_CHECKING:
     from lancelet.editing.delete import DeleteResult
     from lancelet.editing.update import UpdateResult
     from lancelet.file import LanceFileSession
-    from lancelet.indices import IndexDescription
     from lancelet.maintenance.cleanup_report import (
         CleanupCandidateFile,
         CleanupExplanation,
@@ -132,7 +132,7 @@ __getattr__ = lazy_names(
         "lancelet.udf": ("BatchUDF", "BatchUDFCheckpoint", "batch_udf"),
         "lancelet._api.fragment_metadata": ("DataFile", "FragmentMetadata"),
         "lancelet._api.transaction": ("Index", "IndexFile", "LanceOperation", "Transaction"),
-        "lancelet.indices": ("IndexConfig", "IndexInformation", "SupportedDistributedIndices"),
+        "lancelet._api.index_descriptions": ("IndexConfig", "IndexInformation", "SupportedDistributedIndices"),
         "lancelet.bitmap": ("Bitmap",),
         "lancelet.changes.delta": ("DatasetDelta",),
         "lancelet.editing.delete": ("DeleteResult",),
@@ -380,7 +380,7 @@ class LanceDataset:
 
     def describe_indices(self) -> list[IndexDescription]:
         """All indices, as the manifest describes them."""
-        from lancelet.indices import describe_indices
+        from lancelet._api.index_descriptions import describe_indices
 
         return describe_indices(self._table)
 
@@ -1403,7 +1403,7 @@ class LanceDataset:
         addrs
             Addresses as 64-bit numbers without a sign.
         """
-        from lancelet.indices import remap_row_addresses
+        from lancelet._api.index_descriptions import remap_row_addresses
 
         return remap_row_addresses(self._snapshot, addrs)
 

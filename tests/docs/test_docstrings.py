@@ -26,7 +26,14 @@ SKIPPED = {"lancelet.spark.session.add_bridge": "needs a server of Spark Connect
 PUBLIC = (
     *("lancelet", "lancelet.bitmap", "lancelet.blob", "lancelet.commit", "lancelet.dataset", "lancelet.errors"),
     *("lancelet.file", "lancelet.fragment", "lancelet.indices", "lancelet.log", "lancelet.namespace"),
-    *("lancelet.optimize", "lancelet.progress", "lancelet.pydantic", "lancelet.schema", "lancelet.spark"),
+    *(
+        "lancelet.optimize",
+        "lancelet.progress",
+        "lancelet.pydantic",
+        "lancelet.sampler",
+        "lancelet.schema",
+        "lancelet.spark",
+    ),
     *("lancelet.testing", "lancelet.types", "lancelet.udf", "lancelet.util"),
 )
 """What users import."""

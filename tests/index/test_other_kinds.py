@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 import lancelet
+from lancelet._api.index_descriptions import describe_indices
 from lancelet.errors import CorruptFile, NotSupported
 from lancelet.format.proto import table_pb2
 from lancelet.format.proto.index_details_pb2 import InvertedIndexDetails
-from lancelet.indices import describe_indices
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.run import commit
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from lancelet._api.conversion import shown_index, stored_index
+from lancelet._api.index_descriptions import IndexConfig, describe_indices
 from lancelet.errors import InvalidInput, InvalidType, NotSupported
 from lancelet.execution.open_indices import prewarm
 from lancelet.index.registry import kind_named
 from lancelet.indexing.create import create_index
 from lancelet.indexing.parts import build_part, commit_parts, merge_parts
-from lancelet.indices import IndexConfig, describe_indices
 from lancelet.progress import IndexProgress
 
 if TYPE_CHECKING:

@@ -104,6 +104,6 @@ class LanceStats:
 
     def index_stats(self, index_name: str) -> dict[str, Any]:
         """What the manifest tells about an index: its segments, and the rows and fragments that they cover."""
-        from lancelet.indices import index_statistics
+        from lancelet._api.index_descriptions import index_statistics
 
         return index_statistics(self._table, index_name)

@@ -1,0 +1,47 @@
+"""Indices: how a dataset describes them, the models of vector indices, and building them step by step."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from lancelet._api.index_descriptions import (
+    IndexConfig,
+    IndexDescription,
+    IndexInformation,
+    IndexSegmentDescription,
+    SupportedDistributedIndices,
+)
+from lancelet._naming.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from lancelet.indices.ivf import IvfModel
+    from lancelet.indices.pq import PqModel
+
+__all__ = [
+    "IndexConfig",
+    "IndexDescription",
+    "IndexFileVersion",
+    "IndexInformation",
+    "IndexSegmentDescription",
+    "IvfModel",
+    "PqModel",
+    "SupportedDistributedIndices",
+]
+
+
+class IndexFileVersion(str, Enum):
+    """Layouts of the files of a vector index."""
+
+    LEGACY = "Legacy"
+    V3 = "V3"
+
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "lancelet.indices.ivf": ("IvfModel",),
+        "lancelet.indices.pq": ("PqModel",),
+    },
+    modules=("ivf", "pq"),
+)
