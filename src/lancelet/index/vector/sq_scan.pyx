@@ -1,0 +1,117 @@
+# distutils: extra_compile_args = -ffp-contract=off
+"""Scalar-quantised codes: scans of partitions. The work is in ``sq_scan.h``.
+
+Codes are the bytes of one partition, ``d`` for each row, byte 0 standing for ``start`` and 255 for ``end``. A query of bytes
+asks for squared differences of quantised values, one of floats for 1 - the product. Every size is checked before a
+byte is looked at.
+"""
+
+from libc.stdint cimport uint8_t, uint64_t
+
+import numpy as np
+
+from lancelet.index.vector.top cimport Top
+
+
+cdef extern from "sq_scan.h" nogil:
+    int lc_cpu_level()
+    void lc_sq_squares(const uint8_t*, const uint8_t*, size_t, size_t, float, float*, int)
+    void lc_sq_products(const float*, const uint8_t*, size_t, size_t, float, float, float*, int)
+
+
+DEF BLOCK = 64
+
+cdef int _level = lc_cpu_level()
+
+
+def use_level(int level):
+    """Let the kernels of this module do no more than a level of ``cpu.h``; the level until now is returned."""
+    global _level
+    before = _level
+    _level = max(0, min(level, lc_cpu_level()))
+    return before
+
+
+cdef struct Question:
+    const uint8_t* bytes
+    const float* floats
+    Py_ssize_t d
+    float scale, shift
+
+
+cdef void _score(const Question* question, const uint8_t* codes, Py_ssize_t rows, float* out) noexcept nogil:
+    if question.bytes != NULL:
+        lc_sq_squares(question.bytes, codes, question.d, rows, question.scale * question.scale, out, _level)
+    else:
+        lc_sq_products(question.floats, codes, question.d, rows, question.scale, question.shift, out, _level)
+
+
+cdef class SqQuery:
+    """A query that partitions are scanned for: of bytes (``l2``) or of floats (``dot``)."""
+
+    cdef const uint8_t[::1] _bytes
+    cdef const float[::1] _floats
+    cdef Question _question
+
+    def __cinit__(self, query, float start, float end):
+        if query.ndim != 1 or query.shape[0] < 1:
+            raise ValueError("a query has one dimension and at least one value")
+        cdef float total = 0
+        cdef Py_ssize_t i
+        self._question = Question(NULL, NULL, query.shape[0], (end - start) / <float>255, 0)
+        if query.dtype == np.uint8:
+            self._bytes = np.ascontiguousarray(query)
+            self._question.bytes = &self._bytes[0]
+        else:
+            self._floats = np.ascontiguousarray(query, np.float32)
+            self._question.floats = &self._floats[0]
+            for i in range(self._floats.shape[0]):
+                total += self._floats[i]
+            self._question.shift = total * start
+
+    cdef Py_ssize_t _rows_of(self, const uint8_t[::1] codes) except -1:
+        if codes.shape[0] % self._question.d:
+            raise ValueError(f"{codes.shape[0]} bytes of codes are no rows of {self._question.d} bytes")
+        return codes.shape[0] // self._question.d
+
+    def distances(self, const uint8_t[::1] codes):
+        """The distance of every row of a partition: ``float32[n]``."""
+        cdef Py_ssize_t n = self._rows_of(codes)
+        found = np.empty(n, np.float32)
+        cdef float[::1] out = found
+        if n:
+            with nogil:
+                _score(&self._question, &codes[0], n, &out[0])
+        return found
+
+    def scan(
+        self, const uint8_t[::1] codes, Top top not None, const uint64_t[::1] rows=None, keep=None, uint64_t first=0
+    ):
+        """The rows of a partition into the nearest few.
+
+        Row i is known as ``rows[i]``, or ``first + i`` where no rows are given. Those that ``keep``, a bool for each,
+        does not keep are not there.
+        """
+        cdef Py_ssize_t n = self._rows_of(codes)
+        cdef const uint8_t[::1] kept = None if keep is None else np.asarray(keep, np.bool_).view(np.uint8)
+        if rows is not None and rows.shape[0] != n:
+            raise ValueError(f"{rows.shape[0]} row numbers for {n} rows")
+        if kept is not None and kept.shape[0] != n:
+            raise ValueError(f"a mask of {kept.shape[0]} rows for {n} rows")
+        cdef bint named = rows is not None, masked = kept is not None
+        cdef float marks[BLOCK]
+        cdef Py_ssize_t at = 0, size, i, wanted
+        with nogil:
+            while at < n:
+                size = min(<Py_ssize_t>BLOCK, n - at)
+                wanted = size
+                if masked:
+                    wanted = 0
+                    for i in range(size):
+                        wanted += kept[at + i]
+                if wanted:
+                    _score(&self._question, &codes[at * self._question.d], size, marks)
+                    for i in range(size):
+                        if marks[i] <= top.limit and (not masked or kept[at + i]):
+                            top.push(marks[i], rows[at + i] if named else first + at + i)
+                at += size
