@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lancelet.index.scalar import external_sort
 from lancelet.index.scalar.external_sort import merge_sorted, sorted_rows
 from lancelet.index.scalar.sort_keys import compared, distinct, is_ascending, key_at, order_of, places_of
-from lancelet.index.scalar.sorting import sort_spans, sort_words
+from lancelet.index.sorting import sort_spans, sort_words
 
 SOME_BYTES = st.binary(max_size=20) | st.integers(0, 12).map(lambda n: b"shared prefix" + b"\x00" * n)
 COLUMNS = st.sampled_from([pa.int64(), pa.string(), pa.float64(), pa.bool_()])

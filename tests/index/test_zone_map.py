@@ -24,7 +24,7 @@ from lancelet.index.questions import Between, HasItems, Holds, IsIn, Missing
 from lancelet.index.row_set import RowSet
 from lancelet.index.scalar.zone_map import KIND
 from lancelet.index.scalar.zone_map_segment import FILE
-from lancelet.index.scalar.zones import ZoneCutter, Zones
+from lancelet.index.zones import ZoneCutter, Zones
 
 ZONE = {"rows_per_zone": 16}
 UNORDERED: dict[str, pa.Array] = {
@@ -157,7 +157,7 @@ def test_options_go_on(bench: Workbench) -> None:
 
 
 def test_long_zones_are_followed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lancelet.index.scalar.zones._FOLLOWED_AT_ONCE", 10)
+    monkeypatch.setattr("lancelet.index.zones._FOLLOWED_AT_ONCE", 10)
     zones = Zones(np.array([0, 0, 1]), np.array([0, 25, 3]), np.array([25, 30, 7]))
     which, found = zones.followed(lambda rows: (rows + np.uint64(2 << 32), rows % np.uint64(2) == 0))
     assert which.tolist() == [0, 0, 0, 1, 2]

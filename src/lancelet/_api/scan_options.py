@@ -1,4 +1,7 @@
-"""The keywords of scans: each is named once, for all calls that take it."""
+"""The keywords of scans: each is named once for all calls of a class that take it.
+
+Their order is that of pylance's signatures, for scans of tables and of fragments each its own.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from lancelet.expressions.casting import Datum
 from lancelet.expressions.coercion import common_type, describe, is_list_like, is_text, value_type
 from lancelet.expressions.expr import Expr, type_of
 from lancelet.expressions.list_parts import Bools, Ints, Lists, codes_of, places, put_together, rows_of, take_apart
-from lancelet.expressions.nested_order import has_nested_order, nested_ranks
+from lancelet.expressions.nested_order import has_order, nested_ranks
 from lancelet.expressions.signature import Bound, Function, arity, as_array, coerce, constant, list_arg
 from lancelet.expressions.sort import total_order
 
@@ -381,8 +381,8 @@ def _extreme(greatest: bool) -> Run:
 
 def _bind_extreme(name: str, args: list[Expr]) -> Bound:
     bound, kind = _bind_item(name, args)
-    if pa.types.is_nested(kind) and not has_nested_order(kind):
-        raise InvalidInput(f"{name}() compares values that have an order, not {describe(kind)}")
+    if not has_order(kind):
+        raise InvalidInput(f"{name}() compares values that have an order, not {describe(kind)} ({args[0]})")
     return bound, kind
 
 

@@ -38,7 +38,7 @@ from lancelet.expressions.expr import (
 )
 from lancelet.expressions.functions import FUNCTIONS
 from lancelet.expressions.literals import Placed, integer_range, place
-from lancelet.expressions.nested_order import has_nested_order
+from lancelet.expressions.nested_order import has_order
 from lancelet.expressions.signature import coerce
 from lancelet.format.schema import join_path
 from lancelet.format.system_columns import SYSTEM_FIELDS
@@ -253,7 +253,7 @@ def compare(op: str, left: Expr, right: Expr, narrow: bool = False) -> Expr:
     kind = common_type(type_of(left), type_of(right))
     if kind is not None and pa.types.is_null(kind):
         return UNKNOWN
-    if kind is None or (pa.types.is_nested(kind) and not has_nested_order(kind)):
+    if kind is None or not has_order(kind):
         raise _cannot_compare(op, left, right)
     return _folded(Compare(op, _meet(left, kind), _meet(right, kind)))
 

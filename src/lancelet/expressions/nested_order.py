@@ -16,7 +16,7 @@ from lancelet.expressions.coercion import is_list_like, value_type
 from lancelet.expressions.list_parts import take_apart
 from lancelet.expressions.sort import total_order
 
-__all__ = ["compare_nested", "has_nested_order", "nested_ranks"]
+__all__ = ["compare_nested", "has_order", "nested_ranks"]
 
 Key = tuple[Any, ...]
 
@@ -32,16 +32,14 @@ _FIRST: Key = (0,)
 _LAST: Key = (2,)
 
 
-def has_nested_order(kind: pa.DataType) -> bool:
-    """Whether it is a type of lists or structs, all the way down to plain values."""
+def has_order(kind: pa.DataType) -> bool:
+    """Whether values of a type can be compared: plain ones, and lists and structs of such."""
     kind = value_type(kind)
     if is_list_like(kind):
-        item = value_type(kind.value_type)
-        return not pa.types.is_nested(item) or has_nested_order(item)
-    if not pa.types.is_struct(kind):
-        return False
-    inner = [value_type(field.type) for field in kind]
-    return all(not pa.types.is_nested(item) or has_nested_order(item) for item in inner)
+        return has_order(kind.value_type)
+    if pa.types.is_struct(kind):
+        return all(has_order(field.type) for field in kind)
+    return not pa.types.is_nested(kind)
 
 
 def compare_nested(op: str, left: pa.Array, right: pa.Array, nulls_last: bool = False) -> pa.Array:

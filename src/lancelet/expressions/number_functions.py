@@ -23,7 +23,7 @@ from lancelet.expressions.coercion import (
 from lancelet.expressions.comparing import compare
 from lancelet.expressions.expr import Expr, type_of
 from lancelet.expressions.list_parts import rows_of
-from lancelet.expressions.nested_order import compare_nested, has_nested_order
+from lancelet.expressions.nested_order import compare_nested, has_order
 from lancelet.expressions.signature import Bound, Function, arity, as_array, coerce, constant, number_arg, unify
 
 __all__ = ["FUNCTIONS"]
@@ -264,7 +264,7 @@ def _bind_common(name: str, args: list[Expr]) -> Bound:
 
 def _bind_ordered(name: str, args: list[Expr]) -> Bound:
     bound, kind = _bind_common(name, args)
-    if pa.types.is_nested(kind) and not has_nested_order(kind):
+    if not has_order(kind):
         raise InvalidInput(f"{name}() compares values that have an order, not {describe(kind)} ({args[0]})")
     return bound, kind
 

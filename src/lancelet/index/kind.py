@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lancelet.index.folder import IndexFolder, SegmentWriter
     from lancelet.index.metadata import IndexMetadata
     from lancelet.index.questions import Answer, Question
-    from lancelet.index.scalar.zones import Zones
+    from lancelet.index.zones import Zones
     from lancelet.table.manifest.snapshot import Snapshot
 
 VALUE, ROW = "value", "row"

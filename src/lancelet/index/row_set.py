@@ -24,7 +24,7 @@ from pyroaring import BitMap
 
 from lancelet.errors import CorruptFile
 from lancelet.index.row_set_wire import gather_rows, read_entries, scan_sets, unite_entries
-from lancelet.index.scalar.sorting import sort_words
+from lancelet.index.sorting import sort_words
 from lancelet.table.rows.addresses import OFFSET_MASK, fragment_of, fragments_of, row_addresses
 
 RowNumbers = npt.NDArray[np.uint64]

@@ -89,6 +89,16 @@ class ReadOptions:
     split_bytes: int | None = None
     blobs_as_binary: bool = False
 
+    @property
+    def gives_all_rows(self) -> bool:
+        """Whether the read has as many rows as the table: then Spark counts them without reading."""
+        return self.filter is None and self.limit is None
+
+    @property
+    def takes_conditions(self) -> bool:
+        """Whether a condition may be tested before what these options choose."""
+        return self.limit is None
+
 
 def check_known(options: Mapping[str, str], *, writes: bool) -> None:
     """Refuse options that nobody reads: most likely they are misspelt."""
@@ -171,14 +181,14 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         raise InvalidInput(f"batchSize is at most {_MAX_BATCH}, not {batch_size}")
     return ReadOptions(
         parse_table_ref(options),
-        None if columns is None else tuple(name.strip() for name in columns.split(",") if name.strip()),
-        options.get("filter") or None,
-        count(options, "limit"),
-        flag(options, "rowId"),
-        flag(options, "rowAddress"),
-        batch_size,
-        size(options, "splitBytes"),
-        handling == "all_binary",
+        columns=None if columns is None else tuple(name.strip() for name in columns.split(",") if name.strip()),
+        filter=options.get("filter") or None,
+        limit=count(options, "limit"),
+        row_id=flag(options, "rowId"),
+        row_address=flag(options, "rowAddress"),
+        batch_size=batch_size,
+        split_bytes=size(options, "splitBytes"),
+        blobs_as_binary=handling == "all_binary",
     )
 
 

@@ -143,30 +143,17 @@ class LanceReader(DataSourceReader):
         *,
         whole_fragments: bool = False,
     ) -> None:
-        from lancelet.spark.plan import ReadJob
-
         conditions: tuple[Expr, ...] = ()
         if predicates is not None:
             from lancelet.spark.predicates import from_json
 
             conditions = (from_json(predicates, snapshot.manifest.schema),)
-        names = own_names(schema, (*snapshot.manifest.schema.names, *SYSTEM_FIELDS))
         self._spark = schema
         self._options = options
         self._most = most
         self._parallelism = parallelism
         self._whole_fragments = whole_fragments
-        self._job = ReadJob(
-            snapshot.uri,
-            snapshot.version,
-            options.place.storage_options,
-            names,
-            struct_leaves(schema, snapshot.manifest.schema),
-            options.filter,
-            conditions,
-            options.batch_size,
-            options.blobs_as_binary,
-        )
+        self._job = read_job(snapshot, options, schema, conditions)
 
     @property
     def job(self) -> ReadJob:
@@ -222,7 +209,27 @@ def table_columns(snapshot: Snapshot, options: ReadOptions) -> StructType:
     return spark_schema(job.scan_plan(snapshot).storage_schema, system)
 
 
-def struct_leaves(spark: StructType, schema: Schema) -> tuple[tuple[str, ...], ...]:
+def read_job(
+    snapshot: Snapshot, options: ReadOptions, requested: StructType, conditions: tuple[Expr, ...] = ()
+) -> ReadJob:
+    """What the options of a read, in one go or as a stream, mean to all of its tasks."""
+    from lancelet.spark.plan import ReadJob
+
+    schema = snapshot.manifest.schema
+    return ReadJob(
+        snapshot.uri,
+        snapshot.version,
+        options.place.storage_options,
+        columns=own_names(requested, (*schema.names, *SYSTEM_FIELDS)),
+        leaves=_struct_leaves(requested, schema),
+        filter=options.filter,
+        conditions=conditions,
+        batch_size=options.batch_size,
+        blobs_as_binary=options.blobs_as_binary,
+    )
+
+
+def _struct_leaves(spark: StructType, schema: Schema) -> tuple[tuple[str, ...], ...]:
     """The fields inside of struct columns that are asked for, as far as fewer are than there are."""
     leaves: list[tuple[str, ...]] = []
     for column in spark:
@@ -256,8 +263,8 @@ def _bridge_field(facts: dict[str, Any]) -> StructField:
 def _facts(snapshot: Snapshot, options: ReadOptions) -> dict[str, Any]:
     fragments = snapshot.manifest.fragments
     counts = fragments.row_counts
-    known = bool((counts >= 0).all()) and options.filter is None and options.limit is None
+    known = bool((counts >= 0).all()) and options.gives_all_rows
     total = sum(file.size or 0 for fragment in fragments for file in fragment.files)
     rows = int(counts.sum()) if known else -1
-    values = (snapshot.uri, snapshot.version, rows, total, options.limit is None)
+    values = (snapshot.uri, snapshot.version, rows, total, options.takes_conditions)
     return dict(zip(bridge.FACTS, values, strict=True))

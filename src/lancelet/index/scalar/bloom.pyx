@@ -142,15 +142,21 @@ def insert(const uint64_t[::1] hashes, const uint8_t[::1] valid, const int64_t[:
                     put_half(block + 4 * w, half_at(block + 4 * w) | (<uint32_t>1) << ((x * SALT[w]) >> 27))
 
 
+cdef inline bint may_hold(const uint8_t * block, uint32_t x) noexcept nogil:
+    """Whether all bits of a hash, of which ``x`` are the lower ones, are set in its block."""
+    cdef int w
+    for w in range(WORDS):
+        if not half_at(block + 4 * w) >> ((x * SALT[w]) >> 27) & 1:
+            return False
+    return True
+
+
 def probe(const uint64_t[::1] hashes, const uint8_t[::1] data, const int64_t[::1] offsets):
     """For each filter between neighbouring offsets: may it hold any of the hashes? 2 where the filter cannot be one."""
     cdef Py_ssize_t i, k, count = offsets.shape[0] - 1
     cdef int64_t length
     cdef uint64_t blocks
     cdef const uint8_t * block
-    cdef uint32_t x
-    cdef bint hit
-    cdef int w
     found = np.zeros(max(count, 0), np.uint8)
     cdef uint8_t[::1] out = found
     with nogil:
@@ -162,13 +168,7 @@ def probe(const uint64_t[::1] hashes, const uint8_t[::1] data, const int64_t[::1
             blocks = <uint64_t>length // BLOCK_BYTES
             for k in range(hashes.shape[0]):
                 block = &data[0] + offsets[i] + block_of(hashes[k], blocks) * BLOCK_BYTES
-                x = <uint32_t>hashes[k]
-                hit = True
-                for w in range(WORDS):
-                    if not half_at(block + 4 * w) >> ((x * SALT[w]) >> 27) & 1:
-                        hit = False
-                        break
-                if hit:
+                if may_hold(block, <uint32_t>hashes[k]):
                     out[i] = 1
                     break
     return found
@@ -179,9 +179,6 @@ def probe_each(const uint64_t[::1] hashes, const uint8_t[::1] data):
     cdef Py_ssize_t k, count = hashes.shape[0]
     cdef uint64_t blocks = data.shape[0] // BLOCK_BYTES
     cdef const uint8_t * block
-    cdef uint32_t x
-    cdef bint hit
-    cdef int w
     if data.shape[0] < BLOCK_BYTES or data.shape[0] % BLOCK_BYTES or blocks >> 32:
         raise ValueError("a filter of whole blocks is needed")
     found = np.zeros(count, np.uint8)
@@ -189,11 +186,5 @@ def probe_each(const uint64_t[::1] hashes, const uint8_t[::1] data):
     with nogil:
         for k in range(count):
             block = &data[0] + block_of(hashes[k], blocks) * BLOCK_BYTES
-            x = <uint32_t>hashes[k]
-            hit = True
-            for w in range(WORDS):
-                if not half_at(block + 4 * w) >> ((x * SALT[w]) >> 27) & 1:
-                    hit = False
-                    break
-            out[k] = hit
+            out[k] = may_hold(block, <uint32_t>hashes[k])
     return found

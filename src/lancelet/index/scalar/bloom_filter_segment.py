@@ -38,7 +38,7 @@ from lancelet.index.scalar.options import (
     positive,
 )
 from lancelet.index.scalar.zone_build import missing, read_nulls, write_zones
-from lancelet.index.scalar.zones import FIELDS, Longs, Pieces, Zones, joined
+from lancelet.index.zones import FIELDS, Longs, Pieces, Zones, joined
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFileReader, IndexFolder, SegmentWriter

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancelet.index.scalar.sorting import compare_spans, find_spans, sort_spans, sort_words
 from lancelet.index.scalar.value_types import has_words
+from lancelet.index.sorting import compare_spans, find_spans, sort_spans, sort_words
 
 Words = npt.NDArray[np.uint64]
 Spans = tuple[npt.NDArray[np.uint8], npt.NDArray[np.signedinteger[Any]]]

@@ -19,7 +19,7 @@ from lancelet.index.kind import ROW, VALUE, NewRows, Source
 from lancelet.index.questions import Answer
 from lancelet.index.row_set import RowSet
 from lancelet.index.scalar.arrow_bytes import validity
-from lancelet.index.scalar.zones import Longs, Pieces, ZoneCutter, Zones
+from lancelet.index.zones import Longs, Pieces, ZoneCutter, Zones
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFileReader, IndexFileWriter

@@ -34,7 +34,7 @@ from lancelet.index.scalar.extremes import Extremes, find_extremes
 from lancelet.index.scalar.options import DEFAULT_ROWS, ROWS_PER_ZONE, USE_SEEDS, positive
 from lancelet.index.scalar.value_types import is_ordered
 from lancelet.index.scalar.zone_build import missing, read_nulls, write_zones
-from lancelet.index.scalar.zones import FIELDS, Longs, Pieces, Zones, joined
+from lancelet.index.zones import FIELDS, Longs, Pieces, Zones, joined
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFolder, SegmentWriter

@@ -31,19 +31,6 @@ if TYPE_CHECKING:
     from lancelet.table.manifest.snapshot import Snapshot
 
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
-# What leaves the rows and their values as they are.
-_QUIET = (
-    ops.Rewrite,
-    ops.CreateIndex,
-    ops.UpdateConfig,
-    ops.ReserveFragments,
-    ops.UpdateBases,
-    ops.UpdateMemWalState,
-    ops.Clone,
-    ops.Project,
-    ops.Merge,
-)
-_TRACED = (ops.Append, ops.Overwrite, ops.Delete, ops.Update)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +105,7 @@ def appended(job: ReadJob, step: VersionStep, split_bytes: int, *, skips: bool) 
     operation = step.operation
     if isinstance(operation, ops.Append) or step.before is None:
         yield from _splits(job, step.after, step.new_fragments(), split_bytes)
-    elif not isinstance(operation, _QUIET) and not skips:
+    elif not isinstance(operation, ops.LEAVING_ROWS) and not skips:
         raise InvalidInput(
             f"version {step.after.version} of {step.after.uri} changed rows ({_name(operation)}), which a stream of "
             "appended rows cannot show; pass over such versions with skipChanges=true, or read them with "
@@ -129,9 +116,9 @@ def appended(job: ReadJob, step: VersionStep, split_bytes: int, *, skips: bool) 
 def changed(job: ReadJob, step: VersionStep, split_bytes: int) -> Iterator[StreamSplit]:
     """The tasks that read what a version inserted, updated and deleted."""
     operation = step.operation
-    if isinstance(operation, _QUIET):
+    if isinstance(operation, ops.LEAVING_ROWS):
         return
-    if not isinstance(operation, _TRACED) and step.before is not None:
+    if not isinstance(operation, ops.TRACED_BY_LINEAGE) and step.before is not None:
         raise NotSupported(
             f"version {step.after.version} of {step.after.uri} came about by {_name(operation)}, after which the lineage "
             "of rows does not tell what changed; start a new query at a later version"

@@ -25,10 +25,10 @@ from pyspark.sql.types import LongType, StringType, StructType
 from lancelet.errors import InvalidInput
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.options import count, flag, read_options
-from lancelet.spark.plan import SPLIT_BYTES, ReadJob
-from lancelet.spark.requested import check_requested, own_names
+from lancelet.spark.plan import SPLIT_BYTES
+from lancelet.spark.requested import check_requested
 from lancelet.spark.sentences import in_a_sentence
-from lancelet.spark.source import struct_leaves, table_columns
+from lancelet.spark.source import read_job, table_columns
 from lancelet.spark.stream.plan import (
     StreamSplit,
     appended,
@@ -43,6 +43,7 @@ from lancelet.spark.workers import a_task
 
 if TYPE_CHECKING:
     from lancelet.spark.options import TableRef
+    from lancelet.spark.plan import ReadJob
     from lancelet.table.manifest.snapshot import Snapshot
 
 CHANGE_TYPE = "_change_type"
@@ -108,17 +109,7 @@ def make_stream_reader(schema: StructType, options: Mapping[str, str]) -> LanceS
     stored = StructType([field for field in schema if field.name not in (CHANGE_TYPE, COMMIT_VERSION)])
     own = table_columns(snapshot, chosen)
     check_requested(stored, own)
-    job = ReadJob(
-        snapshot.uri,
-        snapshot.version,
-        chosen.place.storage_options,
-        own_names(stored, own.names),
-        struct_leaves(stored, snapshot.manifest.schema),
-        chosen.filter,
-        (),
-        chosen.batch_size,
-        chosen.blobs_as_binary,
-    )
+    job = read_job(snapshot, chosen, stored)
     return LanceStreamReader(
         job, stream, schema, chosen.split_bytes or SPLIT_BYTES, replace(chosen.place, uri=snapshot.uri, version=None)
     )

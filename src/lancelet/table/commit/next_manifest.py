@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NoReturn
 
 from lancelet.errors import InvalidBase, InvalidChange, InvalidInput
 from lancelet.format.file_versions import DEFAULT_VERSION, LEGACY, version_numbered
@@ -239,6 +240,13 @@ def _apply(draft: Draft, previous: Manifest, operation: ops.Operation, seen: int
             draft.indices = record_compacted(draft.indices, operation.compacted_sstables, message.version, draft.path)
         case ops.Clone():
             raise InvalidInput(f"{draft.path} is there already: a clone is the first commit of a new table")
+        case _:
+            raise _unknown(operation)
+
+
+def _unknown(operation: NoReturn) -> InvalidInput:
+    """Whatever is no case above: the type checker finds an operation that was forgotten there."""
+    return InvalidInput(f"nobody knows what a commit of {operation!r} does")
 
 
 def _overwrite(draft: Draft, operation: ops.Overwrite, storage_version: str | None) -> None:

@@ -288,6 +288,21 @@ Operation: TypeAlias = (
     | DataOverlay
 )
 
+LEAVING_ROWS = (
+    Rewrite,
+    CreateIndex,
+    UpdateConfig,
+    ReserveFragments,
+    UpdateBases,
+    UpdateMemWalState,
+    Clone,
+    Project,
+    Merge,
+)
+"""After these there are the same rows, and what was in them is still the same."""
+TRACED_BY_LINEAGE = (Append, Overwrite, Delete, Update)
+"""Of these the rows' lineage tells which rows are new, changed or gone. Of what is in neither list nobody knows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
