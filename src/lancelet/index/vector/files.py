@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from lancelet.errors import CorruptFile, InvalidType, LanceletError, NotSupported
 from lancelet.format.file_versions import V2_0
+from lancelet.format.system_columns import ROW_ID
 from lancelet.index.vector.centroids import Extents, ivf_message, read_centroids, read_extents
 from lancelet.index.vector.metric import Metric, metric_named
 from lancelet.index.vector.quantizers import parts_of
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 INDEX_FILE: Final = "index.idx"
 STORAGE_FILE: Final = "auxiliary.idx"
-ROW_ID: Final = "_rowid"
 _ABOUT: Final = "lance:index"
 _IVF: Final = "lance:ivf"
 _STORAGE: Final = "storage_metadata"
