@@ -1,0 +1,31 @@
+import numpy as np
+import numpy.typing as npt
+
+from lancelet.index.vector.top import Top
+
+ELEMENTS: dict[str, int]
+METRICS: dict[str, int]
+
+class Queries:
+    width: int
+    def __init__(self, values: npt.NDArray[np.generic], element: str, metric: str) -> None: ...
+    def __len__(self) -> int: ...
+    def scan(
+        self,
+        vectors: npt.NDArray[np.uint8],
+        tops: list[Top],
+        first: int = 0,
+        rows: npt.NDArray[np.uint64] | None = None,
+        keep: npt.NDArray[np.bool_] | None = None,
+    ) -> int: ...
+    def scan_groups(
+        self,
+        vectors: npt.NDArray[np.uint8],
+        ends: npt.NDArray[np.int64],
+        top: Top,
+        first: int = 0,
+        rows: npt.NDArray[np.uint64] | None = None,
+        keep: npt.NDArray[np.bool_] | None = None,
+        valid: npt.NDArray[np.bool_] | None = None,
+    ) -> int: ...
+    def distances(self, vectors: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]: ...
