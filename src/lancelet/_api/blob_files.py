@@ -14,8 +14,8 @@ import pyarrow as pa
 from lancelet.encoding.rows import Indices, RowIndices
 from lancelet.errors import InvalidInput, InvalidType, RowNotFound
 from lancelet.execution.blobs import StoredBlob, find_blobs, has_blobs, read_blobs
+from lancelet.execution.nearest import open_scan
 from lancelet.execution.row_numbers import row_numbers
-from lancelet.execution.scan import Scan
 from lancelet.expressions.expr import Column
 from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.table.rows.addresses import split_addresses
@@ -196,7 +196,7 @@ def lazy_frame(
     addressed = any(name == ROW_ADDRESS for name, _ in plan.outputs)
     if not addressed:
         plan = replace(plan, outputs=(*plan.outputs, (ROW_ADDRESS, Column((ROW_ADDRESS,), pa.uint64()))))
-    result = Scan(table, plan).to_table()
+    result = open_scan(table, plan).to_table()
     fragments, _ = split_addresses(result.column(ROW_ADDRESS).to_numpy())
     place = table.snapshot.manifest.fragments.position
     places = {number: place(number) for number in np.unique(fragments).tolist()}

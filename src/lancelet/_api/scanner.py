@@ -13,20 +13,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet._api.blob_files import lazy_frame
+from lancelet._api.nearest_query import NearestOptions, nearest_query
+from lancelet._naming.keywords import refuse_unknown
 from lancelet.errors import FilterSyntaxError, InvalidInput, InvalidType, NotSupported
 from lancelet.execution.blobs import has_blobs
+from lancelet.execution.nearest import NearestScan, open_scan
 from lancelet.execution.plan import ScanPlan, column_of, default_batch_size, plan_filter, plan_outputs
 from lancelet.execution.rebatch import by_bytes, by_rows
 from lancelet.execution.scan import Scan
 from lancelet.expressions.expr import Column
 from lancelet.expressions.sort import SortKey
-from lancelet.log import debug
+from lancelet.format.system_columns import DISTANCE, QUERY_INDEX, SEARCH_FIELDS
+from lancelet.log import LOGGER, debug
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from lancelet._api.protocols import Scanned
+    from lancelet.execution.nearest_plan import Nearest
+    from lancelet.execution.plan import Outputs
     from lancelet.execution.row_mask import RowMask
+    from lancelet.format.schema import Schema
 
 Columns: TypeAlias = "Sequence[str] | Mapping[str, str | pc.Expression] | None"
 MAX_BATCH_SIZE = 2**32 - 1
@@ -64,7 +71,7 @@ class ScannerBuilder:
     """Collects the options of a scan.
 
     Read-ahead is bounded in bytes by the engine itself, so the options that bound it otherwise are accepted and
-    have no effect; neither have those of vector and text search, which scans do not do yet.
+    have no effect; neither have those of text search, which scans do not do yet.
 
     Examples
     --------
@@ -96,6 +103,9 @@ class ScannerBuilder:
         self._order_by: tuple[SortKey, ...] = ()
         self._index_segments: tuple[str, ...] | None = None
         self._mask: RowMask | None = None
+        self._nearest: Nearest | None = None
+        self._prefilter = False
+        self._adds_distance = True
 
     def apply_defaults(self, default_opts: Mapping[str, Any]) -> ScannerBuilder:
         """Set options by name."""
@@ -106,6 +116,10 @@ class ScannerBuilder:
             if name == "nearest":
                 if not isinstance(value, Mapping):
                     raise InvalidType(f"nearest is a dict with the column and the query, not {value!r}")
+                refuse_unknown("nearest", value, NearestOptions)
+                missing = [key for key in ("column", "q") if key not in value]
+                if missing:
+                    raise InvalidType(f"nearest has no '{missing[0]}'; it needs a column and a query, q")
                 self.nearest(**value)
             else:
                 setter(value)
@@ -251,15 +265,17 @@ class ScannerBuilder:
         return self
 
     def prefilter(self, prefilter: bool) -> ScannerBuilder:
-        """Taken for vector search, which is not supported yet."""
+        """Whether a search looks among the rows that pass the filter; by default the rows that it found are filtered."""
+        self._prefilter = bool(prefilter)
         return self
 
     def disable_scoring_autoprojection(self, disable: bool = True) -> ScannerBuilder:
-        """Taken for text search, which is not supported yet."""
+        """Leave ``_distance`` out of the result of a search unless it is among the columns that are asked for."""
+        self._adds_distance = not disable
         return self
 
     def fast_search(self, flag: bool) -> ScannerBuilder:
-        """Leave out fragments that the indices do not cover which the filter asks."""
+        """Leave out fragments that the indices do not cover which the filter or the search asks."""
         self._fast_search = flag
         return self
 
@@ -280,8 +296,64 @@ class ScannerBuilder:
         distance_range: tuple[float | None, float | None] | None = None,
         search_effort: Any = None,
     ) -> ScannerBuilder:
-        """Not supported yet: the rows whose vectors are nearest."""
-        return _needs_index("nearest (vector search)")
+        """The rows whose vectors are nearest to ``q``, the nearest first, with their distances as ``_distance``.
+
+        Parameters
+        ----------
+        column
+            A column of vectors (lists of fixed size of float16, bfloat16, float32, float64 or uint8), or of lists of
+            vectors; also the path of one inside structs.
+        q
+            The query: a list or an array of as many numbers as the vectors have. Several of them (a list of lists, an array of
+            two dimensions) are asked together, and the result begins with a column ``query_index``; with lists of vectors
+            they are one query, whose distance is the sum of those of its vectors to the nearest of the row's.
+        k
+            How many rows, at most; 10 by default. Of rows at the same distance those with the lower row ids come first.
+        metric
+            ``"l2"`` (squared), ``"cosine"``, ``"dot"`` (1 - product) or, for uint8, ``"hamming"`` (bits). By default that of
+            the index that is asked, else l2, or hamming for uint8.
+        nprobes, minimum_nprobes, maximum_nprobes, search_effort
+            How many partitions of an index are looked at.
+        refine_factor
+            Ask an index for so many times ``k`` rows, and compare their vectors.
+        use_index
+            False: compare all vectors.
+        ef
+            How many candidates the search of a graph keeps in mind.
+        query_parallelism
+            Checked and not used: segments are asked side by side.
+        approx_mode
+            ``"fast"``, ``"normal"`` or ``"accurate"``, for indices of type IVF_RQ.
+        distance_range
+            Only rows with distances from the first number up to, and not including, the second; either may be None.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> import pyarrow as pa
+        >>> vectors = pa.array([[0.0, 0.0], [1.0, 0.0], [3.0, 4.0]], pa.list_(pa.float32(), 2))
+        >>> dataset = lancelet.write_dataset(pa.table({"id": [1, 2, 3], "v": vectors}), "memory://docs/nearest")
+        >>> dataset.to_table(columns=["id", "_distance"], nearest={"column": "v", "q": [1, 1], "k": 2}).to_pydict()
+        {'id': [2, 1], '_distance': [1.0, 2.0]}
+        """
+        self._nearest = nearest_query(
+            self.ds.table.snapshot.manifest.schema,
+            column,
+            q,
+            k=k,
+            metric=metric,
+            nprobes=nprobes,
+            minimum_nprobes=minimum_nprobes,
+            maximum_nprobes=maximum_nprobes,
+            refine_factor=refine_factor,
+            use_index=use_index,
+            ef=ef,
+            query_parallelism=query_parallelism,
+            approx_mode=approx_mode,
+            distance_range=distance_range,
+            search_effort=search_effort,
+        )
+        return self
 
     def full_text_search(self, query: Any, columns: list[str] | None = None) -> ScannerBuilder:
         """Not supported yet: the rows whose texts match."""
@@ -320,15 +392,23 @@ class ScannerBuilder:
             raise InvalidInput("strict_batch_size cannot be combined with batch_size_bytes; choose one of them")
         if self._include_deleted_rows and not self._with_row_id:
             raise InvalidInput("include_deleted_rows is set but with_row_id is false; ask for the row ids too")
-        if self._index_segments is not None:
+        nearest = self._nearest
+        if self._index_segments is not None and nearest is None:
             raise InvalidInput("index_segments is only supported for vector search; filters choose their segments")
+        if nearest is not None:
+            if self._include_deleted_rows:
+                raise InvalidInput("Cannot include deleted rows in a nearest neighbor search; leave one of them out")
+            nearest = replace(nearest, prefilter=self._prefilter, segments=self._index_segments)
         if self._mask is not None:
             self._mask.check()
         schema = self.ds.table.snapshot.manifest.schema
+        made = () if nearest is None else nearest.made
         outputs = plan_outputs(
-            schema, self._columns, with_row_id=self._with_row_id, with_row_address=self._with_row_address
+            schema, self._columns, with_row_id=self._with_row_id, with_row_address=self._with_row_address, made=made
         )
-        names = {name for name, _ in outputs}
+        if nearest is not None:
+            outputs = self._with_search_columns(schema, outputs, nearest)
+        names = {name for name, _ in outputs}.union(made)
         for key in self._order_by:
             if key.column not in names:
                 column_of(schema, key.column)
@@ -344,7 +424,7 @@ class ScannerBuilder:
         return ScanPlan(
             schema,
             outputs,
-            plan_filter(schema, self._filter),
+            plan_filter(schema, self._filter, made if not self._prefilter else ()),
             self._limit,
             self._offset,
             self._order_by,
@@ -357,7 +437,23 @@ class ScannerBuilder:
             use_index=self._use_scalar_index,
             indexed_only=self._fast_search,
             mask=self._mask,
+            nearest=nearest,
         )
+
+    def _with_search_columns(self, schema: Schema, outputs: Outputs, nearest: Nearest) -> Outputs:
+        """The number of the query first, where there are several; the distance before what every table has."""
+        found = [output for output in outputs if output[0] != QUERY_INDEX or not nearest.is_batch]
+        if self._adds_distance and all(name != DISTANCE for name, _ in found):
+            if self._columns is not None:
+                LOGGER.warning(
+                    "the columns that were asked for do not have '_distance'. A search adds it, and will not do so in the "
+                    "future: ask for it, or use disable_scoring_autoprojection"
+                )
+            system = int(self._with_row_id) + int(self._with_row_address)
+            found.insert(len(found) - system, (DISTANCE, _made_column(DISTANCE)))
+        if nearest.is_batch:
+            found.insert(0, (QUERY_INDEX, _made_column(QUERY_INDEX)))
+        return tuple(found)
 
 
 class LanceScanner:
@@ -387,8 +483,8 @@ class LanceScanner:
         self._callback = callback
 
     @cached_property
-    def _scan(self) -> Scan:
-        return Scan(self._ds.table, self._plan)
+    def _scan(self) -> Scan | NearestScan:
+        return open_scan(self._ds.table, self._plan)
 
     @property
     def projected_schema(self) -> pa.Schema:
@@ -457,7 +553,7 @@ class LanceScanner:
             return self.to_table().to_pandas(**kwargs)
         if blob_mode == "bytes":
             plan = replace(plan, blobs_as_binary=plan.blobs_as_binary | frozenset(blobs))
-            return Scan(self._ds.table, plan).to_table().to_pandas(**kwargs)
+            return open_scan(self._ds.table, plan).to_table().to_pandas(**kwargs)
         return lazy_frame(self._ds.table, plan, blobs, kwargs)
 
     def head(self, num_rows: int) -> pa.Table:
@@ -465,7 +561,7 @@ class LanceScanner:
         if num_rows < 0:
             return self.to_table()[:num_rows]
         limit = num_rows if self._plan.limit is None else min(self._plan.limit, num_rows)
-        return Scan(self._ds.table, replace(self._plan, limit=limit)).to_table()
+        return open_scan(self._ds.table, replace(self._plan, limit=limit)).to_table()
 
     def count_rows(self) -> int:
         """How many rows pass the filter."""
@@ -489,7 +585,7 @@ class LanceScanner:
         requests, read = counters.requests, counters.bytes
         started = time.perf_counter()
         batches = 0
-        scan = Scan(self._ds.table, self._plan)
+        scan = open_scan(self._ds.table, self._plan)
         if count_rows:
             rows = scan.count()
         else:
@@ -504,7 +600,8 @@ class LanceScanner:
         )
         from lancelet.execution.explain import explain
 
-        tree = explain(self._ds.table, self._plan, found=scan.candidates)
+        use = scan.use if isinstance(scan, NearestScan) else None
+        tree = explain(self._ds.table, self._plan, found=scan.candidates, use=use)
         return "\n".join([cost, *(f"  {line}" for line in tree.splitlines())])
 
     def take(self, indices: object) -> NoReturn:
@@ -528,13 +625,13 @@ class LanceScanner:
 
     def _watch(self) -> _Watch:
         assert self._callback is not None
-        return _Watch(Scan(self._ds.table, self._plan), self._callback)
+        return _Watch(open_scan(self._ds.table, self._plan), self._callback)
 
 
 class _Watch:
     """Counts what happens to the store during a scan, and tells it when the scan has ended."""
 
-    def __init__(self, scan: Scan, callback: Callable[[ScanStatistics], None]) -> None:
+    def __init__(self, scan: Scan | NearestScan, callback: Callable[[ScanStatistics], None]) -> None:
         self.scan = scan
         self.rows = 0
         self._callback = callback
@@ -578,6 +675,10 @@ def _count(name: str, value: Any) -> int:
     if number < 0:
         raise InvalidInput(f"{name.capitalize()} must be non-negative, got {number}")
     return number
+
+
+def _made_column(name: str) -> Column:
+    return Column((name,), SEARCH_FIELDS[name].type)
 
 
 def _segment_ids(segments: Iterable[str | uuid.UUID]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lancelet.execution.candidates import Search
 from lancelet.execution.index_match import AllOf, AnyOf, Fixed, Lookup, Opposite, Shape
-from lancelet.execution.plan import ScanPlan, needed_fields
+from lancelet.execution.plan import ScanPlan, exact_plan, needed_fields
 from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.build import all_of
 from lancelet.expressions.expr import Column
@@ -17,24 +17,27 @@ from lancelet.index.questions import Missing
 
 if TYPE_CHECKING:
     from lancelet.execution.candidates import Candidates
+    from lancelet.execution.nearest_plan import Nearest
+    from lancelet.index.vector.query import SearchUse
 
 
-def explain(table: TableReader, plan: ScanPlan, *, verbose: bool = False, found: Candidates | None = None) -> str:
+def explain(
+    table: TableReader,
+    plan: ScanPlan,
+    *,
+    verbose: bool = False,
+    found: Candidates | None = None,
+    use: SearchUse | None = None,
+) -> str:
     """The steps of a scan, the last one first; what is asked of indices stands below the read that it is for.
 
-    ``verbose`` adds the paths of nested fields and the ids of the fragments, ``found`` what was found.
+    ``verbose`` adds the paths of nested fields and the ids of the fragments, ``found`` what was found, and ``use`` what a
+    search looked at.
     """
+    if plan.nearest is not None:
+        return _explain_search(table, plan, plan.nearest, verbose=verbose, found=found, use=use)
     fields, system = needed_fields(plan.schema, (expr for _, expr in plan.outputs))
-    steps = []
-    if plan.limit is not None or plan.offset:
-        steps.append(f"Limit: offset={plan.offset}, limit={'none' if plan.limit is None else plan.limit}")
-    if plan.order_by:
-        keys = (
-            f"{key.column} {'asc' if key.ascending else 'desc'} nulls {'first' if key.nulls_first else 'last'}"
-            for key in plan.order_by
-        )
-        steps.append(f"Sort: {', '.join(keys)}")
-    steps.append(f"Project: {_outputs(plan)}")
+    steps = _finish(plan)
     if plan.blobs_as_binary:
         steps.append(f"ReadBlobs: {', '.join(sorted(plan.blobs_as_binary))}")
     if plan.filter is not None:
@@ -72,6 +75,54 @@ def explain(table: TableReader, plan: ScanPlan, *, verbose: bool = False, found:
         if search is not None and search.parts:
             lines += ("  " * len(steps) + line for line in _search(search, verbose, found))
     return "\n".join(lines)
+
+
+def _finish(plan: ScanPlan) -> list[str]:
+    """What becomes of rows that were read."""
+    steps = []
+    if plan.limit is not None or plan.offset:
+        steps.append(f"Limit: offset={plan.offset}, limit={'none' if plan.limit is None else plan.limit}")
+    if plan.order_by:
+        keys = (
+            f"{key.column} {'asc' if key.ascending else 'desc'} nulls {'first' if key.nulls_first else 'last'}"
+            for key in plan.order_by
+        )
+        steps.append(f"Sort: {', '.join(keys)}")
+    steps.append(f"Project: {_outputs(plan)}")
+    return steps
+
+
+def _explain_search(
+    table: TableReader,
+    plan: ScanPlan,
+    nearest: Nearest,
+    *,
+    verbose: bool,
+    found: Candidates | None,
+    use: SearchUse | None,
+) -> str:
+    """A search: the rows that it finds, and what it looks at for that."""
+    steps = _finish(plan)
+    fields, _ = needed_fields(plan.schema, (expr for _, expr in plan.outputs))
+    if fields:
+        steps.append(f"TakeRows: columns=[{_names(fields, verbose)}]")
+    if plan.filter is not None and not nearest.prefilter:
+        steps.append(f"Filter: {to_sql(plan.filter)}")
+    steps.append(_nearest(nearest))
+    lines = ["  " * depth + step for depth, step in enumerate(steps)]
+    counts = "" if use is None else f", vectors compared={use.refined}"
+    lines.append("  " * len(steps) + f"ExactSearch: metric={nearest.exact_metric().value}{counts}")
+    below = explain(table, exact_plan(plan, nearest), verbose=verbose, found=found).splitlines()[1:]
+    return "\n".join([*lines, *("  " * len(steps) + line for line in below)])
+
+
+def _nearest(nearest: Nearest) -> str:
+    parts = [f"column={nearest.column.name}", f"k={nearest.count}"]
+    if len(nearest.queries) > 1:
+        parts.append(f"{'queries' if nearest.is_batch else 'query vectors'}={len(nearest.queries)}")
+    if nearest.lower is not None or nearest.upper is not None:
+        parts.append(f"distances from {nearest.lower} to {nearest.upper}")
+    return f"Nearest: {', '.join(parts)}"
 
 
 def _search(search: Search, verbose: bool, found: Candidates | None) -> Iterable[str]:

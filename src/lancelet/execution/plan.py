@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, TypeAlias, get_args
 
@@ -18,11 +18,12 @@ from lancelet.expressions.expr import Column, Expr, columns_of, type_of
 from lancelet.expressions.sort import SortKey
 from lancelet.format.logical_types import EXTENSION_NAME
 from lancelet.format.schema import Field, Schema, resolve_extensions, split_path
-from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
+from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID, SEARCH_FIELDS, SYSTEM_FIELDS
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
 
+    from lancelet.execution.nearest_plan import Nearest
     from lancelet.execution.row_mask import RowMask
 
 _BATCH_SIZE_VARIABLE = "LANCE_DEFAULT_BATCH_SIZE"
@@ -59,6 +60,8 @@ class ScanPlan:
     """Leave out the fragments that the indices do not cover which are asked."""
     mask: RowMask | None = None
     """Row ids that the scan is restricted to."""
+    nearest: Nearest | None = None
+    """Only the rows whose vectors are nearest to a query; see :mod:`lancelet.execution.nearest`."""
 
     @cached_property
     def output_schema(self) -> pa.Schema:
@@ -122,6 +125,8 @@ def _output_field(schema: Schema, name: str, expr: Expr, blobs: BlobForm) -> pa.
         return pa.field(name, type_of(expr))
     if len(expr.path) == 1 and expr.path[0] in SYSTEM_FIELDS and expr.path[0] not in schema.names:
         return SYSTEM_FIELDS[expr.path[0]].with_name(name)
+    if is_search_column(schema, expr.path):
+        return SEARCH_FIELDS[expr.path[0]].with_name(name)
     chain = schema.resolve(expr.path)
     nullable = any(node.nullable for node in chain)
     return scan_field(chain[-1], blobs).with_name(name).with_nullable(nullable)
@@ -141,6 +146,16 @@ def visible_schema(schema: Schema) -> pa.Schema:
     return pa.schema([*fields, *(f for name, f in SYSTEM_FIELDS.items() if name not in names)])
 
 
+def is_search_column(schema: Schema, path: Sequence[str]) -> bool:
+    """Whether a path is a column that searches make, and not one that the table stores."""
+    return len(path) == 1 and path[0] in SEARCH_FIELDS and path[0] not in schema.names
+
+
+def _visible_with(schema: Schema, made: Sequence[str]) -> pa.Schema:
+    visible = visible_schema(schema)
+    return pa.schema([*visible, *(SEARCH_FIELDS[name] for name in made)]) if made else visible
+
+
 def default_batch_size() -> int:
     """Rows of a batch where nobody says; the environment variable ``LANCE_DEFAULT_BATCH_SIZE`` sets it."""
     text = os.environ.get(_BATCH_SIZE_VARIABLE, "").strip()
@@ -157,18 +172,22 @@ def plan_outputs(
     *,
     with_row_id: bool = False,
     with_row_address: bool = False,
+    made: Sequence[str] = (),
 ) -> Outputs:
-    """The columns of the result: names, nested paths, or names with SQL expressions."""
+    """The columns of the result: names, nested paths, or names with SQL expressions; ``made`` are those that a search makes."""
     outputs: list[tuple[str, Expr]] = []
     if columns is None:
         outputs = [(f.name, Column((f.name,), scan_field(f).type)) for f in schema.fields]
     elif isinstance(columns, Mapping):
-        visible = visible_schema(schema)
+        visible = _visible_with(schema, made)
         outputs = [(check_text(name, "the name of a column"), parse(text, visible)) for name, text in columns.items()]
     elif isinstance(columns, str):
         raise InvalidType(f"columns is a list of names or a dict of expressions, not the text {columns!r}")
     else:
-        outputs = [(name, _scanned_column(schema, name)) for name in columns]
+        outputs = [
+            (name, Column((name,), SEARCH_FIELDS[name].type) if name in made else _scanned_column(schema, name))
+            for name in columns
+        ]
     names = {name for name, _ in outputs}
     if len(names) < len(outputs):
         double = next(name for name in names if sum(n == name for n, _ in outputs) > 1)
@@ -205,20 +224,36 @@ def plan_take(schema: Schema, columns: Sequence[str] | Mapping[str, str | pc.Exp
     return ScanPlan(pruned, tuple((top, outputs[top]) for top in ordered))
 
 
-def plan_filter(schema: Schema, condition: str | pc.Expression | Expr | None) -> Expr | None:
-    """A filter as SQL text, as a pyarrow expression or already parsed."""
+def exact_plan(plan: ScanPlan, nearest: Nearest) -> ScanPlan:
+    """What a search reads that compares all vectors: the column, and what the filter looks at when it comes first."""
+    column = nearest.column
+    dtype = scan_field(column.field(plan.schema)).type
+    return replace(
+        plan,
+        outputs=((column.name, Column(column.path, dtype)),),
+        filter=plan.filter if nearest.prefilter else None,
+        limit=None,
+        offset=0,
+        order_by=(),
+        blobs_as_binary=frozenset(),
+        nearest=None,
+    )
+
+
+def plan_filter(schema: Schema, condition: str | pc.Expression | Expr | None, made: Sequence[str] = ()) -> Expr | None:
+    """A filter as SQL text, as a pyarrow expression or already parsed; ``made`` are columns that a search makes."""
     if condition is None or (isinstance(condition, str) and not condition.strip()):
         return None
     if isinstance(condition, str):
         from lancelet.expressions.sql import parse_filter
 
-        return parse_filter(condition, visible_schema(schema))
+        return parse_filter(condition, _visible_with(schema, made))
     if isinstance(condition, get_args(Expr)):
         parsed: Expr = condition
         return parsed
     from lancelet.expressions.arrow_expr import from_arrow
 
-    return from_arrow(condition, visible_schema(schema))
+    return from_arrow(condition, _visible_with(schema, made))
 
 
 def parse(text: str | pc.Expression, visible: pa.Schema) -> Expr:
@@ -242,7 +277,7 @@ def needed_fields(schema: Schema, exprs: Iterable[Expr]) -> tuple[tuple[Field, .
             if path[0] in SYSTEM_FIELDS and path[0] not in names:
                 if path[0] not in system:
                     system.append(path[0])
-            elif path not in paths:
+            elif path not in paths and not is_search_column(schema, path):
                 paths.append(path)
     return schema.project(paths).fields, tuple(system)
 

@@ -9,10 +9,10 @@ and only the needed chunks when few are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from lancelet.index.row_set import RowSet
 
 
+R = TypeVar("R")
 Piece: TypeAlias = tuple[int, FragmentReader, tuple[int, int]]
 """A fragment's place in the table, its reader, and the physical rows that are wanted of it."""
 
@@ -132,6 +133,20 @@ class Scan:
         if (source == np.arange(len(source))).all():
             return table
         return table.take(arrow_array(source))
+
+    def take_stored(self, owners: Indices, offsets: Indices) -> pa.Table:
+        """Like :meth:`take`, with extension types as they are stored: as expressions want them."""
+        parts, order = [], np.empty(len(owners), np.int64)
+        done = 0
+        for owner in np.unique(owners).tolist():
+            here = np.flatnonzero(owners == owner)
+            rows, back = np.unique(offsets[here], return_inverse=True)
+            parts.append(self._take_from(owner, rows))
+            order[here] = back + done
+            done += len(rows)
+        if not parts:
+            return self.plan.storage_schema.empty_table()
+        return pa.concat_tables(parts).take(arrow_array(order))
 
     def _take_from(self, owner: int, offsets: Indices) -> pa.Table:
         reader = self.table.reader(owner)
@@ -380,22 +395,40 @@ class Scan:
         step = self.plan.batch_size
         return max(rows // step, 1) * step if step <= most_rows else step
 
+    def selections(self, work: Callable[[Unit, Indices | None], R]) -> Iterator[R]:
+        """What ``work`` makes of each unit and of the places in it of the rows that pass (None: all), where there are any.
+
+        The threads that find the rows do the work. Limit, offset and order of the plan are not looked at.
+        """
+
+        def one(unit: Unit) -> R | None:
+            chosen = self._selected(unit, {})
+            return None if chosen is not None and len(chosen) == 0 else work(unit, chosen)
+
+        units = self._units() if self.candidates is None else self._chosen_units(self.candidates)
+        for result in ordered_map(one, units, 1 if self._threads == 1 or self._is_little else self._threads + 1):
+            if result is not None:
+                yield result
+
     def _read(self, unit: Unit) -> pa.Table | None:
         """The rows of a unit that belong to the result."""
+        found: dict[Field, Values] = {}
+        chosen = self._selected(unit, found)
+        if chosen is None:
+            return self._whole(unit, found)
+        return self._chosen(unit, chosen, found) if len(chosen) else None
+
+    def _selected(self, unit: Unit, found: dict[Field, Values]) -> Indices | None:
+        """Places of the rows of a unit that belong to the result; None: all. Columns read whole go into ``found``."""
         chosen = unit.chosen
         if chosen is None:
             live = None if self.plan.include_deleted else unit.reader.live(unit.rows)
             chosen = None if live is None else np.flatnonzero(live)
-        found: dict[Field, Values] = {}
         if unit.sure is None or not unit.stages:
-            chosen = self._tested(unit, chosen, found)
-        else:
-            every = np.arange(len(unit.rows)) if chosen is None else chosen
-            passed = self._tested(unit, every[~unit.sure], found)
-            chosen = every if passed is None else np.union1d(every[unit.sure], passed)
-        if chosen is None:
-            return self._whole(unit, found)
-        return self._chosen(unit, chosen, found) if len(chosen) else None
+            return self._tested(unit, chosen, found)
+        every = np.arange(len(unit.rows)) if chosen is None else chosen
+        passed = self._tested(unit, every[~unit.sure], found)
+        return every if passed is None else np.union1d(every[unit.sure], passed)
 
     def _tested(self, unit: Unit, chosen: Indices | None, found: dict[Field, Values]) -> Indices | None:
         """Of the chosen rows (None: all), those that pass the filter."""

@@ -17,6 +17,14 @@ SYSTEM_FIELDS = {
     name: pa.field(name, pa.uint64()) for name in (ROW_ID, ROW_ADDRESS, ROW_OFFSET, LAST_UPDATED_AT, CREATED_AT)
 }
 
+DISTANCE = "_distance"
+QUERY_INDEX = "query_index"
+SEARCH_FIELDS = {
+    DISTANCE: pa.field(DISTANCE, pa.float32()),
+    QUERY_INDEX: pa.field(QUERY_INDEX, pa.int32(), nullable=False),
+}
+"""Columns of the results of searches: how far a row is from the query, and from which one where there are several."""
+
 ROW_ID_FIELD = -3
 CREATED_AT_FIELD = -4
 LAST_UPDATED_AT_FIELD = -5

@@ -1,0 +1,116 @@
+"""Exact search: every vector that may be an answer is compared with the queries.
+
+Vectors are read in units, as a scan reads them, and compared in the threads that read them; what is kept is the nearest few
+rows, so that memory does not grow with the table. Rows that are deleted or do not pass the filter are passed over where
+they lie, or not read at all where they are many.
+
+Rows go by their row ids: those break ties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from lancelet.encoding.plain import numpy_array
+from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
+from lancelet.execution.costs import SPARSE_SHARE, SPARSE_WIDE_SHARE
+from lancelet.execution.vectors import Marks, Vectors, pieces
+from lancelet.format.system_columns import ROW_ID
+from lancelet.index.vector.distances import Queries
+from lancelet.index.vector.top import Top
+from lancelet.table.rows.addresses import row_address
+
+if TYPE_CHECKING:
+    from lancelet.execution.fragment_reader import FragmentReader
+    from lancelet.execution.nearest_plan import Nearest
+    from lancelet.execution.scan import Scan
+    from lancelet.execution.table_reader import TableReader
+    from lancelet.execution.units import Unit
+    from lancelet.format.schema import Field
+    from lancelet.index.vector.metric import Metric
+    from lancelet.index.vector.query import SearchUse
+
+RowIds = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class ExactSearch:
+    """Vectors of one column against the queries of a search."""
+
+    nearest: Nearest
+    queries: Queries
+    field: Field
+    """The top-level field of the column, pruned to it."""
+    count: int
+    """How many rows are kept at most."""
+    by_id: bool
+    """Whether row ids are not addresses."""
+
+    @classmethod
+    def of(cls, table: TableReader, nearest: Nearest, metric: Metric, count: int) -> ExactSearch:
+        manifest = table.snapshot.manifest
+        (field,) = manifest.schema.project([nearest.column.path]).fields
+        queries = Queries(nearest.queries, nearest.column.element, metric.value)
+        return cls(nearest, queries, field, max(min(count, table.num_rows), 1), manifest.has_stable_row_ids)
+
+    def new_tops(self, limits: Sequence[float] = ()) -> list[Top]:
+        """Where the nearest rows are collected, for each answer; rows farther than ``limits`` need not be in it."""
+        nearest, answers = self.nearest, 1 if self.nearest.column.is_multi else len(self.queries)
+        tops = []
+        for at in range(answers):
+            upper = nearest.upper
+            if limits and limits[at] < np.inf and (upper is None or limits[at] < upper):
+                upper = float(np.nextafter(np.float32(limits[at]), np.float32(np.inf)))
+            tops.append(Top(self.count, nearest.lower, upper))
+        return tops
+
+    def run(self, scan: Scan, use: SearchUse, tops: list[Top] | None = None) -> list[Top]:
+        """Compare all rows of a scan, and add the nearest to ``tops``."""
+        total = self.new_tops() if tops is None else tops
+
+        def compare(unit: Unit, chosen: Indices | None) -> list[Top]:
+            found = self.new_tops([top.limit for top in total])
+            use.note(refined=self.compare(unit.reader, unit.rows, chosen, found))
+            return found
+
+        for found in scan.selections(compare):
+            for top, more in zip(total, found, strict=True):
+                top.add(*more.sorted())
+        return total
+
+    def compare(self, reader: FragmentReader, rows: RowRange, chosen: Indices | None, tops: list[Top]) -> int:
+        """Some rows of a fragment: places in ``rows`` (None: all). Tells how many vectors were compared."""
+        wanted: Rows = rows
+        keep: Marks | None = None
+        if chosen is not None:
+            views = reader.row_bytes([self.field])[1] == 0
+            if len(chosen) < (SPARSE_SHARE if views else SPARSE_WIDE_SHARE) * len(rows):
+                wanted = RowIndices(chosen + rows.start)
+            else:
+                keep = np.zeros(len(rows), np.bool_)
+                keep[chosen] = True
+        (column,) = reader.read([self.field], wanted)
+        first: int | None = None
+        ids: RowIds | None = None
+        if self.by_id or isinstance(wanted, RowIndices):
+            ids = numpy_array(reader.system_column(ROW_ID, wanted))
+        else:
+            first = row_address(reader.fragment.id, rows.start)
+        done = 0
+        for before, array in pieces(column):
+            here = slice(before, before + len(array))
+            part = Vectors.of(self.nearest.column, array)
+            marks = part.keep if keep is None else keep[here] if part.keep is None else keep[here] & part.keep
+            number = 0 if first is None else first + before
+            done += self._offer(part, tops, number, None if ids is None else ids[here], marks)
+        return done
+
+    def _offer(self, part: Vectors, tops: list[Top], first: int, ids: RowIds | None, keep: Marks | None) -> int:
+        if part.ends is None:
+            return self.queries.scan(part.data, tops, first, ids, keep)
+        return self.queries.scan_groups(part.data, part.ends, tops[0], first, ids, keep, part.valid)
