@@ -71,8 +71,11 @@ SHOWN = (
 
 
 def _modules() -> list[str]:
-    found = pkgutil.walk_packages(lancelet.__path__, "lancelet.")
-    return ["lancelet", *(module.name for module in found if not module.name.endswith("_pb2"))]
+    found = [module.name for module in pkgutil.walk_packages(lancelet.__path__, "lancelet.")]
+    if importlib.util.find_spec("torch") is None:
+        # An extra that the tests do without.
+        found.remove("lancelet.torch")
+    return ["lancelet", *(name for name in found if not name.endswith("_pb2"))]
 
 
 def _has_examples(module: str) -> bool:
