@@ -162,7 +162,7 @@ def judge(rows: int, deleted: int, overlays: int, settings: CompactionSettings) 
 
 def _size(snapshot: Snapshot, fragment: Fragment) -> int:
     """Bytes of a fragment's data files; old writers did not record them."""
-    files = (*fragment.files, *(overlay.file for overlay in fragment.overlays))
+    files = fragment.all_files
     return sum(file.size if file.size is not None else snapshot.places.data_file(file).open().size for file in files)
 
 
