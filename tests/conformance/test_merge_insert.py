@@ -26,7 +26,7 @@ from conformance.test_update import LINEAGE, VERSIONS, operation
 from lancelet.editing.merge import source as merge_source
 from lancelet.editing.merge.filter import key_filter
 from lancelet.editing.merge.keys import KeyIndex, plain
-from lancelet.editing.merge.source import HeldSource
+from lancelet.editing.merge.source import MergeSource
 from lancelet.errors import InvalidInput, LanceletError, MergeRefused, NotSupported, RetryableCommitConflict, UnfitData
 from lancelet.table.manifest.snapshot import open_snapshot
 from lancelet.testing import assert_identical, random_array
@@ -702,7 +702,7 @@ def test_streams_go_to_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         pa.record_batch({"k": pa.array([2, 3, 4]), "d": texts[1]}),
     ]
     monkeypatch.setattr(merge_source, "_STEP_ROWS", 1)
-    with HeldSource(iter(batches), batches[0].schema, in_memory=10) as held:
+    with MergeSource(iter(batches), batches[0].schema, in_memory=10) as held:
         assert held.is_spilled
         # The file has no name, so that nothing stays behind when the process is killed.
         assert not list((tmp_path / "temporary").iterdir())
@@ -722,7 +722,7 @@ def test_streams_go_to_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError, match="no more"):
-        HeldSource(broken(), batches[0].schema, in_memory=0)
+        MergeSource(broken(), batches[0].schema, in_memory=0)
     assert list((tmp_path / "temporary").iterdir()) == []
 
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import lancelet
 from lancelet.editing.merge.clauses import Clauses, Matched
 from lancelet.editing.merge.run import merge_rows
-from lancelet.editing.merge.source import HeldSource
+from lancelet.editing.merge.source import MergeSource
 
 Operation = Callable[[str, int], object]
 """Does something to the table at a URI, which has so many rows."""
@@ -80,7 +80,7 @@ def stream(count: int, pause: float) -> pa.RecordBatchReader:
 def merged(uri: str, count: int, *, spilled: bool) -> None:
     table = lancelet.dataset(uri)
     clauses = Clauses(("k",), Matched.UPDATE, insert=True)
-    with HeldSource(stream(count, 0.0), in_memory=1 if spilled else 1 << 30) as source:
+    with MergeSource(stream(count, 0.0), in_memory=1 if spilled else 1 << 30) as source:
         assert source.is_spilled == spilled
         merge_rows(table.table, clauses, source, retries=3, timeout=60.0)
 

@@ -25,7 +25,7 @@ from lancelet.index.metadata import read_indices
 from lancelet.index.questions import Between, IsIn, Missing
 from lancelet.index.row_set import RowSet
 from lancelet.index.scalar.bitmap import KIND
-from lancelet.index.scalar.bitmap_build import BitmapBuilder, Limits
+from lancelet.index.scalar.bitmap_build import BitmapBuilder, BuildLimits
 from lancelet.index.scalar.bitmap_file import FILE
 from lancelet.index.segments import NewSegment, entry_of
 from lancelet.table.commit import operations as ops
@@ -81,7 +81,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Workbench:
     return Workbench(tmp_path_factory.mktemp("bench") / "t", pa.array([1, 2, None]), KIND)
 
 
-def built_with(bench: Workbench, limits: Limits, values: pa.Array, rows: Rows, step: int) -> dict[Any, list[int]]:
+def built_with(bench: Workbench, limits: BuildLimits, values: pa.Array, rows: Rows, step: int) -> dict[Any, list[int]]:
     """What the builder writes: the rows of each key, by its bits."""
     out = SegmentWriter(bench.snapshot.store, uuid4(), "2.1", WrittenFiles(bench.snapshot.store))
     with BitmapBuilder(values.type, limits) as builder:
@@ -122,7 +122,7 @@ def test_small_limits(
     make = {pa.int32(): lambda x: x, pa.string(): str, pa.decimal128(5, 0): Decimal}[dtype]
     keys = [None if key is None else make(key) for key, _ in pairs]
     rows = np.array([row for _, row in pairs], np.uint64)
-    limits = Limits(run_rows, 1 << 20, runs_bytes, merge_keys, 1 << 20, merge_rows)
+    limits = BuildLimits(run_rows, 1 << 20, runs_bytes, merge_keys, 1 << 20, merge_rows)
     want: dict[Any, list[int]] = {}
     for key, row in sorted(zip(keys, rows.tolist(), strict=True), key=lambda pair: pair[1]):
         want.setdefault(key, []).append(row)
@@ -132,7 +132,7 @@ def test_small_limits(
 def test_temporary_files_are_removed(bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     values = pa.array(range(100))
-    with BitmapBuilder(values.type, Limits(run_rows=10, runs_bytes=100)) as builder:
+    with BitmapBuilder(values.type, BuildLimits(run_rows=10, runs_bytes=100)) as builder:
         builder.add_rows(values, np.arange(100, dtype=np.uint64))
         assert list(tmp_path.iterdir())
     assert not list(tmp_path.iterdir())

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import lancelet
 from lancelet.errors import CorruptFile, InvalidInput
 from lancelet.execution.candidates import Bounds, answered, candidate_fragments, find_candidates
-from lancelet.execution.index_match import AllOf, AnyOf, Fixed, Lookup, Opposite, shape_of
+from lancelet.execution.index_match import AllOf, AnyOf, Constant, Lookup, Opposite, shape_of
 from lancelet.execution.plan import ScanPlan, plan_filter, plan_outputs
 from lancelet.execution.scan import Scan
 from lancelet.execution.units import Chosen, cut
@@ -233,8 +233,8 @@ def test_ranges_of_one_column_become_one() -> None:
     assert shape.asked[0].question == Between(pa.scalar(2), pa.scalar(9), False, True)
     assert not shape.negated
     assert shaped("NOT (i <= 2 OR i > 9)").asked[0].question == shape.asked[0].question
-    assert shaped("i > 9 AND i < 2") == Fixed(False)
-    assert shaped("i >= 2 AND i < 2") == Fixed(False)
+    assert shaped("i > 9 AND i < 2") == Constant(False)
+    assert shaped("i >= 2 AND i < 2") == Constant(False)
     both = shaped("i > 2 AND f < 9")
     assert isinstance(both, AllOf)
     assert len(both.parts) == 2
@@ -299,9 +299,9 @@ def test_items_are_put_into_the_type_of_their_lists() -> None:
 
 
 def test_nulls_and_nan_are_not_asked_for() -> None:
-    assert shaped("i = NULL") == Fixed(False)
-    assert shaped("NOT (i = NULL)") == Fixed(False)
-    assert shaped("i NOT IN (1, NULL)") == Fixed(False)
+    assert shaped("i = NULL") == Constant(False)
+    assert shaped("NOT (i = NULL)") == Constant(False)
+    assert shaped("i NOT IN (1, NULL)") == Constant(False)
     assert asked("i IN (1, NULL)").values.to_pylist() == [1]
     assert asked("i IS NOT NULL") == Missing()
     assert shaped("f > CAST('NaN' AS DOUBLE)") is None

@@ -12,7 +12,7 @@ import pytest
 
 import lancelet
 from lancelet.namespace import DirectoryNamespace
-from lancelet.namespace.catalog import TABLE, Catalog, Entry
+from lancelet.namespace.catalog import TABLE, Catalog, CatalogEntry
 from namespace.spaces import MODES, ROWS, both, child, children, create, folders, location, tables
 
 TABLES = 10_000
@@ -142,8 +142,8 @@ def test_ten_thousand_tables_in_pages(tmp_path: Path) -> None:
     names = [f"t{number:05}" for number in range(TABLES)]
 
     def edit(known: Catalog) -> pa.Table:
-        entries = [Entry(f"n${name}", TABLE, f"{number:08x}_n${name}") for number, name in enumerate(names)]
-        return known.with_entries([*entries, Entry("n$m", "namespace"), Entry("n$m$t", TABLE, "x")])
+        entries = [CatalogEntry(f"n${name}", TABLE, f"{number:08x}_n${name}") for number, name in enumerate(names)]
+        return known.with_entries([*entries, CatalogEntry("n$m", "namespace"), CatalogEntry("n$m$t", TABLE, "x")])
 
     spaces.ours.root.manifest.change(edit)
     assert folders(tmp_path) == ["__manifest"]

@@ -66,10 +66,11 @@ class Pairs:
         return {"num_pairs": len(self.rows)}
 
     def entries(self, source: Source) -> Iterator[Entries]:
-        yield value_digests(self.values), self.rows
+        yield self.digests(self.values)[0], self.rows
 
     def digests(self, values: pa.Array) -> tuple[Any, None]:
-        return value_digests(values), None
+        columns = values.flatten() if pa.types.is_struct(values.type) else [values]
+        return np.sum([value_digests(column) * np.uint64(3**at) for at, column in enumerate(columns)], axis=0), None
 
 
 class _OfPairs(Kind):
@@ -187,6 +188,18 @@ def test_damage_is_found(tmp_path: Path) -> None:
     one, other = (next((tmp_path / "t/_indices" / uuid).iterdir()) for uuid in _folders(dataset))
     one.write_bytes(other.read_bytes())
     assert dataset.verify(deep=True).errors
+
+
+def test_damage_is_found_in_an_index_of_two_columns(tmp_path: Path) -> None:
+    dataset = made(tmp_path / "t")
+    dataset.add_columns({"y": "k % 5", "z": "k % 5 + CASE WHEN k = 17 THEN 1 ELSE 0 END"})
+    dataset.create_index(["k", "y"], "NEAREST", "one")
+    dataset.create_index(["k", "z"], "NEAREST", "other")
+    assert not dataset.verify(deep=True).errors
+    one, other = (next((tmp_path / "t/_indices" / uuid).iterdir()) for uuid in _folders(dataset))
+    one.write_bytes(other.read_bytes())
+    (found,) = dataset.verify(deep=True).errors
+    assert "has other values for 1 row(s): row 17 of fragment 0" in found.problem
 
 
 def _folders(dataset: lancelet.LanceDataset) -> list[str]:

@@ -15,7 +15,7 @@ from lancelet.format.system_columns import ROW_ID_FIELD
 from lancelet.maintenance.compaction.commit import CompactionMetrics, commit_rewrites, compact, metrics_of
 from lancelet.maintenance.compaction.execute import Rewritten, rewrite_fragments
 from lancelet.maintenance.compaction.options import CompactionOptions, CompactionSettings, compaction_settings
-from lancelet.maintenance.compaction.plan import Candidate, Reason, TaskPlan, judge, plan_tasks, task_of
+from lancelet.maintenance.compaction.plan import Reason, TaskPlan, WornFragment, judge, plan_tasks, task_of
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.fragment import Fragment, Spilled
 from lancelet.table.manifest.versions import read_version
@@ -262,10 +262,10 @@ def _task(content: Any, version: int, settings: CompactionSettings) -> Compactio
     return CompactionTask(version, settings, task_of(members, settings.target_rows_per_fragment), fragments)
 
 
-def _member_of(fragment: Fragment, settings: CompactionSettings) -> Candidate:
+def _member_of(fragment: Fragment, settings: CompactionSettings) -> WornFragment:
     rows, deleted = fragment.physical_rows or 0, fragment.num_deletions or 0
     reason = judge(rows, deleted, len(fragment.overlays), settings) or Reason.SMALL
-    return Candidate(0, reason, rows, deleted, sum(file.size or 0 for file in fragment.files))
+    return WornFragment(0, reason, rows, deleted, sum(file.size or 0 for file in fragment.files))
 
 
 def _fragments(content: Any) -> tuple[Fragment, ...]:

@@ -15,7 +15,7 @@ from lancelet._api.conversion import shown_transaction
 from lancelet._api.transaction import Transaction
 from lancelet.editing.merge.clauses import Clauses, Matched, WriteMode, key_fields, plan_merge, plan_others
 from lancelet.editing.merge.run import Merged, MergeResult, merge_rows, write_merge
-from lancelet.editing.merge.source import HeldSource
+from lancelet.editing.merge.source import MergeSource
 from lancelet.editing.moved import write_version
 from lancelet.errors import InvalidInput, InvalidType
 from lancelet.execution.plan import table_schema
@@ -198,7 +198,7 @@ class MergeInsertBuilder:
         The numbers of rows that were inserted, updated and deleted.
         """
         self._clauses.check()
-        with HeldSource(data_obj, schema) as source:
+        with MergeSource(data_obj, schema) as source:
             snapshot, result = merge_rows(
                 self._dataset.table,
                 self._clauses,
@@ -213,7 +213,7 @@ class MergeInsertBuilder:
         """Write what a merge needs, and return what is left to commit, for :meth:`lancelet.LanceDataset.commit`."""
         self._clauses.check()
         snapshot = self._dataset.table.snapshot
-        with HeldSource(data_obj, schema) as source, WrittenFiles(snapshot.store) as files:
+        with MergeSource(data_obj, schema) as source, WrittenFiles(snapshot.store) as files:
             merged = write_merge(self._dataset.table, self._clauses, source, files)
             transaction = StoredTransaction(snapshot.version, merged.change.operation)
             return shown_transaction(transaction), merged.result
@@ -230,7 +230,7 @@ class MergeInsertBuilder:
         table = self._dataset.table
         before = table.snapshot.store.counters.bytes
         began = time.perf_counter()
-        with HeldSource(data_obj, schema) as source:
+        with MergeSource(data_obj, schema) as source:
             files = WrittenFiles(table.snapshot.store)
             try:
                 merged = write_merge(table, self._clauses, source, files)

@@ -43,7 +43,7 @@ from lancelet.table.rows.addresses import by_fragment
 from lancelet.table.rows.lineage import inline_bytes
 from lancelet.table.rows.row_id_write import encode_row_ids, encode_versions
 from lancelet.table.rows.row_ids import Ids
-from lancelet.writing.bases import Folder
+from lancelet.writing.bases import DataFolder
 from lancelet.writing.fragments import Limits, write_fragment_files
 from lancelet.writing.options import write_options
 
@@ -67,7 +67,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lineage:
+class KeptIds:
     """Ids of rows, and in which version each was created."""
 
     row_ids: Ids
@@ -85,14 +85,14 @@ class RowWriter:
     version: str
     files: WrittenFiles
     limits: Limits
-    folders: tuple[Folder, ...] = ()
+    folders: tuple[DataFolder, ...] = ()
     """Where new fragments go, in turn; the table's own folder by default."""
     stem: bytes = b""
     """Begins the names of all files, so that those who write together find them again."""
 
     @classmethod
     def of(
-        cls, snapshot: Snapshot, files: WrittenFiles, version: str | None = None, folders: tuple[Folder, ...] = ()
+        cls, snapshot: Snapshot, files: WrittenFiles, version: str | None = None, folders: tuple[DataFolder, ...] = ()
     ) -> RowWriter:
         """Files of ``version``, or of the version that the table is written in."""
         manifest = snapshot.manifest
@@ -111,7 +111,7 @@ class RowWriter:
         return fragment.files[0]
 
     def _write(
-        self, batches: Iterable[pa.RecordBatch], schema: Schema, limits: Limits, folders: tuple[Folder, ...]
+        self, batches: Iterable[pa.RecordBatch], schema: Schema, limits: Limits, folders: tuple[DataFolder, ...]
     ) -> tuple[Fragment, ...]:
         return write_fragment_files(
             self.snapshot.store,
@@ -124,13 +124,13 @@ class RowWriter:
             stem=self.stem,
         )
 
-    def trace(self, fragments: Sequence[Fragment], lineage: Lineage | None) -> tuple[Fragment, ...]:
+    def trace(self, fragments: Sequence[Fragment], lineage: KeptIds | None) -> tuple[Fragment, ...]:
         """New fragments with the ids of the rows that moved into them: the first ones, as many as ``lineage`` has."""
         if lineage is None:
             return tuple(fragments)
         return tuple(self._traced(fragment, part) for fragment, part in _parts(fragments, lineage))
 
-    def _traced(self, fragment: Fragment, lineage: Lineage) -> Fragment:
+    def _traced(self, fragment: Fragment, lineage: KeptIds) -> Fragment:
         if not len(lineage):
             return fragment
         ids, created = encode_row_ids(lineage.row_ids), encode_versions(lineage.created_at)
@@ -153,7 +153,7 @@ def write_version(manifest: Manifest, version: str | None = None) -> str:
     return writable_version(version or stored)
 
 
-def lineage_of(table: TableReader, addresses: Addresses) -> Lineage | None:
+def lineage_of(table: TableReader, addresses: Addresses) -> KeptIds | None:
     """Ids and creation of rows, in the order of their addresses; None when the table has no stable row ids."""
     if not table.snapshot.manifest.has_stable_row_ids:
         return None
@@ -167,7 +167,7 @@ def lineage_of(table: TableReader, addresses: Addresses) -> Lineage | None:
     if order is not None:
         for values in found.values():
             values[order] = values.copy()
-    return Lineage(found[ROW_ID], found[CREATED_AT])
+    return KeptIds(found[ROW_ID], found[CREATED_AT])
 
 
 def reader_of(table: TableReader, fragment_id: int) -> FragmentReader:
@@ -216,9 +216,9 @@ def rows_moved(
     return Change(operation, deletion.affected_rows)
 
 
-def _parts(fragments: Iterable[Fragment], lineage: Lineage) -> Iterator[tuple[Fragment, Lineage]]:
+def _parts(fragments: Iterable[Fragment], lineage: KeptIds) -> Iterator[tuple[Fragment, KeptIds]]:
     at = 0
     for fragment in fragments:
         stop = at + (fragment.physical_rows or 0)
-        yield fragment, Lineage(lineage.row_ids[at:stop], lineage.created_at[at:stop])
+        yield fragment, KeptIds(lineage.row_ids[at:stop], lineage.created_at[at:stop])
         at = stop

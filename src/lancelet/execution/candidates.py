@@ -25,7 +25,7 @@ from lancelet.execution.costs import ENTRIES_A_TEST, FEW_LEFT
 from lancelet.execution.index_match import (
     AllOf,
     AnyOf,
-    Fixed,
+    Constant,
     Lookup,
     Opposite,
     Shape,
@@ -280,7 +280,7 @@ class _Run:
 
     def bounds(self, shape: Shape) -> Bounds:
         match shape:
-            case Fixed(value):
+            case Constant(value):
                 rows = self.wanted if value else RowSet()
                 return Bounds(rows, rows)
             case AllOf(parts, complete):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from lancelet.execution.candidates import Search
-from lancelet.execution.index_match import AllOf, AnyOf, Fixed, Lookup, Opposite, Shape
+from lancelet.execution.index_match import AllOf, AnyOf, Constant, Lookup, Opposite, Shape
 from lancelet.execution.plan import ScanPlan, exact_plan, needed_fields
 from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.build import all_of
@@ -166,7 +166,7 @@ def _found(found: Candidates | None) -> str:
 def _shape(search: Search, shape: Shape, verbose: bool, found: Candidates | None) -> Iterable[str]:
     parts: Sequence[Shape] = ()
     match shape:
-        case Fixed(value):
+        case Constant(value):
             yield "AllRows" if value else "NoRows"
         case AllOf(parts, complete):
             yield "And:" if complete else "And: rows are tested"

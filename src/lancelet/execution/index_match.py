@@ -69,7 +69,7 @@ class Lookup:
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class Constant:
     """True for all rows, or for none."""
 
     value: bool
@@ -98,7 +98,7 @@ class Opposite:
     part: Shape
 
 
-Shape: TypeAlias = Lookup | Fixed | AllOf | AnyOf | Opposite
+Shape: TypeAlias = Lookup | Constant | AllOf | AnyOf | Opposite
 Usable: TypeAlias = Callable[[Column, Question], bool]
 """Whether somebody answers such a question about a column."""
 
@@ -115,36 +115,36 @@ def shape_of(expr: Expr, usable: Usable, *, wanted: bool = True) -> Shape | None
             inner = shape_of(arg, usable, wanted=name == "is_true")
             return inner if wanted else _opposite(inner)
         case Literal(value):
-            return Fixed(value is wanted)
+            return Constant(value is wanted)
         case _:
             return _lookup(expr, usable, wanted)
 
 
 def _all_of(shapes: Sequence[Shape | None]) -> Shape | None:
     """The shape of an AND; ranges of one column become one."""
-    known = [shape for shape in shapes if shape is not None and shape != Fixed(True)]
-    if Fixed(False) in known:
-        return Fixed(False)
+    known = [shape for shape in shapes if shape is not None and shape != Constant(True)]
+    if Constant(False) in known:
+        return Constant(False)
     complete = None not in shapes
     if not known:
-        return Fixed(True) if complete else None
+        return Constant(True) if complete else None
     parts = tuple(fused(known))
     return parts[0] if len(parts) == 1 and complete else AllOf(parts, complete)
 
 
 def _any_of(shapes: Sequence[Shape | None]) -> Shape | None:
-    if Fixed(True) in shapes:
-        return Fixed(True)
+    if Constant(True) in shapes:
+        return Constant(True)
     if None in shapes:
         return None
-    parts = tuple(shape for shape in shapes if shape is not None and shape != Fixed(False))
-    return Fixed(False) if not parts else parts[0] if len(parts) == 1 else AnyOf(parts)
+    parts = tuple(shape for shape in shapes if shape is not None and shape != Constant(False))
+    return Constant(False) if not parts else parts[0] if len(parts) == 1 else AnyOf(parts)
 
 
 def _opposite(shape: Shape | None) -> Shape | None:
     if shape is None:
         return None
-    return Fixed(not shape.value) if isinstance(shape, Fixed) else Opposite(shape)
+    return Constant(not shape.value) if isinstance(shape, Constant) else Opposite(shape)
 
 
 def fused(shapes: Iterable[Shape]) -> list[Shape]:
@@ -173,7 +173,7 @@ def _range(left: Shape, right: Shape) -> Shape | None:
     assert high.high is not None
     first, last = _comparable(low.low), _comparable(high.high)
     if first > last or (first == last and not (low.with_low and high.with_high)):
-        return Fixed(False)
+        return Constant(False)
     question = Between(low.low, high.high, low.with_low, high.with_high)
     return Lookup(left.conditions + right.conditions, left.column, (Asked(question),), negated=False)
 
@@ -194,7 +194,7 @@ def _comparable(scalar: pa.Scalar) -> Any:
 
 def _lookup(expr: Expr, usable: Usable, wanted: bool) -> Shape | None:
     found = _questions(expr, wanted)
-    if found is None or isinstance(found, Fixed):
+    if found is None or isinstance(found, Constant):
         return found
     column, asked, negated = found
     asked = tuple(one for one in asked if usable(column, one.question))
@@ -204,7 +204,7 @@ def _lookup(expr: Expr, usable: Usable, wanted: bool) -> Shape | None:
 _Found: TypeAlias = tuple[Column, tuple[Asked, ...], bool]
 
 
-def _questions(expr: Expr, wanted: bool) -> _Found | Fixed | None:
+def _questions(expr: Expr, wanted: bool) -> _Found | Constant | None:
     """The column, what to ask, and whether the answer is to be turned round."""
     match expr:
         case Column() if pa.types.is_boolean(expr.type):
@@ -213,20 +213,20 @@ def _questions(expr: Expr, wanted: bool) -> _Found | Fixed | None:
             return column, (Asked(Missing()),), not wanted
         case Compare(op, Column() as column, Literal() as literal):
             if literal.value is None:
-                return Fixed(False)
+                return Constant(False)
             return _comparison(op if wanted else _OPPOSITE[op], column, literal)
         case In(Column() as column, values):
             return _membership(column, values.array, wanted)
         case Like(Column() as column, Literal(pattern), ignore_case):
             if pattern is None:
-                return Fixed(False)
+                return Constant(False)
             if ignore_case or not is_text(column.type):
                 return None
             asked = _pattern_questions(str(pattern), column.type)
             return (column, asked, not wanted) if asked else None
         case Call(name, (Column() as column, Literal() as literal)) if name in _CALLS:
             if literal.value is None:
-                return Fixed(False)
+                return Constant(False)
             question = _CALLS[name](column, literal)
             return None if question is None else (column, (question,), not wanted)
         case Call(name, (Cast(Column() as column), Literal() as literal), kind) if name.startswith("array_has"):
@@ -270,15 +270,15 @@ def _comparison(op: str, column: Column, literal: Literal) -> _Found | None:
     return column, (Asked(question),), op == "!="
 
 
-def _membership(column: Column, values: pa.Array, wanted: bool) -> _Found | Fixed | None:
+def _membership(column: Column, values: pa.Array, wanted: bool) -> _Found | Constant | None:
     if values.type != compared_type(column.type) or is_list_like(column.type):
         return None
     if values.null_count and not wanted:
         # A value is among them, or nobody knows: NOT IN is never true.
-        return Fixed(False)
+        return Constant(False)
     some = distinct(values.drop_null())
     if not len(some):
-        return Fixed(False) if wanted else (column, (Asked(Missing()),), True)
+        return Constant(False) if wanted else (column, (Asked(Missing()),), True)
     if pa.types.is_floating(some.type) and pc.any(pc.is_nan(some.cast(pa.float64()))).as_py():
         return None
     return column, (Asked(IsIn(some)),), not wanted
@@ -402,7 +402,7 @@ def lookups(shape: Shape) -> Iterable[Lookup]:
 
 def weight(shape: Shape) -> int:
     """How many rows are likely to be in it: those with few are worth asking for first."""
-    if isinstance(shape, (AllOf, Fixed)):
+    if isinstance(shape, (AllOf, Constant)):
         return 3 if isinstance(shape, AllOf) else 0
     if not isinstance(shape, Lookup):
         return 4

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lancelet.encoding.rows import Bytes
-from lancelet.encoding.v2_1.encode.blobs import Placed
+from lancelet.encoding.v2_1.encode.blobs import BlobPlace
 from lancelet.format.blob_types import DEDICATED, INLINE, PACKED, BlobSizes
 from lancelet.store import Sink
 
@@ -44,10 +44,10 @@ class SideBlobs:
         self._pack: Sink | None = None
         self._pack_number = 0
 
-    def store(self, data: Bytes, sizes: BlobSizes) -> Placed:
+    def store(self, data: Bytes, sizes: BlobSizes) -> BlobPlace:
         """Write a payload where one of its size goes."""
         if self._begin is None or len(data) <= min(sizes.inline, sizes.dedicated):
-            return Placed(INLINE, self.inline(data))
+            return BlobPlace(INLINE, self.inline(data))
         if len(data) > sizes.dedicated:
             number, sink = self._next(self._begin)
             try:
@@ -56,7 +56,7 @@ class SideBlobs:
             except BaseException:
                 sink.abort()
                 raise
-            return Placed(DEDICATED, 0, number)
+            return BlobPlace(DEDICATED, 0, number)
         pack = self._pack
         if pack is not None and pack.tell() + len(data) > (self._pack_bytes or sizes.pack):
             self.finish()
@@ -66,7 +66,7 @@ class SideBlobs:
             self._pack = pack
         position = pack.tell()
         pack.write(data)
-        return Placed(PACKED, position, self._pack_number)
+        return BlobPlace(PACKED, position, self._pack_number)
 
     def _next(self, begin: Callable[[int], Sink]) -> tuple[int, Sink]:
         self._last += 1

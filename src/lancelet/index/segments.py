@@ -65,6 +65,11 @@ def joined_type(fields: Sequence[pa.Field]) -> pa.DataType:
     return fields[0].type if len(fields) == 1 else pa.struct([pa.field(field.name, field.type) for field in fields])
 
 
+def joined_values(arrays: Sequence[pa.Array], dtype: pa.DataType) -> pa.Array:
+    """The values of one column, or of several together, of the type that :func:`joined_type` gives."""
+    return arrays[0] if len(arrays) == 1 else pa.StructArray.from_arrays(list(arrays), fields=list(dtype))
+
+
 def usable_kind(snapshot: Snapshot, entry: IndexMetadata) -> Kind | None:
     """The kind of a segment that can be opened and written anew; None for what is left as it is."""
     fields = [node for node in snapshot.manifest.schema.walk() if node.id in entry.fields]

@@ -17,7 +17,7 @@ from lancelet.expressions.printing import quoted_path
 from lancelet.format.extensions import storage_of
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
 from lancelet.index.kind import ROW, VALUE, NewRows
-from lancelet.index.segments import joined_type
+from lancelet.index.segments import joined_type, joined_values
 
 if TYPE_CHECKING:
     from lancelet.execution.table_reader import TableReader
@@ -65,8 +65,7 @@ class IndexedColumns:
 
     def joined(self, arrays: Sequence[pa.Array]) -> pa.Array:
         """The values of rows out of those of each column."""
-        plain = [storage_of(array) for array in arrays]
-        return plain[0] if len(plain) == 1 else pa.StructArray.from_arrays(plain, fields=list(self.type))
+        return joined_values([storage_of(array) for array in arrays], self.type)
 
 
 def find_columns(table: TableReader, columns: str | Sequence[str]) -> IndexedColumns:

@@ -62,7 +62,7 @@ _PAUSE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CatalogEntry:
     """A row of the catalog."""
 
     object_id: str
@@ -83,12 +83,12 @@ class Catalog:
         self._names: dict[tuple[str, str], pa.Array] = {}
         self._claimed: frozenset[str] | None = None
 
-    def find(self, object_id: str) -> Entry | None:
+    def find(self, object_id: str) -> CatalogEntry | None:
         """The entry of this id."""
         found = self.rows.filter(pc.equal(self.rows["object_id"], object_id))
         return _entry(found, 0) if found.num_rows else None
 
-    def of_kind(self, object_id: str, kind: str) -> Entry | None:
+    def of_kind(self, object_id: str, kind: str) -> CatalogEntry | None:
         """The entry of this id, if it is a namespace, or a table."""
         found = self.find(object_id)
         return found if found is not None and found.kind == kind else None
@@ -110,7 +110,7 @@ class Catalog:
         ids = self.rows.filter(pc.equal(self.rows["object_type"], kind))["object_id"].combine_chunks()
         return ids.take(pc.sort_indices(ids))
 
-    def below(self, object_id: str) -> list[Entry]:
+    def below(self, object_id: str) -> list[CatalogEntry]:
         """Everything in a namespace, at any depth."""
         found = self.rows.filter(pc.starts_with(self.rows["object_id"], object_id + DELIMITER))
         return [_entry(found, at) for at in range(found.num_rows)]
@@ -140,7 +140,7 @@ class Catalog:
 
     # What the rows are after a change.
 
-    def with_entries(self, entries: list[Entry]) -> pa.Table:
+    def with_entries(self, entries: list[CatalogEntry]) -> pa.Table:
         """These rows, and new ones after them."""
         return pa.concat_tables([self.rows, _made(self.rows.schema, entries)])
 
@@ -148,7 +148,7 @@ class Catalog:
         """The rows of all other ids."""
         return self.rows.filter(pc.invert(pc.is_in(self.rows["object_id"], pa.array(object_ids, pa.string()))))
 
-    def with_changed(self, object_id: str, entry: Entry) -> pa.Table:
+    def with_changed(self, object_id: str, entry: CatalogEntry) -> pa.Table:
         """Exchange an entry; what is in its other columns stays."""
         old = self.rows.filter(pc.equal(self.rows["object_id"], object_id))
         made = _made(self.rows.schema, [entry])
@@ -268,7 +268,7 @@ def _completed(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def _made(schema: pa.Schema, entries: list[Entry]) -> pa.Table:
+def _made(schema: pa.Schema, entries: list[CatalogEntry]) -> pa.Table:
     """Entries as rows of a catalog, whichever columns it has."""
     values: dict[str, list[Any]] = {
         "object_id": [entry.object_id for entry in entries],
@@ -289,7 +289,7 @@ def _json(properties: Mapping[str, str]) -> str | None:
     return json.dumps(dict(properties), separators=(",", ":"), ensure_ascii=False) if properties else None
 
 
-def _entry(rows: pa.Table, at: int) -> Entry:
+def _entry(rows: pa.Table, at: int) -> CatalogEntry:
     metadata = rows["metadata"][at].as_py()
     name = rows["object_id"][at].as_py()
     try:
@@ -299,4 +299,4 @@ def _entry(rows: pa.Table, at: int) -> Entry:
     if not isinstance(properties, dict):
         raise InternalError(f"the metadata of {name} in the catalog is not a JSON object of properties: {metadata!r}")
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in properties.items()}
-    return Entry(name, rows["object_type"][at].as_py(), rows["location"][at].as_py(), texts)
+    return CatalogEntry(name, rows["object_type"][at].as_py(), rows["location"][at].as_py(), texts)

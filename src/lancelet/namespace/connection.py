@@ -16,7 +16,7 @@ from lance_namespace import (
 
 from lancelet.dataset import LanceDataset
 from lancelet.namespace import making, removing
-from lancelet.namespace.catalog import NAMESPACE, TABLE, Catalog, Entry
+from lancelet.namespace.catalog import NAMESPACE, TABLE, Catalog, CatalogEntry
 from lancelet.namespace.directory import DirectoryNamespace
 from lancelet.namespace.errors import translated
 from lancelet.namespace.names import Identifier, object_id, shown
@@ -209,9 +209,11 @@ class Connection:
             before = {} if entry is None else entry.properties
             after = {key: value for key, value in {**before, **values}.items() if value is not None}
             if entry is not None:
-                return catalog.with_changed(entry.object_id, Entry(entry.object_id, entry.kind, entry.location, after))
+                return catalog.with_changed(
+                    entry.object_id, CatalogEntry(entry.object_id, entry.kind, entry.location, after)
+                )
             assert found is not None
-            return catalog.with_entries([Entry(object_id(ident), TABLE, found.folder, after)])
+            return catalog.with_entries([CatalogEntry(object_id(ident), TABLE, found.folder, after)])
 
         root.manifest.change(edit)
         return after

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet.inspect.versions import version_entry
-from lancelet.namespace import making, refs, removing, tables, versions
+from lancelet.namespace import indices, making, refs, removing, tables, versions
 from lancelet.namespace.catalog import NAMESPACE, TABLE
 from lancelet.namespace.errors import translated
 from lancelet.namespace.json_types import json_schema
@@ -418,15 +418,15 @@ class DirectoryNamespace(ln.LanceNamespace):
 
     @operation(ln.CreateTableIndexRequest)
     def create_table_index(self, request: ln.CreateTableIndexRequest) -> ln.CreateTableIndexResponse:
-        return ln.CreateTableIndexResponse(transaction_id=versions.create_index(self._root, request))
+        return ln.CreateTableIndexResponse(transaction_id=indices.create_index(self._root, request))
 
     @operation(ln.CreateTableIndexRequest)
     def create_table_scalar_index(self, request: ln.CreateTableIndexRequest) -> ln.CreateTableScalarIndexResponse:
-        return ln.CreateTableScalarIndexResponse(transaction_id=versions.create_index(self._root, request))
+        return ln.CreateTableScalarIndexResponse(transaction_id=indices.create_index(self._root, request))
 
     @operation(ln.ListTableIndicesRequest)
     def list_table_indices(self, request: ln.ListTableIndicesRequest) -> ln.ListTableIndicesResponse:
-        by_name = {index.index_name: index for index in versions.list_indices(self._root, request)}
+        by_name = {index.index_name: index for index in indices.list_indices(self._root, request)}
         page, token = _entries(by_name, request)
         return ln.ListTableIndicesResponse(indexes=list(page.values()), page_token=token)
 
@@ -434,11 +434,11 @@ class DirectoryNamespace(ln.LanceNamespace):
     def describe_table_index_stats(
         self, request: ln.DescribeTableIndexStatsRequest
     ) -> ln.DescribeTableIndexStatsResponse:
-        return versions.index_stats(self._root, request)
+        return indices.index_stats(self._root, request)
 
     @operation(ln.DropTableIndexRequest)
     def drop_table_index(self, request: ln.DropTableIndexRequest) -> ln.DropTableIndexResponse:
-        transaction = versions.drop_index(self._root, request.id, request.branch, request.index_name)
+        transaction = indices.drop_index(self._root, request.id, request.branch, request.index_name)
         return ln.DropTableIndexResponse(transaction_id=transaction)
 
     @operation(ln.DescribeTransactionRequest)

@@ -39,7 +39,7 @@ _DROPPED_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class TableFolder:
     """What is in a folder that may be a table's."""
 
     written: bool
@@ -56,10 +56,10 @@ class Folder:
         return self.reserved and not self.written
 
 
-def look(root: Store, folder: str) -> Folder:
+def look(root: Store, folder: str) -> TableFolder:
     """Find out what is in a folder: two listings."""
     names = set(root.list_names(folder))
-    return Folder(is_written(root, folder), RESERVED in names, DEREGISTERED in names)
+    return TableFolder(is_written(root, folder), RESERVED in names, DEREGISTERED in names)
 
 
 def is_written(root: Store, folder: str) -> bool:

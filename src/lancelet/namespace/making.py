@@ -28,7 +28,7 @@ from lance_namespace import (
 )
 
 from lancelet.errors import CommitOutcomeUnknown, StorageError, TableExists
-from lancelet.namespace.catalog import NAMESPACE, TABLE, Catalog, Entry
+from lancelet.namespace.catalog import NAMESPACE, TABLE, Catalog, CatalogEntry
 from lancelet.namespace.errors import translated
 from lancelet.namespace.listing import is_written, look, remove, remove_hollow, reserve, reveal
 from lancelet.namespace.names import (
@@ -82,7 +82,7 @@ def create_namespace(root: Root, names: Any, mode: str | None, properties: Mappi
         root.check_namespace(ident[:-1], catalog)
         entry = catalog.find(object_id(ident))
         if entry is None:
-            return catalog.with_entries([Entry(object_id(ident), NAMESPACE, None, properties)])
+            return catalog.with_entries([CatalogEntry(object_id(ident), NAMESPACE, None, properties)])
         if entry.kind != NAMESPACE:
             raise NamespaceAlreadyExistsError(f"{shown(ident)} is the name of a table")
         if chosen == CREATE:
@@ -95,7 +95,7 @@ def create_namespace(root: Root, names: Any, mode: str | None, properties: Mappi
             raise NamespaceAlreadyExistsError(
                 f"namespace {shown(ident)} has {len(below)} object(s) in it; drop it with behavior='Cascade' first"
             )
-        return catalog.with_changed(object_id(ident), Entry(object_id(ident), NAMESPACE, None, properties))
+        return catalog.with_changed(object_id(ident), CatalogEntry(object_id(ident), NAMESPACE, None, properties))
 
     root.manifest.change(edit)
     return kept
@@ -151,7 +151,7 @@ def _create_table(
             return _listed_in_catalog(root, found, properties or None), snapshot
     _refuse_name(catalog, ident)
     folder = _free_folder(root, ident, catalog)
-    entry = Entry(object_id(ident), TABLE, folder, properties or {})
+    entry = CatalogEntry(object_id(ident), TABLE, folder, properties or {})
     if folder == listed_folder(ident[-1]):
         with translated(f"table {shown(ident)}"), _emptied(root, folder):
             snapshot = _written(root, folder, ident, data, how, storage_options)
@@ -177,7 +177,7 @@ def declare_table(root: Root, names: Any, properties: Mapping[str, str] | None, 
         raise InvalidInputError(
             f"table {shown(ident)} cannot be declared at {location}: it has to be at {root.uri(folder)}"
         )
-    entry = Entry(object_id(ident), TABLE, folder, properties or {})
+    entry = CatalogEntry(object_id(ident), TABLE, folder, properties or {})
     with translated(f"table {shown(ident)}"):
         reserved = reserve(root.store, folder)
     if not reserved and folder == listed_folder(ident[-1]):
@@ -194,7 +194,7 @@ def register_table(root: Root, names: Any, location: str, mode: str | None, prop
         raise UnsupportedOperationError("tables are registered in the catalog, but manifest_enabled is false")
     chosen = chosen_mode(mode, CREATE, OVERWRITE)
     folder = check_location(location).rstrip("/")
-    entry = Entry(object_id(ident), TABLE, folder, properties)
+    entry = CatalogEntry(object_id(ident), TABLE, folder, properties)
 
     def edit(catalog: Catalog) -> pa.Table:
         root.check_namespace(ident[:-1], catalog)
@@ -214,7 +214,7 @@ def register_table(root: Root, names: Any, location: str, mode: str | None, prop
     return Found(ident, folder, entry)
 
 
-def add_table(root: Root, ident: Identifier, entry: Entry) -> None:
+def add_table(root: Root, ident: Identifier, entry: CatalogEntry) -> None:
     """Add a table to the catalog, if there is one, unless another table has its name."""
     if root.manifest is None:
         return
@@ -300,7 +300,7 @@ def _listed_in_catalog(root: Root, found: Found, properties: Mapping[str, str] |
     if root.manifest is None or (known is not None and (properties is None or properties == known.properties)):
         return found
     kept = (known.properties if known is not None else {}) if properties is None else properties
-    entry = Entry(object_id(found.id), TABLE, found.folder, kept)
+    entry = CatalogEntry(object_id(found.id), TABLE, found.folder, kept)
     add_table(root, found.id, entry)
     return Found(found.id, found.folder, entry)
 

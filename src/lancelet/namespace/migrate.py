@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lance_namespace import UnsupportedOperationError
 
-from lancelet.namespace.catalog import TABLE, Entry
+from lancelet.namespace.catalog import TABLE, CatalogEntry
 from lancelet.namespace.errors import translated
 from lancelet.namespace.listing import listed_names
 from lancelet.namespace.names import DELIMITER, listed_folder
@@ -37,7 +37,7 @@ def migrate(root: Root) -> list[str]:
         added = [name for name in usable if name not in known and listed_folder(name) not in claimed]
         if not added:
             return None
-        return catalog.with_entries([Entry(name, TABLE, listed_folder(name)) for name in added])
+        return catalog.with_entries([CatalogEntry(name, TABLE, listed_folder(name)) for name in added])
 
     root.manifest.change(edit)
     return added

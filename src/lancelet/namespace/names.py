@@ -84,6 +84,11 @@ def shown(names: Identifier) -> str:
     return ".".join(names) or "the root namespace"
 
 
+def shown_table(names: Sequence[str] | None) -> str:
+    """A table in the text of an error, by the id that a request has."""
+    return f"table {shown(tuple(names or ()))}"
+
+
 def folder_name(names: Identifier) -> str:
     """A folder for a new table, which no other table has: random digits spread folders over a store's partitions."""
     return f"{secrets.token_hex(_HASH_BYTES)}_{object_id(names)}"

@@ -19,7 +19,7 @@ from lance_namespace import (
     UnsupportedOperationError,
 )
 
-from lancelet.namespace.catalog import NAMESPACE, TABLE, Catalog, Entry
+from lancelet.namespace.catalog import NAMESPACE, TABLE, Catalog, CatalogEntry
 from lancelet.namespace.errors import translated
 from lancelet.namespace.listing import hide, remove, reveal
 from lancelet.namespace.names import (
@@ -108,7 +108,7 @@ def rename_table(root: Root, names: Any, new_name: str, new_namespace: Any) -> N
         root.check_namespace(target[:-1], catalog)
         if catalog.find(object_id(target)) is not None or root.seek(target, catalog)[0] is not None:
             raise TableAlreadyExistsError(f"{shown(target)} is there already")
-        entry = Entry(object_id(target), TABLE, found.folder, found.properties)
+        entry = CatalogEntry(object_id(target), TABLE, found.folder, found.properties)
         if catalog.of_kind(old, TABLE) is None:
             if found.entry is not None:
                 raise TableNotFoundError(f"table {shown(found.id)} was removed by somebody else meanwhile")
@@ -132,7 +132,7 @@ def drop_namespace(root: Root, names: Any, mode: str | None, behavior: str | Non
         raise InvalidInputError("the root namespace cannot be dropped")
     if root.manifest is None:
         raise only_root(ident)
-    dropped: list[Entry] = []
+    dropped: list[CatalogEntry] = []
     properties: Mapping[str, str] = {}
 
     def edit(catalog: Catalog) -> pa.Table | None:

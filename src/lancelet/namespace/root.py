@@ -13,9 +13,9 @@ import pyarrow as pa
 from lance_namespace import NamespaceNotFoundError, TableNotFoundError, UnsupportedOperationError
 
 from lancelet.execution.threads import ordered_map
-from lancelet.namespace.catalog import NAMESPACE, TABLE, Catalog, Entry, ManifestTable
+from lancelet.namespace.catalog import NAMESPACE, TABLE, Catalog, CatalogEntry, ManifestTable
 from lancelet.namespace.errors import translated
-from lancelet.namespace.listing import Folder, is_written, listed_names, look
+from lancelet.namespace.listing import TableFolder, is_written, listed_names, look
 from lancelet.namespace.names import (
     Identifier,
     check_location,
@@ -43,7 +43,7 @@ class Found:
     id: Identifier
     folder: str
     """Relative to the root."""
-    entry: Entry | None
+    entry: CatalogEntry | None
     """Its row in the catalog, if it has one."""
 
     @property
@@ -121,7 +121,7 @@ class Root:
             )
         raise TableNotFoundError(f"there is no table {shown(ident)}")
 
-    def seek(self, ident: Identifier, catalog: Catalog | None) -> tuple[Found | None, Folder | None]:
+    def seek(self, ident: Identifier, catalog: Catalog | None) -> tuple[Found | None, TableFolder | None]:
         """Where a table is, if it is anywhere, and what is in the folder that listing goes by, if it does."""
         entry = None if catalog is None else catalog.of_kind(object_id(ident), TABLE)
         if not self.lists(ident):
@@ -187,7 +187,7 @@ class Root:
         return file_uri(self.store.join(folder)) if self.store.is_local else self.plain(folder)
 
 
-def location_of(entry: Entry) -> str:
+def location_of(entry: CatalogEntry) -> str:
     """The folder that the catalog has for a table; never one outside the root."""
     if not entry.location:
         raise TableNotFoundError(f"table {entry.object_id} has no location in the catalog")

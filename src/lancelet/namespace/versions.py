@@ -1,4 +1,4 @@
-"""Versions, indices and transactions of a namespace's tables."""
+"""Versions of a namespace's tables, and the transactions that made them."""
 
 from __future__ import annotations
 
@@ -7,28 +7,20 @@ from typing import TYPE_CHECKING, Any
 from lance_namespace import (
     BatchDeleteTableVersionsRequest,
     ConcurrentModificationError,
-    CreateTableIndexRequest,
     CreateTableVersionRequest,
-    DescribeTableIndexStatsRequest,
-    DescribeTableIndexStatsResponse,
     DescribeTableVersionRequest,
     DescribeTransactionResponse,
     InvalidInputError,
-    ListTableIndicesRequest,
     ListTableVersionsRequest,
-    TableIndexAlreadyExistsError,
     TableVersion,
     TableVersionNotFoundError,
     TransactionNotFoundError,
 )
-from lance_namespace_urllib3_client.models.index_content import IndexContent
 
 from lancelet.errors import MissingFile, TableNotFound, VersionNotFound
-from lancelet.format.schema import join_path
-from lancelet.index.registry import known_named, known_names
 from lancelet.namespace.errors import translated
-from lancelet.namespace.names import identifier, shown
-from lancelet.namespace.tables import open_table, transaction_id
+from lancelet.namespace.names import identifier, shown, shown_table
+from lancelet.namespace.tables import open_table
 from lancelet.table.manifest.names import VERSIONS_DIR, ManifestName, NamingScheme
 from lancelet.table.manifest.versions import latest_version, list_manifests, publish_version, read_version
 from lancelet.table.registers.external import base_of
@@ -37,9 +29,6 @@ if TYPE_CHECKING:
     from lancelet.dataset import LanceDataset
     from lancelet.namespace.root import Root
     from lancelet.store import ObjectInfo, Store
-
-
-# Versions
 
 
 def list_versions(root: Root, request: ListTableVersionsRequest) -> list[TableVersion]:
@@ -58,11 +47,11 @@ def describe_version(root: Root, request: DescribeTableVersionRequest) -> TableV
     for name, entry in found.items():
         if name.version == wanted:
             return _version(store, name, entry)
-    raise TableVersionNotFoundError(f"{_named(request)} has no version {wanted}")
+    raise TableVersionNotFoundError(f"{shown_table(request.id)} has no version {wanted}")
 
 
 def _manifests(store: Store, request: Any) -> dict[ManifestName, ObjectInfo]:
-    with translated(_named(request)):
+    with translated(shown_table(request.id)):
         try:
             manifests, _ = list_manifests(store)
         except TableNotFound:
@@ -73,27 +62,31 @@ def _manifests(store: Store, request: Any) -> dict[ManifestName, ObjectInfo]:
 def create_version(root: Root, request: CreateTableVersionRequest) -> TableVersion:
     """Make a manifest that a client has written under another name the next version, if nobody else has made it."""
     store = _store(root, request.id, request.branch)
-    with translated(_named(request)):
+    with translated(shown_table(request.id)):
         newest = _newest(store, request)
         staged = _inside(store, request.manifest_path)
         try:
             data = store.read_all(staged)
         except MissingFile as error:
-            raise InvalidInputError(f"{_named(request)}: there is no manifest at {request.manifest_path}") from error
+            raise InvalidInputError(
+                f"{shown_table(request.id)}: there is no manifest at {request.manifest_path}"
+            ) from error
         name = ManifestName(request.version, newest.scheme)
         if request.version <= newest.version:
             if _same(store, name, data):
                 return describe_version(
                     root, DescribeTableVersionRequest(id=request.id, branch=request.branch, version=name.version)
                 )
-            raise ConcurrentModificationError(f"{_named(request)} has another version {request.version} already")
+            raise ConcurrentModificationError(
+                f"{shown_table(request.id)} has another version {request.version} already"
+            )
         if request.version != newest.version + 1:
             raise ConcurrentModificationError(
-                f"{_named(request)} is at version {newest.version}, which version {request.version} does not follow"
+                f"{shown_table(request.id)} is at version {newest.version}, which version {request.version} does not follow"
             )
         if not publish_version(store, name, data) and not _same(store, name, data):
             raise ConcurrentModificationError(
-                f"{_named(request)} got version {request.version} from somebody else meanwhile"
+                f"{shown_table(request.id)} got version {request.version} from somebody else meanwhile"
             )
         store.delete(staged)
     return describe_version(
@@ -111,11 +104,11 @@ def delete_versions(root: Root, request: BatchDeleteTableVersionsRequest) -> int
         chosen.update(version for version in known if span.start_version <= version <= last)
     if known[-1] in chosen:
         raise InvalidInputError(
-            f"{_named(request)}: version {known[-1]} is the newest, without which the table would be gone"
+            f"{shown_table(request.id)}: version {known[-1]} is the newest, without which the table would be gone"
         )
     if not chosen:
         return 0
-    with translated(_named(request)):
+    with translated(shown_table(request.id)):
         return table.cleanup_old_versions(versions=sorted(chosen)).old_versions
 
 
@@ -155,74 +148,6 @@ def _version(store: Store, name: ManifestName, entry: ObjectInfo) -> TableVersio
         manifest_size=entry.size,
         timestamp_millis=round(entry.modified.timestamp() * 1000),
     )
-
-
-# Indices
-
-
-def create_index(root: Root, request: CreateTableIndexRequest) -> str | None:
-    """Returns the transaction."""
-    table = open_table(root, request.id, branch=request.branch)
-    kind = known_named(request.index_type)
-    if kind is None:
-        known = ", ".join(known_names())
-        raise InvalidInputError(f"there is no index of type {request.index_type!r}; known are {known}")
-    with translated(_named(request)):
-        fields = table._snapshot.manifest.schema.resolve(request.column, any_case=True)
-    name = request.name or f"{join_path([field.name for field in fields])}_idx"
-    if any(index.name == name for index in table.describe_indices()):
-        raise TableIndexAlreadyExistsError(f"{_named(request)} has an index '{name}' already")
-    with translated(_named(request)):
-        if kind.has_metric:
-            table.create_index(request.column, request.index_type, name, metric=request.distance_type or "l2")
-        else:
-            table.create_scalar_index(request.column, request.index_type, name, replace=False)
-        return transaction_id(table)
-
-
-def list_indices(root: Root, request: ListTableIndicesRequest) -> list[IndexContent]:
-    table = open_table(root, request.id, version=request.version, branch=request.branch)
-    with translated(_named(request)):
-        total = table.count_rows()
-        return [_index(index, total) for index in table.describe_indices()]
-
-
-def _index(index: Any, total: int) -> IndexContent:
-    newest = index.segments[-1]
-    return IndexContent(
-        index_name=index.name,
-        index_uuid=str(newest.uuid),
-        columns=index.field_names,
-        status="SUCCEEDED",
-        index_type=index.index_type,
-        type_url=index.type_url,
-        num_indexed_rows=index.num_rows_indexed,
-        num_unindexed_rows=max(0, total - index.num_rows_indexed),
-        size_bytes=index.total_size_bytes,
-        num_segments=len(index.segments),
-        created_at=newest.created_at,
-        index_version=newest.index_version,
-    )
-
-
-def index_stats(root: Root, request: DescribeTableIndexStatsRequest) -> DescribeTableIndexStatsResponse:
-    table = open_table(root, request.id, version=request.version, branch=request.branch)
-    with translated(_named(request)):
-        told = table.stats.index_stats(request.index_name or "")
-    return DescribeTableIndexStatsResponse(
-        index_type=told["index_type"],
-        num_indexed_rows=told["num_indexed_rows"],
-        num_unindexed_rows=told["num_unindexed_rows"],
-        num_indices=told["num_indices"],
-    )
-
-
-def drop_index(root: Root, names: Any, branch: str | None, name: str | None) -> str | None:
-    """Returns the transaction."""
-    table = open_table(root, names, branch=branch)
-    with translated(f"table {shown(identifier(names))}"):
-        table.drop_index(name or "")
-        return transaction_id(table)
 
 
 # Transactions
@@ -267,7 +192,3 @@ def _transaction(table: LanceDataset, wanted: str) -> tuple[int, Any] | None:
             if transaction is not None and transaction.uuid == wanted:
                 return entry["version"], transaction
     return None
-
-
-def _named(request: Any) -> str:
-    return f"table {shown(tuple(request.id or ()))}"

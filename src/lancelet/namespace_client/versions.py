@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from lancelet.errors import NotSupported, StorageError, UncertainPut
 from lancelet.namespace_client.models import load_models
 from lancelet.table.manifest.names import NamingScheme, parse_manifest_name
-from lancelet.table.registers.protocol import Entry
+from lancelet.table.registers.protocol import RegisteredVersion
 from lancelet.table.registers.registered import RegisteredStore
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ class NamespaceVersions:
     def of_branch(self, name: str) -> NamespaceVersions:
         return replace(self, branch=name)
 
-    def get(self, base: str, version: int) -> Entry | None:
+    def get(self, base: str, version: int) -> RegisteredVersion | None:
         ln = load_models()
 
         request = ln.DescribeTableVersionRequest(id=list(self.table_id), branch=self.branch, version=version)
         told = self._told("describe_table_version", request)
         return None if told is None else self._entry(_field(told, "version"))
 
-    def latest(self, base: str) -> Entry | None:
+    def latest(self, base: str) -> RegisteredVersion | None:
         ln = load_models()
 
         request = ln.ListTableVersionsRequest(id=list(self.table_id), branch=self.branch, limit=1, descending=True)
@@ -53,7 +53,7 @@ class NamespaceVersions:
         entries = [] if told is None else [self._entry(version) for version in _field(told, "versions") or ()]
         return max(entries, key=lambda entry: entry.version, default=None)
 
-    def put_if_absent(self, base: str, entry: Entry) -> bool:
+    def put_if_absent(self, base: str, entry: RegisteredVersion) -> bool:
         ln = load_models()
 
         request = ln.CreateTableVersionRequest(
@@ -84,7 +84,7 @@ class NamespaceVersions:
             raise UncertainPut(self._name, f"{type(error).__name__}: {error}") from error
         return True
 
-    def put_if_present(self, base: str, entry: Entry) -> None:
+    def put_if_present(self, base: str, entry: RegisteredVersion) -> None:
         raise NotSupported(f"{self._name} makes the versions of its tables, whose manifests cannot get other names")
 
     def delete(self, base: str, version: int) -> None:
@@ -124,11 +124,11 @@ class NamespaceVersions:
     def _failure(self, error: Exception) -> StorageError:
         return StorageError(self._name, f"{type(error).__name__}: {error}")
 
-    def _entry(self, told: Any) -> Entry:
+    def _entry(self, told: Any) -> RegisteredVersion:
         version, path, size = (_field(told, name) for name in ("version", "manifest_path", "manifest_size"))
         if not isinstance(version, int) or not isinstance(path, str):
             raise StorageError(self._name, f"tells a version without its number or its manifest: {told!r}")
-        return Entry(version, path, size)
+        return RegisteredVersion(version, path, size)
 
 
 def managed_store(store: Store, manager: Manager | None) -> Store:

@@ -174,7 +174,7 @@ SWITCHES = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ObstoreSettings:
     """Storage options as obstore wants them."""
 
     config: dict[str, str]
@@ -227,7 +227,7 @@ def _plain(uri: str) -> str:
     return uri.removeprefix("file://").rstrip("/")
 
 
-def sort_options(kind: str, options: Mapping[str, str]) -> Settings:
+def sort_options(kind: str, options: Mapping[str, str]) -> ObstoreSettings:
     """Pick out what concerns a store of this kind (``s3``, ``gs`` or ``az``)."""
     config: dict[str, str] = {}
     client: dict[str, Any] = {}
@@ -245,7 +245,7 @@ def sort_options(kind: str, options: Mapping[str, str]) -> Settings:
             retry["retry_timeout"] = timedelta(seconds=_number(given, value))
         elif not _known(key):
             raise InvalidInput(f"unknown storage option '{given}'{_nearest(key)}")
-    return Settings(config, client, retry)
+    return ObstoreSettings(config, client, retry)
 
 
 def _without_prefix(key: str, kind: str) -> str:

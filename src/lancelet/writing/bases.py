@@ -21,7 +21,7 @@ MAX_BASE_ID = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class DataFolder:
     """A folder for data files."""
 
     store: Store
@@ -66,13 +66,13 @@ def find_base(reference: str, bases: Iterable[BasePath], uri: str) -> BasePath:
     return by_path
 
 
-def target_folders(places: Places, names: Sequence[str], all_bases: bool | None) -> tuple[Folder, ...]:
+def target_folders(places: Places, names: Sequence[str], all_bases: bool | None) -> tuple[DataFolder, ...]:
     """The folders that new files go to in turn.
 
     ``names`` are names or paths of base paths; ``all_bases`` takes all of them, after the table itself if it is True.
     """
     uri, bases = places.store.uri, places.bases
-    own = Folder(places.store)
+    own = DataFolder(places.store)
     if all_bases is None and not names:
         return (own,)
     chosen = [find_base(name, bases.values(), uri) for name in names]
@@ -85,7 +85,7 @@ def target_folders(places: Places, names: Sequence[str], all_bases: bool | None)
     folders = [own] if all_bases else []
     for base in chosen:
         place = places.data_folder(base.id)
-        folders.append(Folder(place.store, place.path, base.id))
+        folders.append(DataFolder(place.store, place.path, base.id))
     return tuple(folders)
 
 

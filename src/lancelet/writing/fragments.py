@@ -22,7 +22,7 @@ from lancelet.format.blob_types import side_file
 from lancelet.format.file_versions import LEGACY, manifest_numbers
 from lancelet.format.schema import Schema
 from lancelet.table.manifest.fragment import DataFile, Fragment
-from lancelet.writing.bases import Folder
+from lancelet.writing.bases import DataFolder
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -76,7 +76,7 @@ def write_fragment_files(
     limits: Limits,
     files: WrittenFiles,
     progress: Progress | None = None,
-    folders: Sequence[Folder] = (),
+    folders: Sequence[DataFolder] = (),
     stem: bytes = b"",
 ) -> tuple[Fragment, ...]:
     """Write batches into new files; their fragments have no ids yet. No rows, no fragments.
@@ -84,7 +84,7 @@ def write_fragment_files(
     ``folders`` take one file each in turn; by default all go to the one of the table at ``store``. A ``stem`` of a few
     random bytes, with which the names of all files begin, lets those who write together find their files again.
     """
-    with _Files(folders or [Folder(store)], schema, version, limits, files, progress, stem) as writer:
+    with _Files(folders or [DataFolder(store)], schema, version, limits, files, progress, stem) as writer:
         for batch in batches:
             writer.write(batch)
         return writer.finish()
@@ -95,7 +95,7 @@ class _Files:
 
     def __init__(
         self,
-        folders: Sequence[Folder],
+        folders: Sequence[DataFolder],
         schema: Schema,
         version: str,
         limits: Limits,
@@ -178,7 +178,7 @@ class _Files:
             raise
         return self._writer
 
-    def _folder(self) -> Folder:
+    def _folder(self) -> DataFolder:
         """Where the file under construction goes."""
         return self._folders[len(self._done) % len(self._folders)]
 

@@ -15,14 +15,14 @@ from lancelet.writing.fit import side_by_side
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RowSource:
     """Rows that are still to come."""
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
 
 
-def open_source(data: Any, schema: pa.Schema | None = None) -> Source:
+def open_source(data: Any, schema: pa.Schema | None = None) -> RowSource:
     """Rows out of tables, batches, readers, data frames, dicts, models, other datasets, or an iterable of batches.
 
     ``schema`` is for an iterable of batches and for Python values, which do not tell their types; data that has a
@@ -38,7 +38,7 @@ def open_source(data: Any, schema: pa.Schema | None = None) -> Source:
     try:
         made = _made(data, schema)
         if made is not None:
-            return Source(made.schema, iter(made.to_batches()))
+            return RowSource(made.schema, iter(made.to_batches()))
         return _open(data, schema)
     except UnicodeEncodeError as error:
         raise UnfitData(
@@ -63,11 +63,11 @@ def _made(data: Any, schema: pa.Schema | None) -> pa.Table | None:
     return None
 
 
-def _open(data: Any, schema: pa.Schema | None) -> Source:
+def _open(data: Any, schema: pa.Schema | None) -> RowSource:
     if isinstance(data, pa.Table):
-        return Source(data.schema, iter(data.to_batches()))
+        return RowSource(data.schema, iter(data.to_batches()))
     if isinstance(data, pa.RecordBatch):
-        return Source(data.schema, iter([data]))
+        return RowSource(data.schema, iter([data]))
     if _is_frame(data, "polars"):
         return _open(data.to_arrow(), None)
     if isinstance(data, pads.Dataset):
@@ -75,7 +75,7 @@ def _open(data: Any, schema: pa.Schema | None) -> Source:
     if isinstance(data, pads.Scanner):
         return _open(data.to_reader(), None)
     if isinstance(data, pa.RecordBatchReader):
-        return Source(data.schema, iter(data))
+        return RowSource(data.schema, iter(data))
     if hasattr(data, "__arrow_c_stream__"):
         return _open(pa.RecordBatchReader.from_stream(data), None)
     if hasattr(data, "__arrow_c_array__"):
@@ -88,7 +88,7 @@ def _open(data: Any, schema: pa.Schema | None) -> Source:
     if isinstance(data, Iterable):
         if schema is None:
             raise InvalidInput("an iterable of batches does not tell its columns in advance; pass schema=")
-        return Source(schema, _conform(_batches(data), schema))
+        return RowSource(schema, _conform(_batches(data), schema))
     raise InvalidType(
         f"rows cannot be taken from {type(data)}; they come from pyarrow, pandas, polars, a list of dicts, a dataset, "
         "an iterable of batches with a schema, or anything with __arrow_c_stream__"

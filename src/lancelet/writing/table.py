@@ -28,12 +28,12 @@ from lancelet.table.manifest.names import FOLDERS
 from lancelet.table.manifest.paths import Places
 from lancelet.table.manifest.snapshot import Snapshot, open_snapshot
 from lancelet.table.registers.registered import registered_like
-from lancelet.writing.bases import Folder, target_folders
+from lancelet.writing.bases import DataFolder, target_folders
 from lancelet.writing.blobs import BlobRules, stored_blobs
 from lancelet.writing.fit import fitted_schema, new_schema
 from lancelet.writing.fragments import Progress, write_fragment_files
 from lancelet.writing.options import WriteOptions
-from lancelet.writing.source import Source, open_source
+from lancelet.writing.source import RowSource, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -228,13 +228,13 @@ def _places(target: Target, options: WriteOptions) -> Places:
     return places
 
 
-def _folders(places: Places, options: WriteOptions) -> tuple[Folder, ...]:
+def _folders(places: Places, options: WriteOptions) -> tuple[DataFolder, ...]:
     """Where new files go, in turn."""
     return target_folders(places, options.target_bases, options.target_all_bases)
 
 
 def _write(
-    source: Source,
+    source: RowSource,
     plan: WritePlan,
     target: Target,
     options: WriteOptions,

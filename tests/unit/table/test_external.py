@@ -25,7 +25,7 @@ from lancelet.table.manifest.names import ManifestName, NamingScheme
 from lancelet.table.manifest.snapshot import open_snapshot
 from lancelet.table.manifest.versions import list_versions, migrate_to_v2, publish_version
 from lancelet.table.registers.external import base_of, external_for
-from lancelet.table.registers.protocol import Entry, ManifestStore
+from lancelet.table.registers.protocol import ManifestStore, RegisteredVersion
 
 NUMBERS = itertools.count()
 SCHEMA = schema_from_arrow(pa.schema([("k", pa.int64())]))
@@ -105,7 +105,7 @@ def undo(store: Store, version: int, steps: int) -> str:
     store.copy(final, half)
     base = base_of(store)
     if steps < 4:
-        external(store).put_if_present(base, Entry(version, f"{base}/{half}", size))
+        external(store).put_if_present(base, RegisteredVersion(version, f"{base}/{half}", size))
     if steps < 3:
         store.delete(final)
     return half
@@ -116,14 +116,14 @@ def test_commits_go_through_the_database(store: Store) -> None:
     base = base_of(store)
     for version in range(1, 5):
         entry = external(store).get(base, version)
-        assert entry == Entry(version, f"{base}/{path_of(version)}", store.size_of(path_of(version)))
+        assert entry == RegisteredVersion(version, f"{base}/{path_of(version)}", store.size_of(path_of(version)))
     assert external(store).latest(base) == entry
     assert external(store).get(base, 9) is None
     assert external(store).latest("elsewhere") is None
     assert staged(store) == []
     assert config(store) == "4"
     assert [name.version for name in list_versions(store)] == [1, 2, 3, 4]
-    assert not external(store).put_if_absent(base, Entry(4, "other", 1))
+    assert not external(store).put_if_absent(base, RegisteredVersion(4, "other", 1))
     assert pickle.loads(pickle.dumps(external(store))).latest(base) == entry
 
 
@@ -149,7 +149,7 @@ def test_readers_finish_what_was_decided(store: Store, steps: int, look: str) ->
     else:
         set_config(store, 4)
     base = base_of(store)
-    assert external(store).get(base, 3) == Entry(3, f"{base}/{path_of(3)}", store.size_of(path_of(3)))
+    assert external(store).get(base, 3) == RegisteredVersion(3, f"{base}/{path_of(3)}", store.size_of(path_of(3)))
     assert len(staged(store)) == (1 if steps == 4 else 0)
     assert config(store) == ("4" if look == "commit" else "3")
 
@@ -176,7 +176,7 @@ def test_an_entry_that_leads_elsewhere_is_refused(store: Store) -> None:
     made(store)
     base = base_of(store)
     for path in ("/etc/passwd", f"{base}/_versions/../x.manifest", f"{base}/data/1.manifest", f"{base}/_versions/x"):
-        external(store).put_if_present(base, Entry(2, path, 1))
+        external(store).put_if_present(base, RegisteredVersion(2, path, 1))
         with pytest.raises(CorruptFile, match="manifest store"):
             open_snapshot(store)
 
@@ -232,7 +232,8 @@ def test_migration_of_names(store: Store) -> None:
     assert migrate_to_v2(store) == 3
     base = base_of(store)
     assert [external(store).get(base, version) for version in (1, 2, 3)] == [
-        Entry(version, f"{base}/{path_of(version)}", store.size_of(path_of(version))) for version in (1, 2, 3)
+        RegisteredVersion(version, f"{base}/{path_of(version)}", store.size_of(path_of(version)))
+        for version in (1, 2, 3)
     ]
     assert [name.path for name in list_versions(store)] == [path_of(version) for version in (1, 2, 3)]
     assert config(store) == "3"
@@ -246,7 +247,9 @@ def test_migration_finishes_a_commit_first(store: Store) -> None:
     final = ManifestName(3, NamingScheme.V1).path
     half = f"{final}-00000000-0000-4000-8000-000000000000"
     store.copy(final, half)
-    external(store).put_if_present(base_of(store), Entry(3, f"{base_of(store)}/{half}", store.size_of(final)))
+    external(store).put_if_present(
+        base_of(store), RegisteredVersion(3, f"{base_of(store)}/{half}", store.size_of(final))
+    )
     store.delete(final)
     migrate_to_v2(store)
     assert config(store) == "3"
@@ -288,13 +291,13 @@ class Moody:
         self.writes = writes
         self.left = 1
 
-    def get(self, base: str, version: int) -> Entry | None:
+    def get(self, base: str, version: int) -> RegisteredVersion | None:
         return self.inner.get(base, version)
 
-    def latest(self, base: str) -> Entry | None:
+    def latest(self, base: str) -> RegisteredVersion | None:
         return self.inner.latest(base)
 
-    def put_if_absent(self, base: str, entry: Entry) -> bool:
+    def put_if_absent(self, base: str, entry: RegisteredVersion) -> bool:
         from lancelet.errors import UncertainPut
 
         if self.left:
@@ -304,7 +307,7 @@ class Moody:
             raise UncertainPut("database", "silence")
         return self.inner.put_if_absent(base, entry)
 
-    def put_if_present(self, base: str, entry: Entry) -> None:
+    def put_if_present(self, base: str, entry: RegisteredVersion) -> None:
         self.inner.put_if_present(base, entry)
 
 

@@ -19,7 +19,7 @@ from lancelet.editing.columns.add import Addition, add_to_fragment
 from lancelet.editing.columns.commit import commit_columns
 from lancelet.editing.columns.fill import spread_over_deleted, with_file, write_columns
 from lancelet.editing.merge.keys import KeyIndex, plain
-from lancelet.editing.merge.source import HeldSource, joined_batches
+from lancelet.editing.merge.source import MergeSource, joined_batches
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.errors import InvalidChange, InvalidType, NotSupported, UnfitData, UnknownColumn
 from lancelet.execution.plan import ScanPlan, column_of
@@ -47,7 +47,7 @@ def merge_columns(
     table: TableReader, data: Any, left_on: str, right_on: str | None, schema: pa.Schema | None
 ) -> Snapshot:
     """Commit the columns of other rows; see :meth:`lancelet.LanceDataset.merge`."""
-    with HeldSource(data, schema) as held:
+    with MergeSource(data, schema) as held:
         return commit_columns(table, Addition(_joined(table, held, left_on, right_on)))
 
 
@@ -55,7 +55,7 @@ def merge_into_fragment(
     table: TableReader, position: int, data: Any, left_on: str, right_on: str | None, schema: pa.Schema | None
 ) -> tuple[Fragment, Schema]:
     """A fragment with the columns of other rows, and the new schema. Nothing is committed."""
-    with HeldSource(data, schema) as held:
+    with MergeSource(data, schema) as held:
         return add_to_fragment(table, position, _joined(table, held, left_on, right_on))
 
 
@@ -63,7 +63,7 @@ def update_fragment_columns(
     table: TableReader, position: int, data: Any, left_on: str, right_on: str | None, schema: pa.Schema | None
 ) -> tuple[Fragment, tuple[int, ...], bytes]:
     """A fragment with new values in some columns, their field ids, and a bitmap of the rows that have them."""
-    with HeldSource(data, schema) as held:
+    with MergeSource(data, schema) as held:
         keys = _keys(table, held, left_on, right_on)
         names = [name for name in held.schema.names if name != keys.right]
         fields = [_updated_field(table.snapshot.manifest.schema, held.schema.field(name)) for name in names]
@@ -105,7 +105,7 @@ class _Keys:
         return found
 
 
-def _keys(table: TableReader, held: HeldSource, left_on: Any, right_on: Any) -> _Keys:
+def _keys(table: TableReader, held: MergeSource, left_on: Any, right_on: Any) -> _Keys:
     right = left_on if right_on is None else right_on
     if not isinstance(left_on, str) or not isinstance(right, str):
         raise InvalidType(f"a key is named by a text, not by {left_on!r} and {right!r}")
@@ -134,7 +134,7 @@ def _keys(table: TableReader, held: HeldSource, left_on: Any, right_on: Any) -> 
 class _Joined:
     """Columns of other rows, in the order of the table's."""
 
-    held: HeldSource
+    held: MergeSource
     keys: _Keys
     repeatable: bool = True
 
@@ -162,7 +162,7 @@ class _Joined:
             yield matched.take(pa.array(places, mask=missing))
 
 
-def _joined(table: TableReader, held: HeldSource, left_on: str, right_on: str | None) -> _Joined:
+def _joined(table: TableReader, held: MergeSource, left_on: str, right_on: str | None) -> _Joined:
     keys = _keys(table, held, left_on, right_on)
     known = table.snapshot.manifest.schema.names
     both = [name for name in held.schema.names if name != keys.right and name in known]
@@ -199,7 +199,7 @@ def _replaced_batches(
     table: TableReader,
     reader: FragmentReader,
     fields: list[Field],
-    held: HeldSource,
+    held: MergeSource,
     keys: _Keys,
     matched: list[npt.NDArray[np.uint32]],
 ) -> Iterator[pa.RecordBatch]:

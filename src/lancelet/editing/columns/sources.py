@@ -43,7 +43,7 @@ from lancelet.format.schema import Schema
 from lancelet.format.system_columns import SYSTEM_FIELDS
 from lancelet.udf import BatchUDF, BatchUDFCheckpoint
 from lancelet.writing.fit import side_by_side
-from lancelet.writing.source import Source, open_source
+from lancelet.writing.source import RowSource, open_source
 
 Outputs: TypeAlias = tuple[tuple[str, Expr], ...]
 
@@ -254,7 +254,7 @@ class Streamed:
 
     repeatable = False
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: RowSource) -> None:
         self._schema = source.schema
         self._batches = source.batches
 

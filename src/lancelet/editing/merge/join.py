@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lancelet.editing.merge.clauses import SOURCE, TARGET, Matched, MergePlan
 from lancelet.editing.merge.keys import KeyIndex, plain
-from lancelet.editing.merge.source import HeldSource, joined_batches
+from lancelet.editing.merge.source import MergeSource, joined_batches
 from lancelet.editing.moved import Addresses
 from lancelet.encoding.plain import numpy_array
 from lancelet.encoding.rows import Indices
@@ -104,7 +104,7 @@ def _among(table: TableReader, keys: Sequence[Field], index: KeyIndex) -> Expr |
     return None if Search.of(table, condition, None) is None else condition
 
 
-def decide(table: TableReader, plan: MergePlan, source: HeldSource, index: KeyIndex) -> Actions:
+def decide(table: TableReader, plan: MergePlan, source: MergeSource, index: KeyIndex) -> Actions:
     """Match the rows, and say what becomes of them."""
     clauses = plan.clauses
     matches = match_keys(table, plan.keys, index)
@@ -177,7 +177,7 @@ def _without(addresses: Addresses, known: Addresses) -> Addresses:
     return left
 
 
-def _meeting(table: TableReader, plan: MergePlan, condition: Expr, source: HeldSource, matches: Matches) -> Matches:
+def _meeting(table: TableReader, plan: MergePlan, condition: Expr, source: MergeSource, matches: Matches) -> Matches:
     """The pairs that meet a condition."""
     from lancelet.expressions.evaluate import mask
 

@@ -9,7 +9,7 @@ from lancelet.editing.merge.clauses import Clauses, Matched, MergePlan, plan_mer
 from lancelet.editing.merge.filter import key_filter
 from lancelet.editing.merge.join import Actions, decide
 from lancelet.editing.merge.keys import KeyIndex
-from lancelet.editing.merge.source import HeldSource
+from lancelet.editing.merge.source import MergeSource
 from lancelet.editing.merge.write import Decided, rewrite_columns, rewrite_rows
 from lancelet.editing.moved import Change, RowWriter
 from lancelet.editing.retry import retried
@@ -20,7 +20,7 @@ from lancelet.table.commit import operations as ops
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.flags import check_writable
-from lancelet.writing.bases import Folder, plain_path, target_folders
+from lancelet.writing.bases import DataFolder, plain_path, target_folders
 
 if TYPE_CHECKING:
     from lancelet.table.manifest.snapshot import Snapshot
@@ -44,7 +44,7 @@ class Merged:
 
 
 def merge_rows(
-    table: TableReader, clauses: Clauses, source: HeldSource, *, retries: int, timeout: float
+    table: TableReader, clauses: Clauses, source: MergeSource, *, retries: int, timeout: float
 ) -> tuple[Snapshot, MergeResult]:
     """Merge a source into a table; returns the new version and what was done.
 
@@ -62,7 +62,7 @@ def merge_rows(
     return retried(table, attempt, retries, timeout)
 
 
-def write_merge(table: TableReader, clauses: Clauses, source: HeldSource, files: WrittenFiles) -> Merged:
+def write_merge(table: TableReader, clauses: Clauses, source: MergeSource, files: WrittenFiles) -> Merged:
     """Match the rows and write what changes; what is left is to commit the operation."""
     snapshot = table.snapshot
     check_writable(snapshot.manifest.path, snapshot.manifest.message.writer_feature_flags)
@@ -100,7 +100,7 @@ def _inserted_keys(snapshot: Snapshot, plan: MergePlan, index: KeyIndex, actions
     return key_filter(ids, [column.filter(new) for column in index.columns])
 
 
-def _folders(snapshot: Snapshot, clauses: Clauses) -> tuple[Folder, ...]:
+def _folders(snapshot: Snapshot, clauses: Clauses) -> tuple[DataFolder, ...]:
     """Where new fragments go."""
     if clauses.all_bases is not None or not clauses.bases:
         return target_folders(snapshot.places, clauses.bases, clauses.all_bases)

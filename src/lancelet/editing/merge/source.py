@@ -29,7 +29,7 @@ _STEP_ROWS = 1 << 16
 _STEP_BYTES = 8 << 20
 
 
-class HeldSource:
+class MergeSource:
     """Rows with their numbers, from 0. Closing it lets go of the temporary file."""
 
     def __init__(self, data: Any, schema: pa.Schema | None = None, *, in_memory: int = IN_MEMORY) -> None:
@@ -45,7 +45,7 @@ class HeldSource:
             raise
         self._starts = np.cumsum([0, *(batch.num_rows for batch in self._batches)])
 
-    def __enter__(self) -> HeldSource:
+    def __enter__(self) -> MergeSource:
         return self
 
     def __exit__(

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lancelet.editing.merge.clauses import MergePlan
 from lancelet.editing.merge.join import Actions, Matches, rows_at
-from lancelet.editing.merge.source import HeldSource, joined_batches
+from lancelet.editing.merge.source import MergeSource, joined_batches
 from lancelet.editing.moved import Addresses, Change, RowWriter, lineage_of, reader_of, rows_moved
 from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import Indices, RowRange
@@ -44,7 +44,7 @@ class Decided:
 
     table: TableReader
     plan: MergePlan
-    source: HeldSource
+    source: MergeSource
     actions: Actions
     inserted_keys: ops.KeyFilter | None
     """Keys of the rows that are new, where others have to know them."""
@@ -144,7 +144,7 @@ def kept_columns(table: TableReader, fields: Sequence[Field], addresses: Address
             yield from piece.to_batches()
 
 
-def _given_rows(source: HeldSource, rows: Indices, inserted: npt.NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
+def _given_rows(source: MergeSource, rows: Indices, inserted: npt.NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
     """Updated and inserted rows in the order of the source; updates of several rows by one come last."""
     chosen = inserted.copy()
     chosen[rows] = True
@@ -168,7 +168,7 @@ def _inserted_rows(merge: Decided) -> Iterator[pa.RecordBatch]:
 
 
 def _patched(
-    reader: FragmentReader, fields: Sequence[Field], source: HeldSource, rows: Indices, sources: Indices
+    reader: FragmentReader, fields: Sequence[Field], source: MergeSource, rows: Indices, sources: Indices
 ) -> Iterator[pa.RecordBatch]:
     """All physical rows of some columns, with the source's values in the rows that match."""
     names = [field.name for field in fields]

@@ -63,7 +63,7 @@ class Page:
         return replace(self, length=length)
 
 
-class Column:
+class PagedColumn:
     """One column: its pages by row number. Encodings are parsed when a page is first used."""
 
     __slots__ = ("_file_buffers", "_file_size", "_gap", "_message", "_pages", "is_blob", "place", "starts")

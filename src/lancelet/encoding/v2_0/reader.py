@@ -31,7 +31,7 @@ from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Decode, Indices, RowIndices, RowRange, Rows, Step
 from lancelet.encoding.v2_0.dictionary import decode_dictionary, decode_dictionary_strings
 from lancelet.encoding.v2_0.fixed import decode_fixed, decode_packed
-from lancelet.encoding.v2_0.page import Column, Extent, Page
+from lancelet.encoding.v2_0.page import Extent, Page, PagedColumn
 from lancelet.encoding.v2_0.variable import Spans, decode_binary, fetch_spans
 from lancelet.format.proto import column_pb2
 from lancelet.format.proto import encodings20_pb2 as pb
@@ -74,7 +74,7 @@ class ColumnReader20:
         self._file_size = file_size
         self._file_buffers = file_buffers
         self._gap = gap
-        self._cache: dict[int, Column] = {}
+        self._cache: dict[int, PagedColumn] = {}
         self._packed = {field.id: field for field in schema.walk() if field.is_packed} if schema is not None else {}
 
     def read(self, field: Field, rows: Rows) -> Decode:
@@ -101,7 +101,7 @@ class ColumnReader20:
         if field.id in self._column_of:
             self._column(field)
 
-    def _leaf(self, field: Field, column: Column, rows: Rows) -> Decode:
+    def _leaf(self, field: Field, column: PagedColumn, rows: Rows) -> Decode:
         dtype = field.arrow_type
         pages = _pages(column, rows)
         if pages and is_variable(dtype) and pages[0][0].encoding.HasField("list"):
@@ -109,13 +109,13 @@ class ColumnReader20:
         steps = [_decode(page, page.encoding, dtype, part) for page, part in pages]
         return concat((yield from gather(steps)), dtype, column.place)
 
-    def _column(self, field: Field) -> Column:
+    def _column(self, field: Field) -> PagedColumn:
         number = self._column_of.get(field.id)
         if number is None:
             raise Place(self._path, f"field '{field.name}'").corrupt("the file has its children, but not itself")
         return self._column_at(number, field)
 
-    def _column_at(self, number: int, field: Field) -> Column:
+    def _column_at(self, number: int, field: Field) -> PagedColumn:
         if not 0 <= number < len(self._columns):
             place = Place(self._path, f"field '{field.name}'")
             raise place.corrupt(
@@ -123,12 +123,12 @@ class ColumnReader20:
             )
         column = self._cache.get(number)
         if column is None:
-            column = self._cache[number] = Column(
+            column = self._cache[number] = PagedColumn(
                 self._path, number, self._columns[number], self._file_buffers, self._file_size, self._gap
             )
         return column
 
-    def _list(self, field: Field, column: Column, rows: Rows) -> Decode:
+    def _list(self, field: Field, column: PagedColumn, rows: Rows) -> Decode:
         spans: Spans = yield from self._spans(column, rows)
         total = int(spans.lengths.sum())
         if total > MAX_INT32 and pa.types.is_list(field.arrow_type):
@@ -138,7 +138,7 @@ class ColumnReader20:
         items = yield from self.read(field.children[0], _item_rows(spans))
         return list_array(field.arrow_type, spans.lengths, pack_validity(spans.valid), items, column.place)
 
-    def _listed_strings(self, field: Field, column: Column, rows: Rows) -> Decode:
+    def _listed_strings(self, field: Field, column: PagedColumn, rows: Rows) -> Decode:
         """The first 2.0 writers stored a string as a list of bytes; these lie in the column after the offsets."""
         spans: Spans = yield from self._spans(column, rows)
         number = self._column_of[field.id] + 1
@@ -149,7 +149,7 @@ class ColumnReader20:
         data = np.frombuffer(items.buffers()[1], np.uint8, len(items), items.offset)
         return variable_array(field.arrow_type, offsets, data, pack_validity(spans.valid), column.place)
 
-    def _spans(self, column: Column, rows: Rows) -> Step:
+    def _spans(self, column: PagedColumn, rows: Rows) -> Step:
         """The items of each row, in the whole item column."""
         parts = list(column.split(rows))
         bases = self._item_bases(column, max((number for number, _ in parts), default=-1) + 1)
@@ -168,14 +168,14 @@ class ColumnReader20:
             raise column.place.corrupt(f"lists of {total} items in a file of {self._file_size} bytes")
         return spans
 
-    def _item_bases(self, column: Column, pages: int) -> Indices:
+    def _item_bases(self, column: PagedColumn, pages: int) -> Indices:
         """The number of the first item of each list page."""
         counts = [column.page(number).encoding.list.num_items for number in range(pages)]
         if any(count > 2**40 for count in counts):
             raise column.place.corrupt(f"a page claims {max(counts)} list items")
         return np.cumsum([0, *counts], dtype=np.int64)
 
-    def _packed_rows(self, field: Field, column: Column, rows: Rows) -> Decode:
+    def _packed_rows(self, field: Field, column: PagedColumn, rows: Rows) -> Decode:
         """A packed struct, or the positions and sizes of blobs."""
         dtype = field.arrow_type
         if column.is_blob:
@@ -199,7 +199,7 @@ class ColumnReader20:
         return struct_array(dtype, len(rows), children)
 
 
-def _pages(column: Column, rows: Rows) -> list[tuple[Page, Rows]]:
+def _pages(column: PagedColumn, rows: Rows) -> list[tuple[Page, Rows]]:
     return [(column.page(number), part) for number, part in column.split(rows)]
 
 

@@ -41,7 +41,7 @@ class LeafType:
 class LeafColumn:
     """Reads rows of one leaf column."""
 
-    __slots__ = ("_bounds", "_file", "_index", "_metadata", "_open_page", "_segments", "leaf", "stored_bytes")
+    __slots__ = ("_bounds", "_file", "_index", "_metadata", "_open_page", "_runs", "leaf", "stored_bytes")
 
     def __init__(
         self,
@@ -60,12 +60,12 @@ class LeafColumn:
         if any(length > 2**40 for length in lengths):
             raise Place(file.path, f"column {index}").corrupt("a page of an impossible number of rows")
         self._bounds = [0, *itertools.accumulate(lengths)]
-        self._segments: list[Segment] | None = None
+        self._runs: list[PageRun] | None = None
         self.stored_bytes = sum(sum(page.buffer_sizes) for page in metadata.pages)
 
     @property
     def nbytes(self) -> int:
-        return 8 * len(self._bounds) + sum(segment.decoder.nbytes for segment in self._segments or ())
+        return 8 * len(self._bounds) + sum(run.decoder.nbytes for run in self._runs or ())
 
     @property
     def rows(self) -> int:
@@ -85,18 +85,18 @@ class LeafColumn:
             raise Place(self._file.path, f"column {self._index}").corrupt(
                 f"the pages hold {self._bounds[-1]} rows, not row {last}"
             )
-        segments = self._segments
-        if segments is None:
-            segments = self._segments = self._open_segments()
-        begin = bisect.bisect_right(segments, first, key=_start) - 1
-        end = bisect.bisect_right(segments, last, key=_start) - 1
+        runs = self._runs
+        if runs is None:
+            runs = self._runs = self._open_runs()
+        begin = bisect.bisect_right(runs, first, key=_start) - 1
+        end = bisect.bisect_right(runs, last, key=_start) - 1
         if begin == end:
-            return [(yield from segments[begin].read(rows))]
+            return [(yield from runs[begin].read(rows))]
         steps = []
-        for segment in segments[begin : end + 1]:
-            inside = rows.clip(segment.start, segment.stop)
+        for run in runs[begin : end + 1]:
+            inside = rows.clip(run.start, run.stop)
             if len(inside):
-                steps.append(segment.read(inside))
+                steps.append(run.read(inside))
         return (yield from gather(steps))
 
     def _scaled(self, rows: Rows) -> Rows:
@@ -109,9 +109,9 @@ class LeafColumn:
             raise Place(self._file.path, f"column {self._index}").too_large(f"{len(rows)} lists of {times} structs")
         return RowIndices((rows.values[:, None] * times + np.arange(times)).reshape(-1))
 
-    def _open_segments(self) -> list[Segment]:
+    def _open_runs(self) -> list[PageRun]:
         """Parse the pages' layouts; neighbouring mini-block pages of one recipe become one run."""
-        segments: list[Segment] = []
+        runs: list[PageRun] = []
         waiting: list[MiniBlockPage] = []
         waiting_key = b""
 
@@ -119,7 +119,7 @@ class LeafColumn:
             if waiting:
                 recipe = Recipe.of(waiting[0].layout, self.leaf.kinds, waiting[0].context.place)
                 stop = waiting[-1].first_row + waiting[-1].context.rows
-                segments.append(Segment(waiting[0].first_row, stop, 0, MiniBlockRun(tuple(waiting), recipe)))
+                runs.append(PageRun(waiting[0].first_row, stop, 0, MiniBlockRun(tuple(waiting), recipe)))
                 waiting.clear()
 
         for page, message in enumerate(self._metadata.pages):
@@ -130,7 +130,7 @@ class LeafColumn:
             opened = self._open_page(message.encoding, context)
             if not isinstance(opened, pb.MiniBlockLayout):
                 flush()
-                segments.append(Segment(start, stop, start, opened))
+                runs.append(PageRun(start, stop, start, opened))
                 continue
             key = recipe_key(opened)
             if key != waiting_key:
@@ -138,7 +138,7 @@ class LeafColumn:
                 waiting_key = key
             waiting.append(MiniBlockPage(opened, context, start))
         flush()
-        return segments
+        return runs
 
     def _context(self, page: int, message: column_pb2.ColumnMetadata.Page) -> PageContext:
         place = Place(self._file.path, f"column {self._index} page {page}")
@@ -151,7 +151,7 @@ class LeafColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class PageRun:
     """Neighbouring pages with one decoder."""
 
     start: int
@@ -164,8 +164,8 @@ class Segment:
         return self.decoder.read(rows.shift(-self.shift) if self.shift else rows)
 
 
-def _start(segment: Segment) -> int:
-    return segment.start
+def _start(run: PageRun) -> int:
+    return run.start
 
 
 def join_parts(parts: Sequence[PageRows], place: Place) -> PageRows:

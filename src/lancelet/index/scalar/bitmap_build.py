@@ -49,7 +49,7 @@ _MOSTLY: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BuildLimits:
     """What is in memory at once, each about; small ones are for tests."""
 
     run_rows: int = 1 << 20
@@ -116,11 +116,11 @@ class _StoredRun:
 class BitmapBuilder:
     """Gathers pairs of a key and a row and writes the file. Used as a context: leaving it removes temporary files."""
 
-    def __init__(self, dtype: pa.DataType, limits: Limits | None = None) -> None:
+    def __init__(self, dtype: pa.DataType, limits: BuildLimits | None = None) -> None:
         self.dtype = dtype
         """The type of the keys in the file."""
         self._plain = key_type(dtype)
-        self._limits = limits or Limits()
+        self._limits = limits or BuildLimits()
         self._values: list[pa.Array] = []
         self._numbers: list[RowNumbers] = []
         self._gathered_rows = self._gathered_bytes = 0

@@ -31,7 +31,7 @@ from lancelet.index.scalar.btree_files import (
     part_number,
     write_segment_files,
 )
-from lancelet.index.scalar.btree_segment import BTreeSegment, Part
+from lancelet.index.scalar.btree_segment import BTreeSegment, PageFile
 from lancelet.index.scalar.dictionaries import plain_values
 from lancelet.index.scalar.external_sort import merge_sorted, sorted_within
 from lancelet.index.scalar.sort_keys import compared, is_ascending
@@ -58,7 +58,7 @@ def open_segment(folder: IndexFolder, dtype: pa.DataType) -> BTreeSegment:
     page_rows = _read_page_rows(reader)
     parts, first = [], 0
     for name, pages in files:
-        parts.append(Part(folder, name, first, pages, dtype, page_rows))
+        parts.append(PageFile(folder, name, first, pages, dtype, page_rows))
         first += pages
     return _segment(reader.path, lookup, dtype, page_rows, tuple(parts))
 
@@ -131,7 +131,7 @@ def _part_files(reader: IndexFileReader, pages: int) -> list[tuple[str, int]]:
 
 
 def _segment(
-    path: str, lookup: pa.RecordBatch, dtype: pa.DataType, page_rows: int, parts: tuple[Part, ...]
+    path: str, lookup: pa.RecordBatch, dtype: pa.DataType, page_rows: int, parts: tuple[PageFile, ...]
 ) -> BTreeSegment:
     """Check that nulls come first and pages are in order: what is found by searching relies on it."""
     low, high, counts = (lookup.column(name) for name in (MIN, MAX, NULLS))

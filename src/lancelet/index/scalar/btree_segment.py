@@ -56,7 +56,7 @@ _End = tuple[Keys, bool]
 
 
 @dataclass(slots=True)
-class Part:
+class PageFile:
     """A file with pages. It is opened when it is first needed."""
 
     folder: IndexFolder
@@ -142,7 +142,7 @@ class BTreeSegment:
     """Of the lookup."""
     dtype: pa.DataType
     page_rows: int
-    parts: tuple[Part, ...]
+    parts: tuple[PageFile, ...]
     lookup: pa.RecordBatch
     null_pages: int
     """So many pages at the beginning have nulls only."""
@@ -363,7 +363,7 @@ class BTreeSegment:
                 self._cache.put(number, found[number])
         return found
 
-    def _checked(self, number: int, array: pa.Array, part: Part) -> Keys:
+    def _checked(self, number: int, array: pa.Array, part: PageFile) -> Keys:
         """The keys of a page, which must be as the lookup says."""
         skipped = self.nulls_after if number == 0 else 0
         values = array.slice(skipped)
@@ -377,7 +377,7 @@ class BTreeSegment:
             raise CorruptFile(part.reader.path, f"page {page} does not have the values that {LOOKUP} tells of it")
         return keys_of(values)
 
-    def _by_part(self, numbers: _Places) -> Iterator[tuple[Part, _Places]]:
+    def _by_part(self, numbers: _Places) -> Iterator[tuple[PageFile, _Places]]:
         """Ascending numbers of pages by the file that has them."""
         firsts = np.array([part.first for part in self.parts])
         owners = firsts.searchsorted(numbers, "right") - 1
@@ -397,7 +397,7 @@ class BTreeSegment:
         return np.concatenate(found) if found else np.empty(0, np.uint64)
 
 
-def _read_ids(part: Part, ranges: Sequence[tuple[int, int]]) -> list[npt.NDArray[np.uint64]]:
+def _read_ids(part: PageFile, ranges: Sequence[tuple[int, int]]) -> list[npt.NDArray[np.uint64]]:
     """The ids of ranges of rows, of which the last may go on after the end of the file."""
     reader = part.reader
     ends = [(start, min(stop, reader.num_rows)) for start, stop in ranges if start < reader.num_rows]

@@ -41,7 +41,7 @@ class Reason(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class WornFragment:
     """A fragment that is worth rewriting."""
 
     position: int
@@ -122,10 +122,10 @@ def even_parts(rows: int, target: int) -> tuple[int, ...]:
     return (each + 1,) * more + (each,) * (count - more)
 
 
-def _bins(table: TableReader, settings: CompactionSettings) -> Iterator[list[Candidate]]:
+def _bins(table: TableReader, settings: CompactionSettings) -> Iterator[list[WornFragment]]:
     """Neighbouring candidates under the same indices."""
     coverage = index_coverage(table.snapshot)
-    current: list[Candidate] = []
+    current: list[WornFragment] = []
     indices: list[int] = []
     for position, number in enumerate(table.snapshot.manifest.fragments.ids.tolist()):
         candidate = None if number in settings.excluded_fragment_ids else _candidate(table, position, settings)
@@ -140,14 +140,14 @@ def _bins(table: TableReader, settings: CompactionSettings) -> Iterator[list[Can
         yield current
 
 
-def _candidate(table: TableReader, position: int, settings: CompactionSettings) -> Candidate | None:
+def _candidate(table: TableReader, position: int, settings: CompactionSettings) -> WornFragment | None:
     fragment = table.snapshot.manifest.fragments[position]
     rows = fragment.physical_rows
     if rows is None:
         rows = table.reader(position).physical_rows
     deleted = rows - int(table.row_counts[position])
     reason = judge(rows, deleted, len(fragment.overlays), settings)
-    return None if reason is None else Candidate(position, reason, rows, deleted, _size(table.snapshot, fragment))
+    return None if reason is None else WornFragment(position, reason, rows, deleted, _size(table.snapshot, fragment))
 
 
 def judge(rows: int, deleted: int, overlays: int, settings: CompactionSettings) -> Reason | None:
@@ -162,11 +162,11 @@ def judge(rows: int, deleted: int, overlays: int, settings: CompactionSettings) 
 
 def _size(snapshot: Snapshot, fragment: Fragment) -> int:
     """Bytes of a fragment's data files; old writers did not record them."""
-    files = (*fragment.files, *(overlay.file for overlay in fragment.overlays))
+    files = fragment.all_files
     return sum(file.size if file.size is not None else snapshot.places.data_file(file).open().size for file in files)
 
 
-def _pieces(members: Sequence[Candidate], target: int) -> Iterator[Sequence[Candidate]]:
+def _pieces(members: Sequence[WornFragment], target: int) -> Iterator[Sequence[WornFragment]]:
     """Cut a bin so that each piece has at least ``target`` rows, if the bin has as many."""
     left = sum(member.live for member in members)
     start = rows = 0
@@ -179,7 +179,7 @@ def _pieces(members: Sequence[Candidate], target: int) -> Iterator[Sequence[Cand
     yield members[start:]
 
 
-def task_of(members: Sequence[Candidate], target: int) -> TaskPlan:
+def task_of(members: Sequence[WornFragment], target: int) -> TaskPlan:
     """The task of rewriting neighbours together."""
     rows = sum(member.live for member in members)
     reasons = [(reason, sum(member.reason is reason for member in members)) for reason in Reason]

@@ -11,7 +11,8 @@ Of an index over several columns the files are opened, and not compared. Of othe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -35,13 +36,15 @@ from lancelet.index.kind import ROW, VALUE, Answering, Kind, Listing, ScalarKind
 from lancelet.index.metadata import IndexMetadata, read_indices
 from lancelet.index.questions import Missing
 from lancelet.index.row_set import RowSet
-from lancelet.index.segments import Whereabouts, indexed_fields, joined_type, usable_kind
+from lancelet.index.segments import Whereabouts, indexed_fields, joined_type, joined_values, usable_kind
 from lancelet.maintenance.validation.report import MISSING, UNREADABLE, Finding, Level, trouble
 from lancelet.maintenance.validation.version import Tally
 from lancelet.table.manifest.names import INDICES_DIR
+from lancelet.table.manifest.version_files import index_files
 from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK, fragments_of
 
 if TYPE_CHECKING:
+    from lancelet.format.proto import table_pb2
     from lancelet.format.schema import Field
     from lancelet.index.row_set import RowNumbers
     from lancelet.table.manifest.paths import FilePlace
@@ -63,13 +66,13 @@ def check_indices(snapshot: Snapshot, tally: Tally, *, deep: bool) -> Iterator[F
     table = TableReader(snapshot, FileCache())
     where = Whereabouts(snapshot, lambda: table.row_id_index, table.physical_rows)
     seen: set[str] = set()
-    for entry in read_indices(snapshot.manifest):
+    for entry, message in zip(read_indices(snapshot.manifest), snapshot.manifest.indices, strict=True):
         place = f"index {entry.name!r}, segment {entry.uuid}"
         if str(entry.uuid) in seen:
             yield Finding(Level.WARNING, "index", place, "is listed twice", "drop the index and build it again")
         seen.add(str(entry.uuid))
         yield from _entry(snapshot, entry, place)
-        damaged = list(_files(snapshot, entry, place, tally, deep=deep))
+        damaged = list(_files(snapshot, message, place, tally, deep=deep))
         yield from damaged
         kind = usable_kind(snapshot, entry)
         if damaged or kind is None:
@@ -79,8 +82,8 @@ def check_indices(snapshot: Snapshot, tally: Tally, *, deep: bool) -> Iterator[F
         try:
             dtype = joined_type([scan_field(field) for field in fields])
             segment = kind.open(IndexFolder(snapshot, entry), dtype)
-            if deep and len(fields) == 1:
-                yield from _content(table, where, entry, kind, segment, fields[0], main)
+            if deep:
+                yield from _content(table, where, entry, kind, segment, _values(table, fields, dtype), main)
         except LanceletError as error:
             yield _named(error, place, main)
 
@@ -100,11 +103,18 @@ def _entry(snapshot: Snapshot, index: IndexMetadata, place: str) -> Iterator[Fin
         yield Finding(Level.WARNING, "index", place, problem, "drop the index and build it again")
 
 
-def _files(snapshot: Snapshot, index: IndexMetadata, place: str, tally: Tally, *, deep: bool) -> Iterator[Finding]:
+def _files(
+    snapshot: Snapshot, index: table_pb2.IndexMetadata, place: str, tally: Tally, *, deep: bool
+) -> Iterator[Finding]:
     """Every file is there, as large as it should be, and a whole container if it is to be one."""
-    for name, recorded in _listed(snapshot, index):
+    try:
+        files = list(index_files(index, snapshot))
+    except LanceletError as error:
+        yield trouble(error, place)
+        return
+    for file in files:
         try:
-            where = snapshot.places.index_file(str(index.uuid), name, index.base_id)
+            where = file.place(snapshot.places)
             size = where.store.size_of(where.path)
         except MissingFile as error:
             yield Finding(Level.ERROR, MISSING, error.path, f"{place} needs it", REBUILD)
@@ -113,23 +123,16 @@ def _files(snapshot: Snapshot, index: IndexMetadata, place: str, tally: Tally, *
             yield trouble(error, place)
             continue
         tally.files.add(where.full_path)
-        if recorded is not None and size != recorded:
-            problem = f"has {size} bytes, but {recorded} are recorded for {place}"
+        if file.size is not None and size != file.size:
+            problem = f"has {size} bytes, but {file.size} are recorded for {place}"
             yield Finding(Level.ERROR, "wrong size", where.full_path, problem, REBUILD)
-        elif name.endswith(_CONTAINERS):
+        elif file.path.endswith(_CONTAINERS):
             try:
                 if deep:
                     check_file(where.open(size))
                 _check_container(where, size)
             except LanceletError as error:
                 yield _named(error, place, where.full_path)
-
-
-def _listed(snapshot: Snapshot, index: IndexMetadata) -> Iterable[tuple[str, int | None]]:
-    """The files of a segment with their sizes; what is in its folder, where the oldest entries do not tell."""
-    if index.files or index.base_id is not None:
-        return [(file.path, file.size) for file in index.files]
-    return [(name, None) for name in snapshot.store.list_names(f"{INDICES_DIR}/{index.uuid}")]
 
 
 def _check_container(where: FilePlace, size: int) -> None:
@@ -171,35 +174,42 @@ def _content(
     entry: IndexMetadata,
     kind: Kind,
     segment: Segment,
-    field: Field,
+    values: _Values,
     main: str,
 ) -> Iterator[Finding]:
-    column = _column(table, field)
     rename = where.rename_to_addresses(entry)
     source = Source(segment, rename, lambda high: where.most_rows(entry, high))
     for fragments in _groups(table, where.coverage(entry)):
         rows = _Rows(table, fragments)
         if isinstance(segment, Listing):
-            _compare_entries(rows, segment, source, column)
+            _compare_entries(rows, segment, source, values)
         elif isinstance(segment, Summarizing):
-            _compare_zones(rows, segment, source, column)
-        if isinstance(segment, Answering) and not isinstance(segment, Listing) and _knows_nulls(kind, column):
-            _compare_nulls(rows, segment, where, entry, column)
+            _compare_zones(rows, segment, source, values)
+        if isinstance(segment, Answering) and not isinstance(segment, Listing) and _knows_nulls(kind, values):
+            _compare_nulls(rows, segment, where, entry, values)
         yield from rows.findings(f"index {entry.name!r}, segment {entry.uuid}", main)
 
 
-def _knows_nulls(kind: Kind, column: Column) -> bool:
-    return isinstance(kind, ScalarKind) and kind.takes(Missing(), column.type)
+def _knows_nulls(kind: Kind, values: _Values) -> bool:
+    return isinstance(kind, ScalarKind) and kind.takes(Missing(), values.type)
 
 
-def _column(table: TableReader, field: Field) -> Column:
-    def below(nodes: Iterable[Field], path: tuple[str, ...]) -> Iterator[Column]:
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """What a segment is over: a column, or several, whose values go together as those of a struct."""
+
+    columns: tuple[Column, ...]
+    type: pa.DataType
+
+
+def _values(table: TableReader, fields: Sequence[Field], dtype: pa.DataType) -> _Values:
+    def below(nodes: Iterable[Field], path: tuple[str, ...]) -> Iterator[tuple[int, Column]]:
         for node in nodes:
-            if node.id == field.id:
-                yield Column((*path, node.name), scan_field(node).type)
+            yield node.id, Column((*path, node.name), scan_field(node).type)
             yield from below(node.children, (*path, node.name))
 
-    return next(below(table.snapshot.manifest.schema.fields, ()))
+    columns = dict(below(table.snapshot.manifest.schema.fields, ()))
+    return _Values(tuple(columns[field.id] for field in fields), dtype)
 
 
 def _groups(table: TableReader, covered: Iterable[int]) -> Iterator[list[int]]:
@@ -238,19 +248,20 @@ class _Rows:
         slots = self.starts[at] + (addresses & np.uint64(OFFSET_MASK)).astype(np.int64)
         return slots, (self.fragments[at] == high) & (slots < self.starts[at + 1])
 
-    def batches(self, column: Column) -> Iterator[tuple[pa.Array, npt.NDArray[np.int64]]]:
+    def batches(self, wanted: _Values) -> Iterator[tuple[pa.Array, npt.NDArray[np.int64]]]:
         """Values of the live rows, and their places."""
         manifest = self.table.snapshot.manifest
-        outputs = ((VALUE, column), (ROW, Column((ROW_ADDRESS,), pa.uint64())))
+        named = tuple((f"{VALUE}{number}", column) for number, column in enumerate(wanted.columns))
+        outputs = (*named, (ROW, Column((ROW_ADDRESS,), pa.uint64())))
         chosen = tuple(self.fragments.tolist())
         plan = ScanPlan(manifest.schema, outputs, batch_size=_BATCH_ROWS, fragment_ids=chosen)
         for batch in Scan(self.table, plan).batches():
             if not batch.num_rows:
                 continue
-            values = batch.column(VALUE)
-            slots, _ = self.slots(batch.column(ROW).to_numpy())
+            *arrays, addresses = batch.columns
+            slots, _ = self.slots(addresses.to_numpy())
             self.live[slots] = True
-            yield storage_of(values), slots
+            yield joined_values([storage_of(array) for array in arrays], wanted.type), slots
 
     def note(self, what: str, wrong: Mask) -> None:
         """Note rows, of which those that are not live do not count."""
@@ -269,11 +280,11 @@ class _Rows:
             yield Finding(Level.ERROR, WRONG, file, f"{place} {what} {len(slots)} row(s): {some}", REBUILD)
 
 
-def _compare_entries(rows: _Rows, segment: Listing, source: Source, column: Column) -> None:
+def _compare_entries(rows: _Rows, segment: Listing, source: Source, indexed: _Values) -> None:
     """Sums of hashes of the entries of each row, by the segment and by the column."""
     wanted, known = np.zeros(len(rows), np.uint64), np.zeros(len(rows), np.uint64)
     sure = np.ones(len(rows), np.bool_)
-    for values, slots in rows.batches(column):
+    for values, slots in rows.batches(indexed):
         digests, certain = segment.digests(values)
         wanted[slots] = digests
         if certain is not None:
@@ -288,7 +299,7 @@ def _compare_entries(rows: _Rows, segment: Listing, source: Source, column: Colu
     rows.note("has other values for", (known != 0) & (known != wanted) & sure)
 
 
-def _compare_zones(rows: _Rows, segment: Summarizing, source: Source, column: Column) -> None:
+def _compare_zones(rows: _Rows, segment: Summarizing, source: Source, indexed: _Values) -> None:
     """Every value is one that a zone of its row may have."""
     assert source.rename is not None
     which, zones = segment.zones.followed(source.rename)
@@ -299,7 +310,7 @@ def _compare_zones(rows: _Rows, segment: Summarizing, source: Source, column: Co
     begins, lengths = first[order], (zones.stops - zones.starts)[order]
     ends = np.maximum.accumulate(begins + lengths) if len(order) else begins
     admitted = np.zeros(len(rows), np.bool_)
-    for values, slots in rows.batches(column):
+    for values, slots in rows.batches(indexed):
         # Zones that may reach into the batch: all others end before it, or begin after it.
         low = int(np.searchsorted(ends, slots[0], side="right"))
         high = int(np.searchsorted(begins, slots[-1], side="right"))
@@ -312,14 +323,14 @@ def _compare_zones(rows: _Rows, segment: Summarizing, source: Source, column: Co
     rows.note("would not find", ~admitted)
 
 
-def _compare_nulls(rows: _Rows, segment: Answering, where: Whereabouts, entry: IndexMetadata, column: Column) -> None:
+def _compare_nulls(rows: _Rows, segment: Answering, where: Whereabouts, entry: IndexMetadata, indexed: _Values) -> None:
     answer = segment.ask(Missing())
     found = where.present(entry, answer.rows, RowSet.whole(rows.fragments.tolist()))
     known, nulls = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
     for at, number in enumerate(rows.fragments.tolist()):
         start, stop = int(rows.starts[at]), int(rows.starts[at + 1])
         known[start + found.offsets(number) if not found.is_whole(number) else slice(start, stop)] = True
-    for values, slots in rows.batches(column):
+    for values, slots in rows.batches(indexed):
         nulls[slots] = np.asarray(values.is_null())
     rows.note("does not know the null in", nulls & ~known)
     if answer.exact:

@@ -188,7 +188,7 @@ def _files(snapshot: Snapshot, fragment: Fragment, tally: Tally) -> Iterator[Fin
 
 def _checksums(snapshot: Snapshot, fragment: Fragment) -> Iterator[Finding]:
     """Compare files with their checksums, those that have some, and files of blobs with those of their data files."""
-    for file in (*fragment.files, *(overlay.file for overlay in fragment.overlays)):
+    for file in fragment.all_files:
         place = snapshot.places.data_file(file)
         try:
             source = place.open(file.size)

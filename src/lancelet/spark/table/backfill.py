@@ -213,7 +213,7 @@ def _discard(filled: Filled, files: WrittenFiles) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class TaskFunction:
     """A function that each task calls on its own fragments."""
 
     spark: SparkSession

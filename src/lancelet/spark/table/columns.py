@@ -16,7 +16,7 @@ from lancelet.format.schema import split_path
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
 from lancelet.spark.names import find_name, is_case_sensitive
 from lancelet.spark.options import WHOLE_FRAGMENTS
-from lancelet.spark.table.backfill import Filler, Function, Notes, Values, backfill
+from lancelet.spark.table.backfill import Filler, Notes, TaskFunction, Values, backfill
 from lancelet.spark.table.edit import pin_version
 from lancelet.spark.table.values import analysed, condition_of, in_words, table_frame
 from lancelet.spark.types import written_schema
@@ -114,12 +114,12 @@ def _quoted(name: str) -> str:
 
 def _of_function(
     spark: SparkSession, function: Any, read_columns: Sequence[str] | None, batch_size: int | None
-) -> Function:
+) -> TaskFunction:
     source = column_source(function, read_columns, None, batch_size)
     assert isinstance(source, Computed)
     if source.checkpoint is not None:
         raise InvalidInput("the checkpoint file of a function is for one process; give addColumns a checkpoint instead")
-    return Function(spark, source)
+    return TaskFunction(spark, source)
 
 
 def _whole(spark: SparkSession, place: TableRef, table: TableReader, **options: str) -> DataFrame:

@@ -81,7 +81,7 @@ class CleanupPolicy:
     """Whether tagged versions that would go are an error; otherwise they just stay."""
 
 
-class Candidate(NamedTuple):
+class UnneededFile(NamedTuple):
     """A file that is to go."""
 
     path: str
@@ -108,9 +108,9 @@ class CleanupPlan:
 
     read_version: int
     versions: tuple[int, ...]
-    manifests: tuple[Candidate, ...]
+    manifests: tuple[UnneededFile, ...]
     """Of ``versions``, in their order."""
-    files: tuple[Candidate, ...]
+    files: tuple[UnneededFile, ...]
     kept: frozenset[str]
     """Manifests that stay."""
     branches: tuple[CleanupReferencedBranch, ...]
@@ -175,7 +175,7 @@ def plan_cleanup(
     return CleanupPlan(
         snapshot.version,
         tuple(name.version for name in going),
-        tuple(Candidate(manifests[name].path, "manifest", False, manifests[name].size) for name in going),
+        tuple(UnneededFile(manifests[name].path, "manifest", False, manifests[name].size) for name in going),
         (*search.files(), *search.temporary(others)),
         frozenset(name.path for name in manifests if name not in last),
         tuple(CleanupReferencedBranch(branch.name, version) for branch, version in referring),
@@ -270,7 +270,7 @@ class _Search:
     untouched_since: datetime | None
     """Files that no version names go when they are older; None: in any case."""
 
-    def files(self) -> Iterator[Candidate]:
+    def files(self) -> Iterator[UnneededFile]:
         for folder, kind in _KINDS.items():
             if folder == BLOBS_DIR and (self.kept.managed_blobs or self.gone.managed_blobs):
                 continue
@@ -281,14 +281,14 @@ class _Search:
                     continue
                 verified = place[1] in gone
                 if verified or self._is_abandoned(entry):
-                    yield Candidate(entry.path, kind, not verified, entry.size)
+                    yield UnneededFile(entry.path, kind, not verified, entry.size)
 
-    def temporary(self, entries: list[ObjectInfo]) -> Iterator[Candidate]:
+    def temporary(self, entries: list[ObjectInfo]) -> Iterator[UnneededFile]:
         """Manifests that never got their final names."""
         for entry in entries:
             name = entry.path.rpartition("/")[2]
             if (_is_temporary(name) or self._is_staged_in_vain(name)) and self._is_abandoned(entry):
-                yield Candidate(entry.path, "temporary_manifest", True, entry.size)
+                yield UnneededFile(entry.path, "temporary_manifest", True, entry.size)
 
     def _is_abandoned(self, entry: ObjectInfo) -> bool:
         return self.untouched_since is None or entry.modified < self.untouched_since

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from lancelet.errors import StorageError
-from lancelet.table.cleanup.plan import Candidate, CleanupPlan, is_named, names_of_branch, referring_branches
+from lancelet.table.cleanup.plan import CleanupPlan, UnneededFile, is_named, names_of_branch, referring_branches
 from lancelet.table.cleanup.references import NameReader, read_heads
 from lancelet.table.manifest.names import is_detached
 from lancelet.table.manifest.versions import list_manifests
@@ -46,7 +46,7 @@ class CleanupStats:
     """Files that the store refused to remove."""
 
     @classmethod
-    def of(cls, files: Sequence[Candidate], failed: int = 0) -> CleanupStats:
+    def of(cls, files: Sequence[UnneededFile], failed: int = 0) -> CleanupStats:
         """Count and size of files, by what they are."""
         counts = {"manifest": 0, "data": 0, "transaction": 0, "index": 0, "deletion": 0, "temporary_manifest": 0}
         size = 0
@@ -75,7 +75,7 @@ class DeleteRate:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
-    def chunks(self, files: Sequence[Candidate]) -> Iterator[list[Candidate]]:
+    def chunks(self, files: Sequence[UnneededFile]) -> Iterator[list[UnneededFile]]:
         """The files in pieces, each handed out when it is time for it."""
         size = REQUEST * (self.requests or _REQUESTS_AT_ONCE)
         if self.per_second is not None:
@@ -94,7 +94,7 @@ def run_cleanup(snapshot: Snapshot, plan: CleanupPlan, rate: DeleteRate | None =
     """Remove what a plan found in the table of ``snapshot``."""
     store = snapshot.store
     rate = rate or DeleteRate()
-    removed: list[Candidate] = []
+    removed: list[UnneededFile] = []
     failed = 0
     if plan.manifests:
         forgotten = _forget(store, plan)
@@ -106,7 +106,7 @@ def run_cleanup(snapshot: Snapshot, plan: CleanupPlan, rate: DeleteRate | None =
     return CleanupStats.of([*removed, *gone], failed + len(files) - len(gone))
 
 
-def _forget(store: Store, plan: CleanupPlan) -> Sequence[Candidate]:
+def _forget(store: Store, plan: CleanupPlan) -> Sequence[UnneededFile]:
     """Have an external manifest store forget the versions; returns the manifests of those that it forgot."""
     external = external_for(store)
     if external is None:
@@ -122,7 +122,7 @@ def _forget(store: Store, plan: CleanupPlan) -> Sequence[Candidate]:
     return done
 
 
-def _still_unused(snapshot: Snapshot, plan: CleanupPlan) -> Sequence[Candidate]:
+def _still_unused(snapshot: Snapshot, plan: CleanupPlan) -> Sequence[UnneededFile]:
     """The files that no version names which is there now."""
     if not plan.files:
         return ()
@@ -141,9 +141,11 @@ def _still_unused(snapshot: Snapshot, plan: CleanupPlan) -> Sequence[Candidate]:
     return [file for file in plan.files if not is_named(names.names, file.path)]
 
 
-def _delete(store: Store, files: Sequence[Candidate], rate: DeleteRate, *, lasting: bool = False) -> list[Candidate]:
+def _delete(
+    store: Store, files: Sequence[UnneededFile], rate: DeleteRate, *, lasting: bool = False
+) -> list[UnneededFile]:
     """Remove files; returns those that are gone."""
-    gone: list[Candidate] = []
+    gone: list[UnneededFile] = []
     for chunk in rate.chunks(files):
         failed = set(store.delete_many([file.path for file in chunk], lasting=lasting))
         gone += [file for file in chunk if file.path not in failed]

@@ -140,6 +140,11 @@ class Fragment:
     """Keys and values that writers keep with the fragment, in the order of the keys."""
 
     @property
+    def all_files(self) -> tuple[DataFile, ...]:
+        """Its data files, then those of new values for single cells."""
+        return (*self.files, *(overlay.file for overlay in self.overlays))
+
+    @property
     def num_deletions(self) -> int | None:
         """How many rows are deleted; None when only the deletion file knows."""
         return 0 if self.deletion_file is None else self.deletion_file.num_deleted_rows

@@ -63,13 +63,13 @@ def named_files(snapshot: Snapshot) -> Iterator[VersionFile]:
     if manifest.transaction_file:
         yield VersionFile(Role.TRANSACTION, TRANSACTIONS_DIR, manifest.transaction_file)
     for fragment in manifest.fragments:
-        for file in (*fragment.files, *(overlay.file for overlay in fragment.overlays)):
+        for file in fragment.all_files:
             yield VersionFile(Role.DATA, DATA_DIR, file.path, file.base_id, file.size)
     for fragment in manifest.fragments:
         if (deletions := fragment.deletion_file) is not None:
             yield VersionFile(Role.DELETION, DELETIONS_DIR, deletions.name(fragment.id), deletions.base_id)
     for index in manifest.indices:
-        yield from _index_files(index, snapshot)
+        yield from index_files(index, snapshot)
 
 
 def blob_files(snapshot: Snapshot) -> Iterator[VersionFile]:
@@ -77,7 +77,7 @@ def blob_files(snapshot: Snapshot) -> Iterator[VersionFile]:
     manifest, places = snapshot.manifest, snapshot.places
     if any(field.is_blob_v2 for field in manifest.schema.walk()):
         for fragment in manifest.fragments:
-            for file in (*fragment.files, *(overlay.file for overlay in fragment.overlays)):
+            for file in fragment.all_files:
                 yield from _side_files(file, places)
     if manifest.message.reader_feature_flags & Feature.MANAGED_BLOBS:
         for entry in snapshot.store.list_objects(BLOBS_DIR):
@@ -91,7 +91,8 @@ def index_uuid(index: table_pb2.IndexMetadata, path: str) -> str:
     return str(UUID(bytes=index.uuid.uuid))
 
 
-def _index_files(index: table_pb2.IndexMetadata, snapshot: Snapshot) -> Iterator[VersionFile]:
+def index_files(index: table_pb2.IndexMetadata, snapshot: Snapshot) -> Iterator[VersionFile]:
+    """The files of one segment of an index."""
     uuid = index_uuid(index, snapshot.manifest.path)
     base = index.base_id if index.HasField("base_id") else None
     files = [(file.path, file.size_bytes or None) for file in index.files]

@@ -94,12 +94,12 @@ def read_tag(root: Store, name: str) -> Tag:
     return _tag(name, tag_record(root, name))
 
 
-def tag_record(root: Store, name: str) -> Record:
+def tag_record(root: Store, name: str) -> JsonRecord:
     """The content of a tag's file."""
     return _record(root, tag_path(name), f"tag {name}")
 
 
-def branch_record(root: Store, name: str) -> Record:
+def branch_record(root: Store, name: str) -> JsonRecord:
     """The content of a branch's file."""
     return _record(root, branch_path(name), f"branch {name}")
 
@@ -147,7 +147,7 @@ def root_store(store: Store, branch: str | None) -> Store:
     return open_like(store, store.options, above)
 
 
-class Record:
+class JsonRecord:
     """A JSON object whose entries are checked as they are taken out."""
 
     def __init__(self, data: bytes, path: str) -> None:
@@ -203,15 +203,15 @@ class Record:
         return CorruptFile(self.path, f"'{key}' is {self.content.get(key)!r}, not {kind}")
 
 
-def _record(root: Store, path: str, what: str) -> Record:
+def _record(root: Store, path: str, what: str) -> JsonRecord:
     try:
         data = root.read_all(path)
     except MissingFile:
         raise RefNotFound(f"Ref not found error: {what} does not exist in {root.uri}") from None
-    return Record(data, root.join(path))
+    return JsonRecord(data, root.join(path))
 
 
-def _tag(name: str, record: Record) -> Tag:
+def _tag(name: str, record: JsonRecord) -> Tag:
     return Tag(
         name,
         record.number("version"),
@@ -223,7 +223,7 @@ def _tag(name: str, record: Record) -> Tag:
     )
 
 
-def _branch(name: str, record: Record) -> Branch:
+def _branch(name: str, record: JsonRecord) -> Branch:
     return Branch(
         name,
         record.text("parentBranch"),
@@ -235,7 +235,7 @@ def _branch(name: str, record: Record) -> Branch:
     )
 
 
-def _records(root: Store, folder: str) -> Iterator[tuple[str, Record]]:
+def _records(root: Store, folder: str) -> Iterator[tuple[str, JsonRecord]]:
     for file in sorted(root.list_names(folder)):
         if not file.endswith(JSON):
             continue
@@ -245,4 +245,4 @@ def _records(root: Store, folder: str) -> Iterator[tuple[str, Record]]:
         except MissingFile:
             # Deleted since it was listed.
             continue
-        yield unquote(file.removesuffix(JSON)), Record(data, root.join(path))
+        yield unquote(file.removesuffix(JSON)), JsonRecord(data, root.join(path))

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import InvalidInput, LanceletError, NotSupported, StorageError, UncertainPut
-from lancelet.table.registers.protocol import Entry
+from lancelet.table.registers.protocol import RegisteredVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -66,13 +66,13 @@ class DynamoManifestStore:
         settings = {name: chosen(keys) for name, keys in _SETTINGS.items()}
         return boto3.client("dynamodb", endpoint_url=chosen(_ENDPOINTS), **settings)
 
-    def get(self, base: str, version: int) -> Entry | None:
+    def get(self, base: str, version: int) -> RegisteredVersion | None:
         key = {"base_uri": {"S": base}, "version": {"N": str(version)}}
         with self._failures():
             answer = self._client.get_item(TableName=self.name, Key=key, ConsistentRead=True)
         return self._entry(answer["Item"]) if "Item" in answer else None
 
-    def latest(self, base: str) -> Entry | None:
+    def latest(self, base: str) -> RegisteredVersion | None:
         with self._failures():
             answer = self._client.query(
                 TableName=self.name,
@@ -84,10 +84,10 @@ class DynamoManifestStore:
             )
         return self._entry(answer["Items"][0]) if answer["Items"] else None
 
-    def put_if_absent(self, base: str, entry: Entry) -> bool:
+    def put_if_absent(self, base: str, entry: RegisteredVersion) -> bool:
         return self._put(base, entry, _ABSENT)
 
-    def put_if_present(self, base: str, entry: Entry) -> None:
+    def put_if_present(self, base: str, entry: RegisteredVersion) -> None:
         self._put(base, entry, _PRESENT)
 
     def delete(self, base: str, version: int) -> None:
@@ -95,7 +95,7 @@ class DynamoManifestStore:
         with self._failures(writing=True):
             self._client.delete_item(TableName=self.name, Key=key)
 
-    def _put(self, base: str, entry: Entry, condition: str) -> bool:
+    def _put(self, base: str, entry: RegisteredVersion, condition: str) -> bool:
         item = {
             "base_uri": {"S": base},
             "version": {"N": str(entry.version)},
@@ -111,10 +111,10 @@ class DynamoManifestStore:
                 return False
         return True
 
-    def _entry(self, item: Mapping[str, Mapping[str, str]]) -> Entry:
+    def _entry(self, item: Mapping[str, Mapping[str, str]]) -> RegisteredVersion:
         try:
             size = int(item["size"]["N"]) if "size" in item else None
-            return Entry(int(item["version"]["N"]), item["path"]["S"], size)
+            return RegisteredVersion(int(item["version"]["N"]), item["path"]["S"], size)
         except (KeyError, ValueError) as error:
             raise StorageError(f"dynamodb://{self.name}", f"has an entry that is none: {error!r}") from None
 

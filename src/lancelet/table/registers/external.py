@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from lancelet.errors import CorruptFile, InvalidInput, MissingFile, StorageError, UncertainPut
 from lancelet.store.objects import put_own
 from lancelet.table.manifest.names import SUFFIX, VERSIONS_DIR, ManifestName, parse_manifest_name
-from lancelet.table.registers.protocol import Entry, ManifestStore
+from lancelet.table.registers.protocol import ManifestStore, RegisteredVersion
 from lancelet.table.registers.registered import RegisteredStore
 
 if TYPE_CHECKING:
@@ -86,14 +86,14 @@ def register(store: Store, external: ManifestStore, name: ManifestName, size: in
     if not external.can_change:
         return
     with suppress(StorageError):
-        external.put_if_absent(base_of(store), Entry(name.version, f"{base_of(store)}/{name.path}", size))
+        external.put_if_absent(base_of(store), RegisteredVersion(name.version, f"{base_of(store)}/{name.path}", size))
 
 
 def rename(store: Store, external: ManifestStore, name: ManifestName, size: int) -> None:
     """Let the database lead to the new name of a version that it knows."""
     base = base_of(store)
     if external.get(base, name.version) is not None:
-        external.put_if_present(base, Entry(name.version, f"{base}/{name.path}", size))
+        external.put_if_present(base, RegisteredVersion(name.version, f"{base}/{name.path}", size))
 
 
 def forget_versions(store: Store) -> None:
@@ -111,7 +111,7 @@ def publish(store: Store, external: ManifestStore, name: ManifestName, data: byt
     base = base_of(store)
     staged = f"{name.path}-{uuids.uuid4()}"
     put_own(store, staged, data)
-    entry = Entry(name.version, f"{base}/{staged}", len(data))
+    entry = RegisteredVersion(name.version, f"{base}/{staged}", len(data))
     try:
         ours = _decided(store, external, base, entry, data)
     except UncertainPut:
@@ -133,7 +133,7 @@ def _drop(store: Store, staged: str) -> None:
         store.delete(staged)
 
 
-def _decided(store: Store, external: ManifestStore, base: str, entry: Entry, data: bytes) -> bool:
+def _decided(store: Store, external: ManifestStore, base: str, entry: RegisteredVersion, data: bytes) -> bool:
     """Whether the version is ours."""
     silence: StorageError | None = None
     try:
@@ -160,7 +160,7 @@ def _decided(store: Store, external: ManifestStore, base: str, entry: Entry, dat
         raise UncertainPut(store.join(entry.path), str(error)) from error
 
 
-def _finished(store: Store, external: ManifestStore, entry: Entry) -> str:
+def _finished(store: Store, external: ManifestStore, entry: RegisteredVersion) -> str:
     """Path of a version's manifest under its final name, which it gets here if it does not have it yet."""
     path = _inside(store, entry)
     if not entry.is_staged:
@@ -182,7 +182,7 @@ def _finished(store: Store, external: ManifestStore, entry: Entry) -> str:
             store.join(final), f"has {size} bytes, but version {entry.version} was committed with {entry.size}"
         )
     if external.can_change:
-        external.put_if_present(base_of(store), Entry(entry.version, f"{base_of(store)}/{final}", size))
+        external.put_if_present(base_of(store), RegisteredVersion(entry.version, f"{base_of(store)}/{final}", size))
         with suppress(StorageError):
             store.delete(path)
     return final
@@ -192,7 +192,7 @@ def _final(path: str) -> str:
     return _STAGED.sub(SUFFIX, path)
 
 
-def _inside(store: Store, entry: Entry) -> str:
+def _inside(store: Store, entry: RegisteredVersion) -> str:
     """Path relative to the table."""
     base = base_of(store)
     path = entry.path.strip("/").removeprefix(f"{base}/")

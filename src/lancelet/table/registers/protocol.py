@@ -9,7 +9,7 @@ from lancelet.table.manifest.names import SUFFIX
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RegisteredVersion:
     """What a register knows of a version."""
 
     version: int
@@ -33,15 +33,15 @@ class ManifestStore(Protocol):
     def can_change(self) -> bool:
         """Whether entries can be added for versions that are there, and changed; without that they stay as they are."""
 
-    def get(self, base: str, version: int) -> Entry | None: ...
+    def get(self, base: str, version: int) -> RegisteredVersion | None: ...
 
-    def latest(self, base: str) -> Entry | None:
+    def latest(self, base: str) -> RegisteredVersion | None:
         """The entry with the greatest version."""
 
-    def put_if_absent(self, base: str, entry: Entry) -> bool:
+    def put_if_absent(self, base: str, entry: RegisteredVersion) -> bool:
         """Add an entry; False when the version has one."""
 
-    def put_if_present(self, base: str, entry: Entry) -> None:
+    def put_if_present(self, base: str, entry: RegisteredVersion) -> None:
         """Replace the entry of a version that has one."""
 
     def delete(self, base: str, version: int) -> None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lancelet.errors import InvalidInput, StorageError, UncertainPut
-from lancelet.table.registers.protocol import Entry
+from lancelet.table.registers.protocol import RegisteredVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,15 +45,15 @@ class SqliteManifestStore:
             raise InvalidInput("the manifest store needs the path of its file: sqlite:///path/of.db")
         self.path = path
 
-    def get(self, base: str, version: int) -> Entry | None:
+    def get(self, base: str, version: int) -> RegisteredVersion | None:
         with self._opened() as database:
             return _entry(database.execute(f"{_COLUMNS} and version = ?", (base, version)).fetchone())
 
-    def latest(self, base: str) -> Entry | None:
+    def latest(self, base: str) -> RegisteredVersion | None:
         with self._opened() as database:
             return _entry(database.execute(f"{_COLUMNS} order by version desc limit 1", (base,)).fetchone())
 
-    def put_if_absent(self, base: str, entry: Entry) -> bool:
+    def put_if_absent(self, base: str, entry: RegisteredVersion) -> bool:
         with self._opened() as database:
             try:
                 with database:
@@ -65,7 +65,7 @@ class SqliteManifestStore:
                 raise UncertainPut(self.path, str(error)) from None
         return True
 
-    def put_if_present(self, base: str, entry: Entry) -> None:
+    def put_if_present(self, base: str, entry: RegisteredVersion) -> None:
         with self._opened() as database, database:
             row = (entry.path, entry.size, base, entry.version)
             database.execute("update manifests set path = ?, size = ? where base_uri = ? and version = ?", row)
@@ -88,5 +88,5 @@ class SqliteManifestStore:
             raise StorageError(self.path, f"the manifest store failed: {error}") from None
 
 
-def _entry(row: tuple[int, str, int | None] | None) -> Entry | None:
-    return None if row is None else Entry(*row)
+def _entry(row: tuple[int, str, int | None] | None) -> RegisteredVersion | None:
+    return None if row is None else RegisteredVersion(*row)

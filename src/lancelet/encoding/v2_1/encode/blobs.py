@@ -35,7 +35,7 @@ _DESCRIBED = {"lance-encoding:packed": "true", "lance-encoding:blob": "true"}
 _Numbers = np.ndarray[tuple[int], np.dtype[np.uint64]]
 
 
-class Placed(NamedTuple):
+class BlobPlace(NamedTuple):
     """Where a payload is."""
 
     kind: int
@@ -43,13 +43,13 @@ class Placed(NamedTuple):
     blob_id: int = 0
 
 
-class Places(Protocol):
+class BlobPlaces(Protocol):
     """Where payloads go."""
 
     def inline(self, data: Bytes) -> int:
         """Write a payload into the data file and say where."""
 
-    def store(self, data: Bytes, sizes: BlobSizes) -> Placed:
+    def store(self, data: Bytes, sizes: BlobSizes) -> BlobPlace:
         """Write a payload into the data file or beside it."""
 
 
@@ -67,7 +67,7 @@ def described_field(field: Field) -> Field:
     return replace(field, children=tuple(described_field(child) for child in field.children))
 
 
-def place_blobs(array: pa.Array, field: Field, places: Places) -> pa.Array:
+def place_blobs(array: pa.Array, field: Field, places: BlobPlaces) -> pa.Array:
     """The column with every payload written, and descriptors in their stead."""
     array = storage_of(array)
     if field.is_blob:
@@ -84,14 +84,14 @@ def place_blobs(array: pa.Array, field: Field, places: Places) -> pa.Array:
     return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
 
 
-def _place_v1(array: pa.Array, field: Field, places: Places) -> pa.Array:
+def _place_v1(array: pa.Array, field: Field, places: BlobPlaces) -> pa.Array:
     if array.type not in (pa.large_binary(), pa.binary()):
         raise UnfitData(f"blob column '{field.name}': Expected LargeBinary array, got {array.type}")
-    stored = _payloads(array, lambda data: Placed(INLINE, places.inline(data)))
+    stored = _payloads(array, lambda data: BlobPlace(INLINE, places.inline(data)))
     return _described([pa.array(stored.positions), pa.array(stored.sizes)], BLOB_V1_DESCRIPTOR, array)
 
 
-def _place_v2(array: pa.Array, field: Field, places: Places) -> pa.Array:
+def _place_v2(array: pa.Array, field: Field, places: BlobPlaces) -> pa.Array:
     """Data goes into this file or beside it; a URI is kept as it is."""
     if array.type == BLOB_V2_DESCRIPTOR:
         return array
@@ -99,7 +99,7 @@ def _place_v2(array: pa.Array, field: Field, places: Places) -> pa.Array:
         return _place_prepared(array, places)
     sizes = BlobSizes.of(field.name, field.metadata)
 
-    def put(data: Bytes) -> Placed:
+    def put(data: Bytes) -> BlobPlace:
         return places.store(data, sizes)
 
     if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
@@ -114,10 +114,10 @@ def _place_v2(array: pa.Array, field: Field, places: Places) -> pa.Array:
     return _descriptors(data, uri, spans, array, put, parts["blob_id"])
 
 
-def _place_prepared(array: pa.StructArray, places: Places) -> pa.Array:
+def _place_prepared(array: pa.StructArray, places: BlobPlaces) -> pa.Array:
     """Payloads that are in the data go into this file; what is told of others is kept."""
     kinds = _numbers(array.field("kind")).astype(np.uint8)
-    stored = _payloads(array.field("data"), lambda data: Placed(INLINE, places.inline(data)))
+    stored = _payloads(array.field("data"), lambda data: BlobPlace(INLINE, places.inline(data)))
     inline = kinds == INLINE
     kinds[kinds == MANAGED_IN_BASE] = MANAGED
     parts = [
@@ -139,7 +139,7 @@ def _descriptors(
     uri: pa.Array | None,
     spans: tuple[pa.Array, pa.Array] | None,
     outer: pa.Array,
-    put: Callable[[Bytes], Placed],
+    put: Callable[[Bytes], BlobPlace],
     bases: pa.Array | None = None,
 ) -> pa.Array:
     count = len(data)
@@ -176,7 +176,7 @@ class _Stored(NamedTuple):
     blob_ids: _Numbers
 
 
-def _payloads(array: pa.Array, put: Callable[[Bytes], Placed]) -> _Stored:
+def _payloads(array: pa.Array, put: Callable[[Bytes], BlobPlace]) -> _Stored:
     """Write what is there; empty payloads are nowhere."""
     count = len(array)
     stored = _Stored(np.full(count, INLINE, np.uint8), *(np.zeros(count, np.uint64) for _ in range(3)))
