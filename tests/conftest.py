@@ -54,10 +54,12 @@ SPARK_TESTS = Path(__file__).parent / "spark"
 # Before xdist looks at the groups.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that use Spark stay on one worker, since it starts slowly."""
+    """Tests that use the Spark session stay on one worker, since it starts slowly; being many, they come first there."""
     for item in items:
-        if item.path.is_relative_to(SPARK_TESTS) or "spark" in getattr(item, "fixturenames", ()):
+        in_session = "spark" in getattr(item, "fixturenames", ())
+        if in_session:
             item.add_marker(pytest.mark.xdist_group("spark"))
+        if in_session or item.path.is_relative_to(SPARK_TESTS):
             item.add_marker(pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"))
             item.add_marker(pytest.mark.filterwarnings("ignore:lance is not fork-safe"))
             # Sockets to the Java process, which Spark leaves to the collector.

@@ -17,7 +17,7 @@ from lancelet.testing import assert_identical
 from lancelet.testing.strategies import tables
 
 QUICK = settings(max_examples=examples(120), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-LONG = settings(QUICK, max_examples=examples(4000), derandomize=False)
+LONG = settings(QUICK, max_examples=examples(200), derandomize=False)
 
 SIZES = st.builds(
     Size,

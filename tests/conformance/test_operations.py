@@ -508,7 +508,7 @@ def test_operations() -> None:
 
 @pytest.mark.soak
 def test_many_operations() -> None:
-    run_state_machine_as_test(Operations, settings=profile(150, 40))
+    run_state_machine_as_test(Operations, settings=profile(examples(8), 40))
 
 
 @pytest.mark.parametrize("engine", [lancelet, lance], ids=["ours", "theirs"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drawing import seeds
+from drawing import examples, seeds
 from faults.damage import Damage, findings, flips, patches, truncations
 
 VERSIONS = ("0.1", "2.0", "2.1", "2.2")
@@ -86,5 +86,6 @@ def test_damage_behind_an_object_store(tables: dict[str, Path]) -> None:
 def test_thousands_of_damages(tables: dict[str, Path], version: str, kind: str, round_: int, in_memory: bool) -> None:
     victim = _victim(tables[version], kind)
     data = victim.read_bytes()
-    every = flips(data, 100, 1000 + round_) + patches(data, 40, 2000 + round_) + truncations(data, 10, 3000 + round_)
+    every = flips(data, examples(5), 1000 + round_) + patches(data, examples(2), 2000 + round_)
+    every += truncations(data, examples(1), 3000 + round_)
     _report(findings(tables[version], victim, every, in_memory=in_memory, seconds=3600))

@@ -128,7 +128,7 @@ def test_believable_lies(seeds: Path, seed: int) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", drawing.seeds(100, 140))
 def test_thousands_of_believable_lies(seeds: Path, seed: int) -> None:
-    _report(_findings(seeds, seed, 4000, 7200))
+    _report(_findings(seeds, seed, drawing.examples(200), 7200))
 
 
 @pytest.mark.soak

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancelet
-from drawing import seeds
+from drawing import examples, seeds
 from faults.damage import Damage, findings, flips, patches, truncations
 from lancelet.errors import LanceletError
 
@@ -100,7 +100,7 @@ def test_thousands_of_damages(
 ) -> None:
     table = tables[engine, kind]
     for victim in victims(table):
-        report(findings(table, victim, damages(victim, 80, round_), in_memory=in_memory, seconds=3600))
+        report(findings(table, victim, damages(victim, examples(4), round_), in_memory=in_memory, seconds=3600))
 
 
 @pytest.mark.parametrize("kind", KINDS)

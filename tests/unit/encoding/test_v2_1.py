@@ -268,7 +268,7 @@ def test_drawn_columns(version: str) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("version", VERSIONS)
 def test_thousands_of_drawn_columns(version: str) -> None:
-    _drawn(version, settings(QUICK, max_examples=examples(3000), derandomize=False))
+    _drawn(version, settings(QUICK, max_examples=examples(150), derandomize=False))
 
 
 SHARED = ("int64 nulls", "text few nulls", "text that compresses", "lists of text", "lists of structs", "struct",
