@@ -19,7 +19,7 @@ PROTOS := $(wildcard src/lancelet/format/proto/*.proto)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test cluster lint format bench soak proto jar dist clean setup
+.PHONY: help demo check test cluster lint format bench soak proto jar dist clean setup
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,7 +27,10 @@ help:  ## this list
 demo: setup  ## a pipeline on Spark in front of you: ingest, merge, delete, backfill, stream, compaction
 	@$(WITH_JAVA) $(BIN)/python examples/demo.py $(ARGS)
 
-test: setup lint  ## lint, then every test (about 17 minutes on two cores)
+check: setup lint  ## the inner loop: lint, then the quick unit tests (about a minute on two cores)
+	$(BIN)/python -m pytest tests/unit -n $(WORKERS) -m "not soak and not slow" -q $(ARGS)
+
+test: setup lint  ## lint, then every test (about 10 minutes on two cores)
 	$(WITH_JAVA) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 cluster: setup  ## the Spark tests on a cluster of processes, then over Spark Connect
@@ -47,8 +50,16 @@ format: $(STAMPS)/kernels  ## let ruff rewrite what it can
 bench: setup  ## lancelet, pylance and Parquet side by side; OF=writes, changes, columns, compaction, cleanup, indices, races or spark
 	$(WITH_JAVA) $(BIN)/python -m benchmarks$(if $(OF),.$(OF)) $(ARGS)
 
-soak: setup $(STAMPS)/sanitized  ## the wide grids, thousands of drawn tables and byte flips over an AddressSanitizer build
-	$(WITH_JAVA) LANCELET_SANITIZED=build/asan $(BIN)/python -m pytest -n $(WORKERS) -m soak $(ARGS)
+# A soak that found something is run again with the SEED that it printed.
+ifndef SEED
+SEED := $(shell od -An -N2 -tu2 /dev/urandom | tr -d ' ')
+endif
+DRAWS ?= 20
+
+soak: setup $(STAMPS)/sanitized  ## hours: wide grids, DRAWS=20 times the examples from a new SEED, byte flips over AddressSanitizer
+	@echo "make soak SEED=$(SEED) DRAWS=$(DRAWS)"
+	$(WITH_JAVA) LANCELET_SANITIZED=build/asan LANCELET_SEED=$(SEED) LANCELET_DRAWS=$(DRAWS) TMPDIR=$${TMPDIR:-/tmp} \
+		$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "soak or hypothesis" --hypothesis-seed=$(SEED) $(ARGS)
 
 proto: $(VENV)-proto/bin/python  ## regenerate the protobuf modules from src/lancelet/format/proto/*.proto
 	$< -m grpc_tools.protoc -I src --python_out=src --pyi_out=src $(PROTOS)

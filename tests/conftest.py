@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
+import tempfile
 import urllib.request
 import warnings
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ import pytest
 from hypothesis import settings
 
 import lancelet.log
+from drawing import DRAWS, SEED, examples
 
 # pylance prints a backtrace for every panic it turns into an exception; here panics are answers, not news.
 os.environ["RUST_BACKTRACE"] = "0"
@@ -24,17 +27,39 @@ lancelet.log.LOGGER.setLevel(logging.NOTSET)
 lancelet.log.LOGGER.handlers.clear()
 
 # How long an example takes says more about the machine than about the code.
-settings.register_profile("lancelet", deadline=None)
+settings.register_profile("lancelet", deadline=None, max_examples=examples(60))
 settings.load_profile("lancelet")
+
+# Every commit syncs what it wrote: where there is a file system in memory with much room, nobody waits for a disk.
+MEMORY = Path("/dev/shm")
+if (
+    "TMPDIR" not in os.environ
+    and os.access(MEMORY, os.W_OK)
+    and shutil.disk_usage(MEMORY).free > 6 << 30
+    and os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") > 12 << 30
+):
+    tempfile.tempdir = os.environ["TMPDIR"] = str(MEMORY)
+
+# Every Java that tests start lives for a minute or two: code is compiled quickly rather than well.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
+def pytest_report_header() -> str | None:
+    return f"{DRAWS:g} times the usual examples are drawn, LANCELET_SEED={SEED}" if (DRAWS, SEED) != (1, 0) else None
+
 
 SPARK_TESTS = Path(__file__).parent / "spark"
 
 
+# Before xdist looks at the groups.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that use Spark stay on one worker, since it starts slowly."""
+    """Tests that use the Spark session stay on one worker, since it starts slowly; being many, they come first there."""
     for item in items:
-        if item.path.is_relative_to(SPARK_TESTS) or "spark" in getattr(item, "fixturenames", ()):
+        in_session = "spark" in getattr(item, "fixturenames", ())
+        if in_session:
             item.add_marker(pytest.mark.xdist_group("spark"))
+        if in_session or item.path.is_relative_to(SPARK_TESTS):
             item.add_marker(pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"))
             item.add_marker(pytest.mark.filterwarnings("ignore:lance is not fork-safe"))
             # Sockets to the Java process, which Spark leaves to the collector.

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
+import pytest
 
 from lancelet.testing import PATTERNS, NullShare, difference, random_array
 
@@ -220,6 +222,22 @@ FAMILIES: dict[str, tuple[ColumnCase, ...]] = {
         ),
     ),
 }
+
+
+def cells(groups: Mapping[str, tuple[ColumnCase, ...]], sizes: Sequence[Size], versions: Sequence[str]) -> list[Any]:
+    """The parameters family, size and version of a grid.
+
+    The large sizes are shared out: every family meets every version and nearly every size, every version meets every
+    size. `make soak` visits the other cells too.
+    """
+    large = [size for size in sizes if size.rows > 100]
+    found = []
+    for (row, (name, kinds)), size, version in itertools.product(enumerate(groups.items()), sizes, versions):
+        if any(kind.fits(version, size) for kind in kinds):
+            shared_out = size not in large or large[(row + versions.index(version)) % len(large)] is size
+            marks = [] if shared_out else [pytest.mark.soak]
+            found.append(pytest.param(name, size, version, id=f"{name}-{size.name}-{version}", marks=marks))
+    return found
 
 
 def columns(kinds: tuple[ColumnCase, ...], version: str, size: Size, salt: str = "") -> pa.Table:

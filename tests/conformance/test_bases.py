@@ -16,6 +16,7 @@ from lance.blob import Blob, blob_array, blob_field
 
 import lancelet
 from conftest import Bucket
+from drawing import examples
 from lancelet import DatasetBasePath
 from lancelet.errors import (
     CommitConflict,
@@ -75,7 +76,7 @@ def test_a_base_path_is_made_as_in_pylance() -> None:
         assert (base.name, base.is_dataset_root, base.id) == (None, False, 0)
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_files_go_where_pylance_puts_them(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     folder = tmp_path_factory.mktemp("bases")

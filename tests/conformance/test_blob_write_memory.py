@@ -68,16 +68,16 @@ def grown(where: Path, kind: str, count: int, how: str = "table") -> int:
 
 @pytest.mark.parametrize("kind", ["first kind", "inline", "packed", "dedicated"])
 def test_a_table_of_blobs(tmp_path: Path, kind: str) -> None:
-    most = grown(tmp_path / "t", kind, 320)
+    most = grown(tmp_path / "t", kind, 240)
     assert most < 160 * MIB, f"{most / MIB:.0f} MiB"
     dataset = lance.dataset(tmp_path / "t")
     assert len(dataset.get_fragments()) == 1
-    (blob,) = dataset.take_blobs("blob", indices=[319])
+    (blob,) = dataset.take_blobs("blob", indices=[239])
     assert blob.size() == MIB
 
 
 def test_a_single_file_of_blobs(tmp_path: Path) -> None:
-    most = grown(tmp_path / "t", "first kind", 320, "file")
+    most = grown(tmp_path / "t", "first kind", 240, "file")
     assert most < 160 * MIB, f"{most / MIB:.0f} MiB"
 
 

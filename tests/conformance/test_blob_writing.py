@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lancelet
+from drawing import examples
 from lancelet.blob import (
     Blob,
     BlobColumn,
@@ -70,7 +71,7 @@ def files_below(where: Path) -> set[Path]:
     return {path for path in where.rglob("*") if path.is_file()}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     first=st.lists(st.none() | st.integers(0, 130), min_size=1, max_size=12),
     seed=st.integers(0, 9),

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lancelet
+from drawing import examples
 from lancelet.errors import CorruptFile
 from lancelet.format.proto import table_pb2
 from lancelet.format.schema import Schema
@@ -145,7 +146,7 @@ def test_spilled_row_ids_that_no_file_has_are_an_error(tmp_path: Path) -> None:
         lancelet.dataset(tmp_path).to_table(with_row_id=True)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_renumbered_or_refused_but_never_null(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """A legacy file is found by the places of its fields, whatever the manifest calls them, or refused."""

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import lancelet
 from conftest import Bucket
+from drawing import examples
 from lancelet.errors import InvalidCleanup, LanceletError, NotFound, VersionNotFound
 from lancelet.store import open_store
 from lancelet.table.cleanup.automatic import parse_age
@@ -747,7 +748,7 @@ RULES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(steps=STEPS, rules=RULES, stable=st.booleans(), handle=st.integers(0, 3))
 def test_any_history(
     tmp_path_factory: pytest.TempPathFactory,

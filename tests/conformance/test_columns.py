@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lancelet
+from drawing import examples
 from lancelet.editing.columns.casts import can_recast
 from lancelet.errors import InvalidChange, InvalidInput, RetryableCommitConflict
 from lancelet.testing import assert_identical
@@ -1014,7 +1015,7 @@ def test_an_empty_table(tmp_path):
     lance.write_dataset(lance.dataset(uri).to_table(), uri, mode="append")
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(data=st.data())
 def test_any_row_of_steps(tmp_path_factory, data):
     """Random changes by either library to one table, beside a plain table in memory."""

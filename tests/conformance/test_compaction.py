@@ -20,6 +20,7 @@ from conformance.grid import FAMILIES, SIZES, VERSIONS, columns, write
 from conformance.states import FROM_2_0, STATES, create, rows
 from conformance.test_blobs import logical, marked
 from conformance.test_commits import overlay_file
+from drawing import seeds
 from lancelet.errors import (
     CommitConflict,
     InvalidInput,
@@ -132,7 +133,7 @@ def test_plans_are_those_of_pylance(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(100, 400))
+@pytest.mark.parametrize("seed", seeds(100, 400))
 def test_many_plans_are_those_of_pylance(tmp_path: Path, seed: int) -> None:
     check_plans(tmp_path / "t", seed, 20)
 

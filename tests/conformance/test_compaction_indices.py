@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from pyroaring import BitMap, BitMap64
 
 import lancelet
+from drawing import seeds
 from lancelet.errors import NotSupported, RetryableCommitConflict
 from lancelet.format.proto import table_pb2
 from lancelet.index.fragment_reuse import FragmentReuse
@@ -73,14 +74,31 @@ def table(first: int, count: int = ROWS) -> pa.Table:
     )
 
 
-def indexed(where: Path, *, fragments: int = 3, stable: bool = False, names: list[str] | None = None) -> None:
+Indexed = Callable[..., None]
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Indexed:
+    """Puts a table that pylance indexed in a place; each kind of table is made once, and copied."""
+    folder = tmp_path_factory.mktemp("indexed")
+
+    def put(where: Path, *, fragments: int = 3, stable: bool = False, names: Sequence[str] = tuple(COLUMNS)) -> None:
+        original = folder / f"{fragments}-{stable}-{'-'.join(names)}"
+        if not original.exists():
+            make_indexed(original, fragments, stable, names)
+        shutil.copytree(original, where)
+
+    return put
+
+
+def make_indexed(where: Path, fragments: int, stable: bool, names: Sequence[str]) -> None:
     """Fragments with deleted rows under an index of each kind, a deletion since, and a fragment without indices."""
     for number in range(fragments):
         mode = "append" if number else "create"
         lance.write_dataset(table(number * ROWS), where, mode=mode, enable_stable_row_ids=stable)
     dataset = lance.dataset(where)
     dataset.delete("k in (3, 4, 605)")
-    for name in names or COLUMNS:
+    for name in names:
         if name == "vector":
             dataset.create_index("vector", "IVF_PQ", num_partitions=2, num_sub_vectors=2)
         else:
@@ -122,7 +140,7 @@ def used(where: Path, text: str) -> bool:
 
 
 @pytest.mark.parametrize("mode", ["deferred", "plain", "stable"])
-def test_pylance_finds_the_rows(tmp_path: Path, mode: str) -> None:
+def test_pylance_finds_the_rows(tmp_path: Path, mode: str, indexed: Indexed) -> None:
     where = tmp_path / "t"
     indexed(where, stable=mode == "stable")
     check(where)
@@ -143,7 +161,7 @@ def test_pylance_finds_the_rows(tmp_path: Path, mode: str) -> None:
         assert used(where, text) is (name not in lost)
 
 
-def test_entry_is_that_of_pylance(tmp_path: Path) -> None:
+def test_entry_is_that_of_pylance(tmp_path: Path, indexed: Indexed) -> None:
     where, copy = tmp_path / "t", tmp_path / "theirs"
     indexed(where, names=["btree"])
     shutil.copytree(where, copy)
@@ -211,21 +229,21 @@ def follow(where: Path, history: list[str]) -> None:
 
 
 @pytest.mark.parametrize("history", HISTORIES, ids=lambda history: history[0])
-def test_whatever_happens_next(tmp_path: Path, history: list[str]) -> None:
+def test_whatever_happens_next(tmp_path: Path, history: list[str], indexed: Indexed) -> None:
     indexed(tmp_path / "t")
     follow(tmp_path / "t", ["compact", *history])
 
 
 @pytest.mark.parametrize("history", DEFERRED_HISTORIES, ids=lambda history: history[0])
-def test_whatever_happens_after_deferring(tmp_path: Path, history: list[str]) -> None:
+def test_whatever_happens_after_deferring(tmp_path: Path, history: list[str], indexed: Indexed) -> None:
     indexed(tmp_path / "t")
     follow(tmp_path / "t", ["compact-deferred", *history])
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("mode", ["deferred", "plain", "stable"])
-@pytest.mark.parametrize("seed", range(40))
-def test_drawn_histories(tmp_path: Path, seed: int, mode: str) -> None:
+@pytest.mark.parametrize("seed", seeds(0, 40))
+def test_drawn_histories(tmp_path: Path, seed: int, mode: str, indexed: Indexed) -> None:
     indexed(tmp_path / "t", stable=mode == "stable")
     # Once deferred, pylance must go on deferring.
     plain = ("compact", "compact-by-pylance")
@@ -233,7 +251,7 @@ def test_drawn_histories(tmp_path: Path, seed: int, mode: str) -> None:
     follow(tmp_path / "t", np.random.default_rng(seed).choice(steps, 10).tolist())
 
 
-def test_values_that_change_after_a_rewrite(tmp_path: Path) -> None:
+def test_values_that_change_after_a_rewrite(tmp_path: Path, indexed: Indexed) -> None:
     """The index still names the old fragments; a change of the new one must reach it."""
     where = tmp_path / "t"
     indexed(where, names=["btree", "bitmap"])
@@ -276,7 +294,7 @@ def test_segments_of_an_index_survive(tmp_path: Path) -> None:
     assert lance.dataset(where).to_table(filter="btree in (20, 150)")["k"].to_pylist() == [20, 150]
 
 
-def test_long_lists_go_into_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_lists_go_into_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, indexed: Indexed) -> None:
     monkeypatch.setattr(fragment_reuse, "INLINE_BYTES", 10)
     where = tmp_path / "t"
     indexed(where, names=["btree", "bitmap"])
@@ -288,7 +306,7 @@ def test_long_lists_go_into_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(list(where.glob("_indices/*/details.binpb"))) == 2
 
 
-def test_what_no_index_needs_is_forgotten(tmp_path: Path) -> None:
+def test_what_no_index_needs_is_forgotten(tmp_path: Path, indexed: Indexed) -> None:
     where = tmp_path / "t"
     indexed(where, names=["btree"])
     again(where, defer_index_remap=True)
@@ -300,7 +318,7 @@ def test_what_no_index_needs_is_forgotten(tmp_path: Path) -> None:
     check(where)
 
 
-def test_addresses_can_be_followed(tmp_path: Path) -> None:
+def test_addresses_can_be_followed(tmp_path: Path, indexed: Indexed) -> None:
     """What an index search will do: old addresses of rows to new ones, through several rewrites."""
     where = tmp_path / "t"
     indexed(where, names=["btree"])
@@ -326,7 +344,7 @@ def test_without_an_index_nothing_is_recorded(tmp_path: Path) -> None:
     assert coverage(where) == {}
 
 
-def test_deferring_is_refused_with_stable_row_ids(tmp_path: Path) -> None:
+def test_deferring_is_refused_with_stable_row_ids(tmp_path: Path, indexed: Indexed) -> None:
     where = tmp_path / "t"
     indexed(where, stable=True, names=["btree"])
     for dataset in (lancelet.dataset(where), lance.dataset(where)):
@@ -370,7 +388,7 @@ def test_an_index_of_half_a_group_made_meanwhile(tmp_path: Path) -> None:
     check(where)
 
 
-def test_survivors_are_ordered_by_fragment(tmp_path: Path) -> None:
+def test_survivors_are_ordered_by_fragment(tmp_path: Path, indexed: Indexed) -> None:
     where = tmp_path / "t"
     indexed(where, names=["btree"])
     expected = lance.dataset(where).to_table(["k"], with_row_address=True)["_rowaddr"].to_pylist()

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drawing import examples
 from lancelet.errors import InvalidInput, LanceletError
 from lancelet.expressions.arrow_expr import from_arrow
 from lancelet.expressions.evaluate import evaluate, mask
@@ -449,7 +450,7 @@ def asks_for_zero(expr: Expr) -> bool:
 
 
 def test_drawn_filters_agree_and_print_as_sql_that_parses_back(table: lance.LanceDataset, rows: pa.Table):
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=examples(400), deadline=None)
     @given(_conditions())
     def check(condition: str):
         try:

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lancelet
+from drawing import examples
 from lancelet.errors import InvalidInput, NotSupported, UnfitData
 from lancelet.testing import assert_identical
 from unit.encoding.samples import TYPES, make
@@ -176,7 +177,7 @@ def test_legacy_files_and_later_ones_do_not_mix(tmp_path: Path, table: str, file
         dataset.optimize.compact_files(data_storage_version=files, target_rows_per_fragment=10)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     texts=st.lists(st.one_of(st.none(), st.text(min_size=1, max_size=6)), min_size=1, max_size=40),
     group=st.integers(1, 9),

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 import lancelet
 from conformance.states import STATES
 from conformance.test_update import LINEAGE, VERSIONS, operation
+from drawing import examples
 from lancelet.editing.merge import source as merge_source
 from lancelet.editing.merge.filter import key_filter
 from lancelet.editing.merge.keys import KeyIndex, plain
@@ -270,7 +271,7 @@ TYPES = [
 ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.sampled_from(TYPES), min_size=1, max_size=3), st.integers(0, 2**32), st.integers(0, 40))
 def test_matching_is_equality(types: list[pa.DataType], seed: int, rows: int) -> None:
     """Pairs of rows with equal keys, found by words, against comparing every row with every other."""
@@ -969,7 +970,7 @@ def test_compacted_runs_are_recorded(tmp_path: Path) -> None:
 # Any history
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     steps=st.lists(
         st.tuples(

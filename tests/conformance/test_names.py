@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import lancelet
+from drawing import examples
 from lancelet.errors import LanceletError
 from lancelet.file import LanceFileReader, LanceFileWriter
 from lancelet.fragment import LanceFragment, write_fragments
@@ -21,7 +22,7 @@ from lancelet.udf import batch_udf
 
 NAMES = st.text(st.characters(categories=("L", "M", "N", "P", "S", "Z", "Cc", "Cf", "Co")), min_size=1, max_size=6)
 HALF = "a\ud800b"
-CHEAP = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+CHEAP = settings(max_examples=examples(6), deadline=None, suppress_health_check=list(HealthCheck))
 numbers = itertools.count()
 
 

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 import lancelet
 from conformance.grid import Size, write
+from drawing import examples
 from lancelet.testing import assert_identical
 from lancelet.testing.strategies import tables
 
-QUICK = settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-LONG = settings(QUICK, max_examples=4000, derandomize=False)
+QUICK = settings(max_examples=examples(120), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+LONG = settings(QUICK, max_examples=examples(200), derandomize=False)
 
 SIZES = st.builds(
     Size,
@@ -79,7 +80,7 @@ def test_drawn_tables_are_varied() -> None:
     """The strategies reach what they are for: depth, maps, empty and null lists, several pages."""
     seen: set[str] = set()
 
-    @settings(QUICK, max_examples=150)
+    @settings(QUICK, max_examples=examples(150))
     @given(tables())
     def collect(table: pa.Table) -> None:
         for field in table.schema:

@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 import lancelet
+from drawing import examples
 from lancelet.testing import assert_identical
 
 Row = dict[str, Any]
@@ -490,9 +491,9 @@ def _can_have(kind: str, column: pa.Field) -> bool:
     return column.type in CASTS
 
 
-def profile(examples: int, steps: int) -> settings:
+def profile(count: int, steps: int) -> settings:
     return settings(
-        max_examples=examples,
+        max_examples=count,
         stateful_step_count=steps,
         deadline=None,
         suppress_health_check=list(HealthCheck),
@@ -502,12 +503,12 @@ def profile(examples: int, steps: int) -> settings:
 
 
 def test_operations() -> None:
-    run_state_machine_as_test(Operations, settings=profile(20, 15))
+    run_state_machine_as_test(Operations, settings=profile(examples(15), 12))
 
 
 @pytest.mark.soak
 def test_many_operations() -> None:
-    run_state_machine_as_test(Operations, settings=profile(150, 40))
+    run_state_machine_as_test(Operations, settings=profile(examples(8), 40))
 
 
 @pytest.mark.parametrize("engine", [lancelet, lance], ids=["ours", "theirs"])

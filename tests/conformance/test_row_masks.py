@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 import lancelet
+from drawing import examples
 from lancelet.errors import InvalidInput, InvalidType
 from lancelet.index.row_set import RowSet
 
@@ -115,7 +116,7 @@ def test_counts(root: Path, state: str, mask: str) -> None:
         assert counts[0] == counts[1]
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_against_brute_force(root: Path, data: st.DataObject) -> None:
     """A mask is the same as a condition on the row ids."""

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import lancelet
 from conformance.states import STATES, rows
+from drawing import examples
 from lancelet.errors import InvalidInput, LanceletError, NotSupported, RetryableCommitConflict, UnknownColumn
 from lancelet.table.manifest.fragment import Spilled
 from lancelet.testing import assert_identical
@@ -343,7 +344,7 @@ def test_spilled_lineage(tmp_path: Path, limit: int, module: Any) -> None:
     assert (fragments[len(fragments) - 1].row_ids is Spilled.COLUMN) == (limit == 10)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     steps=st.lists(
         st.tuples(st.integers(2, 6), st.integers(0, 5), st.booleans(), st.integers(-3, 3)), min_size=1, max_size=5

@@ -25,8 +25,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 import lancelet
 from conformance.agree import rows_of, same_schema
-from conformance.grid import FAMILIES, SIZES, Size, batches, columns, write
+from conformance.grid import FAMILIES, SIZES, Size, batches, cells, columns, write
 from conftest import Bucket
+from drawing import examples
 from lancelet._api.committing import stored_operation
 from lancelet.format.file_versions import VERSIONS
 from lancelet.table.commit import operations as ops
@@ -35,13 +36,6 @@ from lancelet.testing import assert_identical
 
 # Structs have no nulls in 2.0.
 NULL_STRUCTS = tuple(version for version in VERSIONS if version >= "2.1")
-CELLS = [
-    pytest.param(family, size, version, id=f"{family}-{size.name}-{version}")
-    for family, kinds in FAMILIES.items()
-    for size in SIZES
-    for version in VERSIONS
-    if any(kind.fits(version, size) for kind in kinds)
-]
 
 
 def write_ours(table: pa.Table, where: Path, version: str, size: Size, **options: object) -> lancelet.LanceDataset:
@@ -55,7 +49,7 @@ def write_ours(table: pa.Table, where: Path, version: str, size: Size, **options
     )
 
 
-@pytest.mark.parametrize(("family", "size", "version"), CELLS)
+@pytest.mark.parametrize(("family", "size", "version"), cells(FAMILIES, SIZES, VERSIONS))
 def test_pylance_reads_what_we_write(tmp_path: Path, family: str, size: Size, version: str) -> None:
     table = columns(FAMILIES[family], version, size)
     ours = write_ours(table, tmp_path / "ours", version, size)
@@ -136,7 +130,7 @@ def work(where: Path, more: pa.Table) -> dict[str, Any]:
     return told
 
 
-@pytest.mark.parametrize(("family", "size", "version"), [cell for cell in CELLS if cell.values[1] is WORKED_ON])
+@pytest.mark.parametrize(("family", "size", "version"), cells(FAMILIES, [WORKED_ON], VERSIONS))
 def test_pylance_works_on_every_type(tmp_path: Path, family: str, size: Size, version: str) -> None:
     """The same work on a table of ours and on one of its own: same answers, and we read what it left."""
     table = worked_on(family, version)
@@ -651,7 +645,7 @@ class TwoWriters(RuleBasedStateMachine):
 
 
 TwoWriters.TestCase.settings = settings(
-    max_examples=15, stateful_step_count=6, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(15), stateful_step_count=6, deadline=None, suppress_health_check=list(HealthCheck)
 )
 test_two_writers = TwoWriters.TestCase
 

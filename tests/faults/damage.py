@@ -8,13 +8,18 @@ is sound. A crash, a hang, a wild allocation or a foreign exception is a finding
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import threading
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -93,7 +98,7 @@ def findings(
     guilty: list[Damage] = []
     while damages:
         job["damages"] = [asdict(damage) for damage in damages]
-        lines, reason = _run(job, environment, seconds)
+        lines, reason = _reader(environment).run(job, seconds)
         for line in lines:
             if line.startswith("FIND "):
                 found.append(line[5:])
@@ -118,25 +123,70 @@ def _keep(table: Path, victim: Path, damage: Damage) -> Path:
     return kept
 
 
-def _run(job: dict[str, object], environment: dict[str, str], seconds: int) -> tuple[list[str], str | None]:
-    """The child's lines, and why it ended early if it did."""
-    child = subprocess.Popen(
-        [sys.executable, str(HERE / "reading_child.py")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-    )
-    try:
-        out, err = child.communicate(json.dumps(job), timeout=seconds)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        out, err = child.communicate()
-        return out.splitlines(), f"no end after {seconds} s"
-    if child.returncode:
-        return out.splitlines(), f"the process died with {child.returncode}: {err[-3000:]}"
-    return out.splitlines(), None
+class Reader:
+    """The process that forks for each job; it is started with the first and ends with this one."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - as long as the process
+        self._process = subprocess.Popen(
+            [sys.executable, str(HERE / "reading_child.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            env=environment,
+            # One signal ends it together with its job.
+            start_new_session=True,
+        )
+        atexit.register(self.stop)
+
+    def run(self, job: dict[str, object], seconds: int) -> tuple[list[str], str | None]:
+        """The lines of a job, and why it ended early if it did."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._errors.seek(0)
+        self._errors.truncate()
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            self.stop()
+
+        timer = threading.Timer(seconds, end)
+        timer.start()
+        lines = []
+        code = "nothing"
+        for line in self._process.stdout:
+            if line.startswith("EXIT "):
+                code = line.split()[1]
+                break
+            lines.append(line.rstrip("\n"))
+        timer.cancel()
+        if late.is_set():
+            return lines, f"no end after {seconds} s"
+        self._errors.seek(0)
+        return lines, None if code == "0" else f"the process died with {code}: {self._errors.read()[-3000:]}"
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def stop(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+_READERS: dict[str, Reader] = {}
+
+
+def _reader(environment: dict[str, str]) -> Reader:
+    key = environment.get("LD_PRELOAD", "")
+    if key not in _READERS or not _READERS[key].alive:
+        _READERS[key] = Reader(environment)
+    return _READERS[key]
 
 
 def sanitizer(package: Path) -> dict[str, str]:

@@ -1,13 +1,14 @@
 """Reads a damaged table in every way and reports what is neither an answer nor an error of lancelet's own.
 
-Started by damage.py with a job on standard input; no pylance in here. Prints
-``FIND ...`` for a finding and ``DONE`` after each damage, so that the parent
-knows which one a crash or a hang belongs to.
+Started by damage.py with jobs on standard input, a line each; no pylance in here. For every job this process forks, so
+that each has one of its own and none waits for the imports. Prints ``FIND ...`` for a finding and ``DONE`` after each
+damage, so that the parent knows which one a crash or a hang belongs to, and ``EXIT ...`` at the end of a job.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import shutil
 import signal
@@ -22,6 +23,13 @@ from uuid import uuid4
 import pyarrow as pa
 
 import lancelet
+
+# Found late by those who need them: here, once for all jobs.
+import lancelet.execution.candidates
+import lancelet.expressions.evaluate
+import lancelet.expressions.sql
+import lancelet.inspect.versions
+import lancelet.store.memory
 from lancelet.errors import LanceletError
 from lancelet.index.folder import IndexFolder, SegmentWriter
 from lancelet.index.kind import NewRows
@@ -144,8 +152,7 @@ def _in_memory(where: Path, number: int) -> str:
     return uri
 
 
-def main() -> None:
-    job = json.load(sys.stdin)
+def run(job: dict[str, Any]) -> None:
     if job["limit"]:
         resource.setrlimit(resource.RLIMIT_AS, (job["limit"], job["limit"]))
     signal.signal(signal.SIGALRM, _alarm)
@@ -168,6 +175,23 @@ def main() -> None:
                 if problem is not None:
                     print("FIND", json.dumps({"damage": entry, "reading": name, "problem": problem}), flush=True)
             print("DONE", flush=True)
+
+
+def main() -> None:
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                run(json.loads(line))
+                status = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                # Not by way of the interpreter's end, which would read on in the parent's input.
+                sys.stderr.flush()
+                os._exit(status)
+        print("EXIT", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 
 
 main()

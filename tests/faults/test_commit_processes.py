@@ -5,25 +5,24 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import lance
 import pyarrow as pa
 
 import lancelet
-from lancelet.errors import RetryableCommitConflict
+from faults.committing import append_all, append_for_ever, delete_all
 from lancelet.format.schema import schema_from_arrow
 from lancelet.store import open_store
 from lancelet.table.commit import operations as ops
-from lancelet.table.commit.deletion_write import delete_rows
 from lancelet.table.commit.run import commit, create
 from lancelet.table.manifest.fragment import DataFile, Fragment
 from lancelet.table.manifest.snapshot import open_snapshot
 
-SPAWN = multiprocessing.get_context("spawn")
+# Children are forked from a process that has imported what they need, and nothing of pylance.
+FORK = multiprocessing.get_context("forkserver")
+FORK.set_forkserver_preload(["lancelet.table.commit.deletion_write", "lancelet.table.commit.run"])
 SCHEMA = pa.schema([("k", pa.int64())])
-PATIENT = 200
 
 
 def fragment(uri: str, keys: list[int]) -> Fragment:
@@ -33,35 +32,9 @@ def fragment(uri: str, keys: list[int]) -> Fragment:
     return Fragment(0, (stored,), None, made.physical_rows)
 
 
-def append_all(uri: str, fragments: list[Fragment], barrier: Barrier) -> None:
-    store = open_store(uri)
-    barrier.wait()
-    for new in fragments:
-        commit(open_snapshot(store), ops.Append((new,)), retries=PATIENT)
-
-
-def delete_all(uri: str, rows: list[int], barrier: Barrier) -> None:
-    barrier.wait()
-    for row in rows:
-        snapshot = open_snapshot(uri)
-        while True:
-            deletion = delete_rows(snapshot, {0: [row]})
-            try:
-                commit(snapshot, deletion.operation, affected_rows=deletion.affected_rows, retries=PATIENT)
-                break
-            except RetryableCommitConflict:
-                snapshot = snapshot.latest()
-
-
-def append_for_ever(uri: str, fragments: list[Fragment], barrier: Barrier) -> None:
-    barrier.wait()
-    while True:
-        append_all(uri, fragments, SPAWN.Barrier(1))
-
-
 def together(target: object, arguments: list[tuple[object, ...]]) -> None:
-    barrier = SPAWN.Barrier(len(arguments))
-    children = [SPAWN.Process(target=target, args=(*given, barrier)) for given in arguments]  # type: ignore[arg-type]
+    barrier = FORK.Barrier(len(arguments))
+    children = [FORK.Process(target=target, args=(*given, barrier)) for given in arguments]  # type: ignore[arg-type]
     for child in children:
         child.start()
     for child in children:
@@ -100,8 +73,8 @@ def test_killed_writers(tmp_path: Path) -> None:
     new = fragment(uri, [7])
     create(open_store(uri), ops.Overwrite(schema_from_arrow(SCHEMA), (new,)))
     for _ in range(5):
-        barrier = SPAWN.Barrier(2)
-        child = SPAWN.Process(target=append_for_ever, args=(uri, [new], barrier))
+        barrier = FORK.Barrier(2)
+        child = FORK.Process(target=append_for_ever, args=(uri, [new], barrier))
         child.start()
         barrier.wait()
         reached = open_snapshot(uri).version

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from drawing import examples, seeds
 from faults.simulated import Baton, SimulatedStore, Weather
 from lancelet.errors import (
     CommitConflict,
@@ -190,7 +191,7 @@ def test_storms(block: int) -> None:
 
 @pytest.mark.soak
 def test_many_storms() -> None:
-    for seed in range(5000, 8000):
+    for seed in seeds(5000, 5000 + examples(150)):
         try:
             simulate(seed, Weather(0.1, 0.1, 0.1, 0.1, 0.1, 0.3))
         except (AssertionError, LanceletError, KeyError) as error:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from drawing import examples, seeds
 from faults.damage import Damage, findings, flips, patches, truncations
 
 VERSIONS = ("0.1", "2.0", "2.1", "2.2")
@@ -35,21 +36,21 @@ def test_the_child_reads_the_intact_table(tables: dict[str, Path]) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_flipped_bits(tables: dict[str, Path], version: str, kind: str) -> None:
     victim = _victim(tables[version], kind)
-    _report(findings(tables[version], victim, flips(victim.read_bytes(), 60 if kind == "data" else 30, 1)))
+    _report(findings(tables[version], victim, flips(victim.read_bytes(), 24 if kind == "data" else 15, 1)))
 
 
 @pytest.mark.parametrize("kind", ["data", "manifest", "deletion"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_lying_numbers(tables: dict[str, Path], version: str, kind: str) -> None:
     victim = _victim(tables[version], kind)
-    _report(findings(tables[version], victim, patches(victim.read_bytes(), 40 if kind == "data" else 20, 2)))
+    _report(findings(tables[version], victim, patches(victim.read_bytes(), 15 if kind == "data" else 10, 2)))
 
 
 @pytest.mark.parametrize("kind", ["data", "manifest", "deletion"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_truncated_files(tables: dict[str, Path], version: str, kind: str) -> None:
     victim = _victim(tables[version], kind)
-    _report(findings(tables[version], victim, truncations(victim.read_bytes(), 15, 3)))
+    _report(findings(tables[version], victim, truncations(victim.read_bytes(), 5, 3)))
 
 
 def test_damaged_bitmap_deletions(tables: dict[str, Path]) -> None:
@@ -73,17 +74,18 @@ def test_damage_behind_an_object_store(tables: dict[str, Path]) -> None:
     for version in VERSIONS:
         victim = _victim(tables[version], "data")
         data = victim.read_bytes()
-        every = flips(data, 20, 7) + patches(data, 10, 8) + truncations(data, 5, 9)
+        every = flips(data, 9, 7) + patches(data, 5, 8) + truncations(data, 2, 9)
         _report(findings(tables[version], victim, every, in_memory=True))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("in_memory", [False, True], ids=["mapped", "fetched"])
-@pytest.mark.parametrize("round_", range(25))
+@pytest.mark.parametrize("round_", seeds(0, 25))
 @pytest.mark.parametrize("kind", ["data", "manifest", "deletion"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_thousands_of_damages(tables: dict[str, Path], version: str, kind: str, round_: int, in_memory: bool) -> None:
     victim = _victim(tables[version], kind)
     data = victim.read_bytes()
-    every = flips(data, 100, 1000 + round_) + patches(data, 40, 2000 + round_) + truncations(data, 10, 3000 + round_)
+    every = flips(data, examples(5), 1000 + round_) + patches(data, examples(2), 2000 + round_)
+    every += truncations(data, examples(1), 3000 + round_)
     _report(findings(tables[version], victim, every, in_memory=in_memory, seconds=3600))

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancelet
+from drawing import examples, seeds
 from faults.damage import Damage, findings, flips, patches, truncations
 from lancelet.errors import LanceletError
 
@@ -91,7 +92,7 @@ def test_damaged_files(tables: dict[tuple[str, str], Path], engine: str, kind: s
 
 @pytest.mark.soak
 @pytest.mark.parametrize("in_memory", [False, True], ids=["mapped", "fetched"])
-@pytest.mark.parametrize("round_", range(10))
+@pytest.mark.parametrize("round_", seeds(0, 10))
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_thousands_of_damages(
@@ -99,7 +100,7 @@ def test_thousands_of_damages(
 ) -> None:
     table = tables[engine, kind]
     for victim in victims(table):
-        report(findings(table, victim, damages(victim, 80, round_), in_memory=in_memory, seconds=3600))
+        report(findings(table, victim, damages(victim, examples(4), round_), in_memory=in_memory, seconds=3600))
 
 
 @pytest.mark.parametrize("kind", KINDS)

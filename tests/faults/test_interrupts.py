@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 import lancelet
+from drawing import SEED, examples
 from faults.operations import OPERATIONS, check_table, prepare
 
 # A file that is opened for reading when the interrupt comes is closed as soon as it is collected, and Python says so.
@@ -179,7 +180,7 @@ def test_an_interrupt_at_some_moments(folder: Path, temporary: Path, template: P
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_interrupt_at_many_moments(folder: Path, temporary: Path, template: Path, name: str) -> None:
     count = interrupt_at(folder / "whole", template, name, None)
-    for at in random.Random(name).sample(range(1, count), int(os.environ.get("LANCELET_INTERRUPTS", "300"))):
+    for at in random.Random(f"{name} {SEED}").sample(range(1, count), examples(15)):
         interrupt_at(folder / str(at), template, name, at)
 
 
@@ -221,13 +222,13 @@ def test_a_program_ends(folder: Path, template: Path) -> None:
 
 @pytest.mark.soak
 def test_many_programs_end(folder: Path) -> None:
-    """``LANCELET_INTERRUPTS`` programs, by default 300, over all operations."""
+    """Programs of all operations, one after the other."""
     template = folder / "large"
     prepare(str(template), LARGE)
-    drawn = random.Random(os.environ.get("LANCELET_SEED"))
+    drawn = random.Random(SEED)
     names = list(OPERATIONS)
     times: list[tuple[float, str]] = []
-    for number in range(int(os.environ.get("LANCELET_INTERRUPTS", "300"))):
+    for number in range(examples(15)):
         name = names[number % len(names)]
         took = interrupted_program(folder / str(number), template, name, drawn.uniform(0, 0.7), LARGE)
         times.append((took, name))

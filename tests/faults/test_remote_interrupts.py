@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import threading
@@ -15,6 +14,7 @@ import pytest
 import lancelet
 from clouds import Cloud, serve
 from conftest import Bucket
+from drawing import SEED, examples
 from faults.operations import prepare, problems, rows
 from faults.test_clouds import place
 from faults.test_interrupts import Interrupter
@@ -128,7 +128,7 @@ def uploads(bucket: Bucket) -> bytes:
 
 def interrupt_moments(bucket: Bucket, names: list[str], tries: int) -> None:
     for name in names:
-        drawn = random.Random(name)
+        drawn = random.Random(f"{name} {SEED}")
         count = 0
         for number in range(tries + 1):
             uri = f"{bucket.uri}/{name}{number}"
@@ -153,4 +153,4 @@ def test_an_interrupt_at_some_moments_on_s3(bucket: Bucket) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ACTS)
 def test_an_interrupt_at_many_moments_on_s3(bucket: Bucket, name: str) -> None:
-    interrupt_moments(bucket, [name], int(os.environ.get("LANCELET_INTERRUPTS", "60")))
+    interrupt_moments(bucket, [name], examples(3))

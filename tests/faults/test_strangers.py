@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 import lancelet
 from conftest import Bucket
+from drawing import examples
 from lancelet.blob import Blob, blob_array, blob_field
 from lancelet.errors import InvalidInput, LanceletError, PathNotAllowed
 from lancelet.store import open_store
@@ -152,7 +153,7 @@ def test_no_text_leads_out_of_a_table_with_a_limit(tmp_path: Path) -> None:
     table = around.table
     inside = os.path.realpath(table)
 
-    @settings(max_examples=150, suppress_health_check=list(HealthCheck), deadline=None, database=None)
+    @settings(max_examples=examples(150), suppress_health_check=list(HealthCheck), deadline=None, database=None)
     @given(spellings(tmp_path), st.booleans())
     @example(f"{table}/../t.lance-2", True)
     @example(f"file://{table}/%2e%2e/%2e%2e/secret", True)
@@ -312,7 +313,7 @@ def test_no_uri_of_a_blob_leads_out_of_a_table_with_a_limit(tmp_path: Path) -> N
         (place / "blob").write_bytes(SECRET)
     (table / "blob").write_bytes(b"mine")
 
-    @settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None, database=None)
+    @settings(max_examples=examples(60), suppress_health_check=list(HealthCheck), deadline=None, database=None)
     @given(spellings(tmp_path))
     @example(f"file://{table}/%2e%2e")
     @example(f"{table}/link")

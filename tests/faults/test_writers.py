@@ -118,7 +118,11 @@ def test_sixteen_writers(place: str, engines: list[str], tmp_path: Path, bucket:
 
 
 @pytest.mark.parametrize(
-    ("engines", "stable"), [(["lancelet"], False), (["lancelet", "lance"], True)], ids=["alone", "beside-pylance"]
+    ("engines", "stable"),
+    [
+        pytest.param(["lancelet"], False, id="alone", marks=pytest.mark.soak),
+        pytest.param(["lancelet", "lance"], True, id="beside-pylance"),
+    ],
 )
 def test_eight_writers_delete_disjoint_rows_of_a_fragment(tmp_path: Path, engines: list[str], stable: bool) -> None:
     where, writers = str(tmp_path / "t"), 8
@@ -134,7 +138,13 @@ def test_eight_writers_delete_disjoint_rows_of_a_fragment(tmp_path: Path, engine
     assert len(lancelet.dataset(where).get_fragments()) == 1
 
 
-@pytest.mark.parametrize("engines", [["lancelet"], ["lancelet", "lance"]], ids=["alone", "beside-pylance"])
+@pytest.mark.parametrize(
+    "engines",
+    [
+        pytest.param(["lancelet"], id="alone", marks=pytest.mark.soak),
+        pytest.param(["lancelet", "lance"], id="beside-pylance"),
+    ],
+)
 def test_overlapping_deletes_count_every_row_once(tmp_path: Path, engines: list[str]) -> None:
     """Who comes second finds its rows again: those that are left."""
     where, writers = str(tmp_path / "t"), 6

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lancelet
+from drawing import examples
 from index.segments import Rows, Workbench, batches, content, made
 from index.truths import SPREAD, check, questions
 from lancelet.errors import CorruptFile, InvalidInput
@@ -98,7 +99,7 @@ def built_with(bench: Workbench, limits: BuildLimits, values: pa.Array, rows: Ro
     return dict(zip(keys, [found.numbers().tolist() for found in sets], strict=True))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
 @given(
     st.lists(st.tuples(st.none() | st.integers(-9, 9), st.integers(0, 2**34)), max_size=60, unique_by=lambda p: p[1]),
     st.sampled_from([pa.int32(), pa.string(), pa.decimal128(5, 0)]),

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 import lancelet
+from drawing import examples
 from index.questions import KINDS, filters, table
 
 ENGINES = {"ours": lancelet, "pylance": lance}
@@ -89,7 +90,7 @@ def check(where: Path, texts: list[str]) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(3), suppress_health_check=list(HealthCheck))
 def test_drawn_histories(tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject) -> None:
     column = data.draw(st.sampled_from(KINDS[kind]))
     stable = data.draw(st.booleans())

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lancelet
+from drawing import examples
 from index.segments import Rows, Workbench, content
 from lancelet.errors import CorruptFile, InvalidInput
 from lancelet.expressions.list_functions import FUNCTIONS
@@ -215,7 +216,7 @@ def test_columns_that_it_cannot_have() -> None:
             KIND.check(pa.field("v", dtype), {})
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(40))
 @given(
     st.lists(st.none() | st.lists(st.none() | st.sampled_from("abc"), max_size=4), max_size=30),
     st.lists(st.none() | st.sampled_from("abcd"), min_size=1, max_size=3),

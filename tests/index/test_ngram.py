@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 import lancelet
+from drawing import examples
 from index.segments import Rows, Workbench, content, made, refused_flips
 from lancelet.errors import CorruptFile, InvalidInput
 from lancelet.index.folder import IndexFolder
@@ -329,7 +330,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Workbench:
     return Workbench(tmp_path_factory.mktemp("bench") / "t", pa.array(["abc", "abcd", None]), KIND)
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.one_of(st.none(), st.text(_LETTERS, max_size=12), st.text(max_size=6)), min_size=1, max_size=30),
     st.data(),

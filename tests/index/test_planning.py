@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lancelet
+from drawing import examples
 from lancelet.errors import CorruptFile, InvalidInput
 from lancelet.execution.candidates import Bounds, answered, candidate_fragments, find_candidates
 from lancelet.execution.index_match import AllOf, AnyOf, Constant, Lookup, Opposite, shape_of
@@ -199,7 +200,7 @@ def combined(draw: st.DrawFn) -> tuple[list[bool | None], Bounds]:
 
 
 @given(combined())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_what_is_sure_is_true_and_what_is_true_may_be(drawn: tuple[list[bool | None], Bounds]) -> None:
     truth, bounds = drawn
     for address, value in zip(ADDRESSES, truth, strict=True):
@@ -449,7 +450,7 @@ def nests(draw: st.DrawFn, depth: int = 3) -> str:
 
 
 @given(nests())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_drawn_nests_give_the_rows_of_a_scan(mixed: Path, text: str) -> None:
     dataset = lancelet.dataset(mixed)
     wanted = brute(dataset, text)

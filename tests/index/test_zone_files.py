@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from drawing import examples
 from index.segments import Workbench, content, made
 from index.truths import check_most, numbered, questions
 from lancelet.errors import CorruptFile, InvalidInput
@@ -166,7 +167,7 @@ COLUMNS = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(COLUMNS, st.integers(1, 9), st.integers(1, 12))
 def test_drawn_columns(forger: Forger, values: pa.Array, size: int, step: int) -> None:
     bench = forger.bench

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 import lancelet
+from drawing import examples
 from namespace.spaces import MODES, ROWS, WITH_CATALOG, Spaces, both, child, children, create, location, tables
 
 
@@ -370,4 +371,4 @@ class Turns(RuleBasedStateMachine):
 @pytest.mark.parametrize("mode", ["compatible", "manifest"])
 def test_any_order(tmp_path: Path, mode: str) -> None:
     machine = type("Machine", (Turns,), {"root": tmp_path, "mode": mode})
-    run_state_machine_as_test(machine, settings=settings(max_examples=6, stateful_step_count=12))
+    run_state_machine_as_test(machine, settings=settings(max_examples=examples(6), stateful_step_count=12))

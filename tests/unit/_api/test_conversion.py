@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
+from drawing import examples
 from lancelet._api.conversion import shown_transaction, stored_transaction
 from lancelet.format.proto import file_pb2, table_pb2
 from lancelet.format.proto import transaction_pb2 as pb
@@ -172,7 +173,7 @@ def transactions(draw: st.DrawFn, kind: str) -> pb.Transaction:
 
 
 @pytest.mark.parametrize("kind", OPERATIONS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(data=st.data())
 def test_every_field_of_every_operation_comes_back_from_users_hands(kind: str, data: st.DataObject) -> None:
     message = data.draw(transactions(kind))

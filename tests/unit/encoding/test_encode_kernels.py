@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drawing import examples
 from lancelet.encoding.kernels import bitpack, fsst_encode, pack, shred, strings
 from lancelet.encoding.place import Place
 from lancelet.encoding.v2_1.codecs import SymbolTable as Decoder
@@ -71,7 +72,7 @@ def test_bits_above_the_width_are_cut_off() -> None:
     assert packed(values, 16, 3) == packed(np.full(1024, 7, np.uint16), 16, 3)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=2500), st.sampled_from([16, 32]))
 def test_blocks_and_runs_agree_with_plain_python(values: list[int], bits: int) -> None:
     words = np.array(values, f"<u{bits // 8}")
@@ -116,7 +117,7 @@ def test_runs_that_do_not_fit_a_chunk() -> None:
     assert counts[: chunks - 1].tolist() == [512] * (chunks - 1)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.binary(min_size=1, max_size=40), st.integers(0, 7), st.lists(st.integers(0, 40), max_size=8))
 def test_bitmaps_cut_anywhere(data: bytes, first: int, counts: list[int]) -> None:
     bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
@@ -160,7 +161,7 @@ def test_fsst_gives_back_every_byte() -> None:
     assert ratio < 0.4
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.binary(max_size=30), min_size=1, max_size=60))
 def test_fsst_of_anything(values: list[bytes]) -> None:
     strings = leaf_values(pa.array(values, pa.binary()), None)
@@ -175,7 +176,7 @@ def test_fsst_of_anything(values: list[bytes]) -> None:
     assert bytes(memoryview(found.data))[: found.offsets[-1]] == b"".join(values)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(
         st.sampled_from([b"", b"a", b"b", b"a long value", b"another long value", b"12345678", b"1234567890"]),

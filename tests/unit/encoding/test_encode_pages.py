@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from drawing import examples
 from lancelet.encoding.v2_1.encode.messages import EncodedPage
 from lancelet.encoding.v2_1.encode.options import EncodeOptions
 from lancelet.encoding.v2_1.encode.page import encode_column
@@ -326,7 +327,9 @@ def test_sizes(tmp_path: Path, version: str) -> None:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(table=tables(max_columns=2, max_rows=1500), data=st.data())
 def test_drawn_tables(tmp_path: Path, table: pa.Table, data: st.DataObject) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drawing import examples
 from lancelet.encoding.kernels import pack, shred, strings
 from lancelet.encoding.place import Place
 from lancelet.encoding.v2_1.codecs import SymbolTable as Decoder
@@ -21,7 +22,7 @@ SAMPLE = b"ab abab \0\0ab abba abab  \0ba"
 TABLE = train(Strings(np.array([0, len(SAMPLE)], np.int32), np.frombuffer(SAMPLE, np.uint8), wide=False, text=False))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(st.text("ab \0é", max_size=24).map(str.encode), min_size=1, max_size=40), st.booleans(), st.integers(0, 9)
 )
@@ -64,7 +65,7 @@ def test_many_distinct_strings(length: int) -> None:
     assert strings.distinct(offsets, data, whole, len(drawn), found - 1, table, indices, firsts) == -1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=5))), st.integers(0, 20), st.booleans())
 def test_end_offsets(values: list[bytes | None], above: int, wide: bool) -> None:
     array = pa.array([b"before", *values], pa.large_binary() if wide else pa.binary()).slice(1)

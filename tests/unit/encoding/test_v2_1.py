@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 from lance.file import LanceFileWriter
 
+from drawing import examples
 from lancelet.encoding.rows import RowRange
 from lancelet.testing import difference, random_array
 from lancelet.testing.arrays import PATTERNS
@@ -239,7 +240,7 @@ def drawn(draw, maps: bool) -> pa.Array:
     )
 
 
-QUICK = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=examples(60), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 def _drawn(version: str, limits: settings) -> None:
@@ -267,7 +268,7 @@ def test_drawn_columns(version: str) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("version", VERSIONS)
 def test_thousands_of_drawn_columns(version: str) -> None:
-    _drawn(version, settings(QUICK, max_examples=3000, derandomize=False))
+    _drawn(version, settings(QUICK, max_examples=examples(150), derandomize=False))
 
 
 SHARED = ("int64 nulls", "text few nulls", "text that compresses", "lists of text", "lists of structs", "struct",

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from drawing import examples
 from lancelet.errors import InvalidInput, LanceletError
 from lancelet.expressions.casting import can_cast, cast_datum
 from lancelet.expressions.evaluate import evaluate, mask
@@ -178,7 +179,7 @@ WORDS += [
 ]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @example("ELSE")
 @given(st.one_of(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), st.text(max_size=30)))
 def test_any_text_is_parsed_or_refused(text: str):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drawing import examples
 from lancelet.errors import InvalidInput
 from lancelet.expressions.evaluate import evaluate
 from lancelet.expressions.regex import compile_regex
@@ -68,7 +69,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(PIECES, max_size=5).map("".join), st.lists(st.text("abé 1\n", max_size=6), min_size=1, max_size=4))
 def test_simple_patterns_match_what_python_matches(pattern: str, texts: list[str]):
     batch = pa.record_batch({"s": texts, "p": [pattern] * len(texts)})
