@@ -956,7 +956,9 @@ class LanceDataset:
         (1, 'id_idx')
         """
         from lancelet._api.indexing import build_index
+        from lancelet._api.vector_indexing import refuse_vector_type
 
+        refuse_vector_type(index_type)
         snapshot = build_index(
             self._table,
             column,
@@ -973,12 +975,153 @@ class LanceDataset:
         self._move(snapshot)
 
     def create_index(
-        self, column: str | list[str], index_type: str, name: str | None = None, *args: Any, **kwargs: Any
+        self,
+        column: str | list[str],
+        index_type: str,
+        name: str | None = None,
+        metric: str = "L2",
+        replace: bool = False,
+        num_partitions: int | None = None,
+        ivf_centroids: Any = None,
+        pq_codebook: Any = None,
+        num_sub_vectors: int | None = None,
+        accelerator: Any = None,
+        index_cache_size: int | None = None,
+        shuffle_partition_batches: int | None = None,
+        shuffle_partition_concurrency: int | None = None,
+        ivf_centroids_file: str | None = None,
+        precomputed_partition_dataset: str | None = None,
+        storage_options: dict[str, str] | None = None,
+        filter_nan: bool = True,
+        train: bool = True,
+        fragment_ids: list[int] | None = None,
+        index_uuid: str | None = None,
+        *,
+        target_partition_size: int | None = None,
+        streaming_sample_rate: int | None = None,
+        streaming_coreset_rate: int | None = None,
+        streaming_refine_passes: int | None = None,
+        skip_transpose: bool = False,
+        progress_callback: Callable[[IndexProgress], None] | None = None,
+        **kwargs: Any,
     ) -> Self:
-        """Build an index of any kind; see :meth:`create_scalar_index`. Vector indices are not supported yet."""
-        if args:
-            raise NotSupported("vector indices are not supported yet")
-        self.create_scalar_index(column, index_type, name, **{"replace": False, **kwargs})
+        """Build an index over a column of vectors, and move to the version that has it; ``nearest`` uses it from then on.
+
+        Null vectors, vectors with numbers that are not finite and, for cosine, those of length 0 are not in it. Other kinds
+        of indices are built too, as :meth:`create_scalar_index` does it.
+
+        Parameters
+        ----------
+        column
+            A name, or the path of a field inside structs: lists of a fixed size of floating point numbers or, with
+            ``metric="hamming"``, of bytes; or lists of such vectors, with ``metric="cosine"``.
+        index_type
+            ``IVF_FLAT`` (vectors as they are), ``IVF_SQ`` (a byte for each number), ``IVF_PQ`` (a byte for several),
+            ``IVF_RQ`` (few bits for each number), and, with a graph for each partition, ``IVF_HNSW_FLAT``,
+            ``IVF_HNSW_SQ``, ``IVF_HNSW_PQ``.
+        name
+            By default the column's, with ``_idx`` behind it.
+        metric
+            ``l2`` (also ``euclidean``), ``cosine``, ``dot`` or ``hamming``.
+        replace
+            Whether an index of this name may be there already.
+        num_partitions
+            By default one for ``target_partition_size`` rows, which is 4,096 (FLAT, RQ), 8,192 (PQ, SQ) or 1,048,576 (HNSW).
+        ivf_centroids, ivf_centroids_file
+            Centroids of the partitions, or a file of numpy's with them, in place of training.
+        pq_codebook
+            The codebook ``[num_sub_vectors, 2 ** num_bits, dimension / num_sub_vectors]``, in place of training.
+        num_sub_vectors
+            Of PQ: into how many parts vectors are cut.
+        accelerator
+            A device of torch's to train on, for ``IVF_PQ``.
+        index_cache_size, storage_options, filter_nan
+            Accepted for pylance's sake, without effect.
+        shuffle_partition_batches, shuffle_partition_concurrency
+            Noted in the index; memory is bounded whatever they are.
+        precomputed_partition_dataset
+            Not supported.
+        train
+            False makes an index that covers no rows yet; ``optimize.optimize_indices`` trains and fills it.
+        fragment_ids
+            Builds a segment over these fragments, which is not committed, under ``index_uuid``.
+        index_uuid
+            The name of the folder of its files; drawn by default.
+        target_partition_size
+            About how many rows a partition gets.
+        streaming_sample_rate, streaming_coreset_rate, streaming_refine_passes
+            Accepted for pylance's sake: samples are bounded in bytes.
+        skip_transpose
+            Of PQ: store codes row by row.
+        progress_callback
+            Hears of the stages ``train_ivf``, ``train_quantizer``, ``shuffle`` and ``merge_partitions``.
+        kwargs
+            ``num_bits`` (PQ 4 or 8, RQ 1 to 9), ``sample_rate`` and ``max_iters`` of training, ``m``, ``ef_construction``
+            and ``max_level`` of graphs, ``seed``.
+
+        Examples
+        --------
+        >>> import lancelet, numpy as np, pyarrow as pa
+        >>> values = np.random.default_rng(0).standard_normal(1000 * 8, np.float32)
+        >>> vectors = pa.FixedSizeListArray.from_arrays(values, 8)
+        >>> dataset = lancelet.write_dataset(pa.table({"v": vectors}), "memory://docs/vectors")
+        >>> dataset.create_index("v", "IVF_SQ", num_partitions=4).describe_indices()[0].index_type
+        'IVF_SQ'
+        """
+        from lancelet._api.indexing import build_index, build_index_part
+        from lancelet._api.vector_indexing import is_vector_type, vector_options
+
+        if not is_vector_type(index_type):
+            given = {"train": train, "fragment_ids": fragment_ids, "index_uuid": index_uuid, **kwargs}
+            self.create_scalar_index(
+                column, index_type, name, replace=replace, progress_callback=progress_callback, **given
+            )
+            return self
+        options = vector_options(
+            index_type,
+            {
+                "metric": metric,
+                "num_partitions": num_partitions,
+                "ivf_centroids": ivf_centroids,
+                "pq_codebook": pq_codebook,
+                "num_sub_vectors": num_sub_vectors,
+                "accelerator": accelerator,
+                "index_cache_size": index_cache_size,
+                "shuffle_partition_batches": shuffle_partition_batches,
+                "shuffle_partition_concurrency": shuffle_partition_concurrency,
+                "ivf_centroids_file": ivf_centroids_file,
+                "precomputed_partition_dataset": precomputed_partition_dataset,
+                "target_partition_size": target_partition_size,
+                "skip_transpose": skip_transpose,
+                **kwargs,
+            },
+        )
+        if fragment_ids is not None:
+            build_index_part(
+                self._table,
+                column,
+                index_type,
+                name,
+                fragment_ids,
+                options,
+                uuid=index_uuid,
+                progress=progress_callback,
+            )
+            return self
+        snapshot = build_index(
+            self._table,
+            column,
+            index_type,
+            name,
+            options,
+            replace=replace,
+            train=train,
+            fragment_ids=None,
+            uuid=index_uuid,
+            progress=progress_callback,
+            document_granularity=None,
+        )
+        self._move(snapshot)
         return self
 
     def create_index_uncommitted(
@@ -994,9 +1137,11 @@ class LanceDataset:
     ) -> Index:
         """Build an index over some fragments without committing it: a part for :meth:`commit_existing_index_segments`."""
         from lancelet._api.indexing import build_index_part
+        from lancelet._api.vector_indexing import is_vector_type, vector_options
 
+        options = vector_options(index_type, kwargs) if is_vector_type(index_type) else kwargs
         return build_index_part(
-            self._table, column, index_type, name, fragment_ids, kwargs, uuid=index_uuid, progress=progress_callback
+            self._table, column, index_type, name, fragment_ids, options, uuid=index_uuid, progress=progress_callback
         )
 
     def merge_existing_index_segments(self, segments: Sequence[Index]) -> Index:

@@ -117,8 +117,8 @@ GIVEN = "users get it from a method and do not make it themselves"
 STRICT = "unknown options are refused rather than ignored"
 OTHER = {
     **dict.fromkeys(
-        ("LanceDataset.create_index", "LanceDataset.create_index_uncommitted", "LanceDataset.create_scalar_index"),
-        "options of vector and full-text indices, which are not supported yet",
+        ("LanceDataset.create_index_uncommitted", "LanceDataset.create_scalar_index"),
+        "options are taken by name, those of full-text indices not yet",
     ),
     **dict.fromkeys(
         (

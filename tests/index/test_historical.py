@@ -154,9 +154,6 @@ def newer(where: Path) -> None:
 
 UNKNOWN: dict[str, Callable[[Path], object]] = {
     "inverted": lambda where: lance.dataset(where).create_scalar_index("t", "INVERTED", "strange"),
-    "vectors": lambda where: lance.dataset(where).create_index(
-        "v", "IVF_FLAT", "strange", num_partitions=2, metric="l2"
-    ),
     "strange": strange,
     "newer": newer,
 }
@@ -202,15 +199,10 @@ def test_unknown_kinds_are_carried_along(tmp_path: Path, kind: str, stable: bool
         assert "strange" not in dataset.scanner(filter="k = 12 and t = 'x'").explain_plan()
     assert "strange" in [index.name for index in lancelet.dataset(where).describe_indices()]
     assert lancelet.dataset(where).stats.index_stats("strange")["num_segments"] == 1
-    if kind in ("inverted", "vectors"):
+    if kind == "inverted":
         theirs = lance.dataset(where)
         theirs.optimize.optimize_indices()
-        if kind == "vectors":
-            query = rows(0, 1)["v"][0].as_py()
-            nearest = theirs.to_table(nearest={"column": "v", "q": query, "k": 1, "nprobes": 2}, columns=["k"])
-            assert nearest["k"].to_pylist() == [0]
-        else:
-            assert theirs.to_table(["k"], full_text_query="41")["k"].to_pylist() == [41]
+        assert theirs.to_table(["k"], full_text_query="41")["k"].to_pylist() == [41]
 
 
 def _apart_from_coverage(data: bytes) -> bytes:

@@ -49,11 +49,12 @@ def test_what_is_not_extended_is_named(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        lance.write_dataset(VECTORS, uri).create_index("v", "IVF_FLAT", num_partitions=1)
+        made = VECTORS.append_column("v_text", pa.array(["words"] * len(VECTORS)))
+        lance.write_dataset(made, uri).create_scalar_index("v_text", "INVERTED", name="v_idx")
     dataset = lancelet.dataset(uri)
     dataset.create_scalar_index("id", "BTREE")
     dataset.optimize.optimize_indices()
-    dataset.insert(VECTORS)
+    dataset.insert(made)
     with pytest.warns(UserWarning, match="'v_idx' of .* lancelet does not extend") as told:
         dataset.optimize.optimize_indices()
     assert Path(told[0].filename).name == Path(__file__).name

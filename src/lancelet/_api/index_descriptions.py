@@ -119,7 +119,7 @@ def index_statistics(table: TableReader, name: str) -> dict[str, Any]:
     shown = [_segment_statistics(table, segment) for segment in segments]
     times = [segment.created_at for segment in segments if segment.created_at is not None]
     return {
-        "index_type": _title(table, segments[0]),
+        "index_type": _title(table, segments[0]) if shown[0] else "N/A",
         "name": name,
         "num_indices": len(segments),
         "num_segments": len(segments),
@@ -136,9 +136,12 @@ def index_statistics(table: TableReader, name: str) -> dict[str, Any]:
 
 def _segment_statistics(table: TableReader, segment: IndexMetadata) -> dict[str, Any]:
     """What the files of a segment tell; of kinds that we do not know, only which one it is."""
-    if usable_kind(table.snapshot, segment) is None:
+    usable = usable_kind(table.snapshot, segment)
+    if usable is None:
         kind = _kind(table, segment) or KnownKind()
         return dict(kind.statistics(table.snapshot, segment))
+    if not usable.is_built(segment):
+        return {}
     dtype = indexed_type(table.snapshot, segment)
     return dict(open_segment(table.snapshot, segment, dtype).statistics())
 

@@ -10,6 +10,7 @@ from lancelet._api.conversion import shown_index, stored_index
 from lancelet._api.index_descriptions import IndexConfig, describe_indices
 from lancelet.errors import InvalidInput, InvalidType, NotSupported
 from lancelet.execution.open_indices import prewarm
+from lancelet.index.kind import Stages
 from lancelet.index.registry import kind_named
 from lancelet.indexing.create import create_index
 from lancelet.indexing.parts import build_part, commit_parts, merge_parts
@@ -48,17 +49,15 @@ def build_index(
             f'{kind.name} distributed indexing uses create_index_uncommitted(..., index_type="{kind.name}", '
             "fragment_ids=...)"
         )
+    names = _columns(column, kind)
+    if kind.learns:
+        stages = _Staged(progress)
+        return create_index(
+            table, names, kind, name=name, replace=replace, train=train, options=options, uuid=uuid, stages=stages
+        )
     with _Reported(progress) as watch:
         return create_index(
-            table,
-            _columns(column, kind),
-            kind,
-            name=name,
-            replace=replace,
-            train=train,
-            options=options,
-            uuid=uuid,
-            watch=watch,
+            table, names, kind, name=name, replace=replace, train=train, options=options, uuid=uuid, watch=watch
         )
 
 
@@ -78,17 +77,13 @@ def build_index_part(
         raise InvalidInput("create_index_uncommitted requires fragment_ids for distributed index build")
     kind, options = _choose_kind(index_type, options)
     names = _columns(column, kind)
-    with _Reported(progress) as watch:
-        part = build_part(
-            table,
-            names,
-            kind,
-            name or f"{'_'.join(names)}_idx",
-            fragment_ids,
-            options=options,
-            uuid=uuid,
-            watch=watch,
-        )
+    name = name or f"{'_'.join(names)}_idx"
+    if kind.learns:
+        stages = _Staged(progress)
+        part = build_part(table, names, kind, name, fragment_ids, options=options, uuid=uuid, stages=stages)
+    else:
+        with _Reported(progress) as watch:
+            part = build_part(table, names, kind, name, fragment_ids, options=options, uuid=uuid, watch=watch)
     return shown_index(part, table.snapshot.manifest.path)
 
 
@@ -141,7 +136,8 @@ def _choose_kind(index_type: Any, options: Mapping[str, Any]) -> tuple[Kind, Map
         index_type, options = index_type.index_type, {**index_type.parameters, **options}
     if not isinstance(index_type, str):
         raise InvalidType(f"index_type is a text or an IndexConfig, not {index_type!r}")
-    return kind_named(index_type), options
+    kind = kind_named(index_type)
+    return kind, kind.options_of(index_type, options)
 
 
 class _Reported:
@@ -163,3 +159,28 @@ class _Reported:
     def _tell(self, event: Any, done: int | None = None, total: int | None = None) -> None:
         assert self._callback is not None
         self._callback(IndexProgress(event, _STAGE, done, total, "rows"))
+
+
+class _Staged(Stages):
+    """Tells a callback about each stage of a build."""
+
+    def __init__(self, callback: Callable[[IndexProgress], None] | None) -> None:
+        self._callback = callback
+        self._stage: tuple[str, int | None, str] = ("", None, "")
+        self._done = 0
+
+    def begin(self, name: str, total: int | None, unit: str) -> None:
+        self._stage, self._done = (name, total, unit), 0
+        self._tell("start")
+
+    def advance(self, done: int) -> None:
+        self._done = done
+        self._tell("progress")
+
+    def complete(self) -> None:
+        self._tell("complete")
+
+    def _tell(self, event: Any) -> None:
+        if self._callback is not None:
+            name, total, unit = self._stage
+            self._callback(IndexProgress(event, name, self._done, total, unit))

@@ -49,6 +49,8 @@ class Built:
     details: bytes = b""
     """The message that the kind's ``type_url`` names."""
     index_version: int = 0
+    covers: bool = True
+    """False: nothing could be built yet, and no fragment is covered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,8 @@ class KnownKind:
 class Kind(KnownKind, ABC):
     """A kind whose segments we write and open."""
 
+    learns: bool = False
+    """Whether segments hold what was learned from rows: those that learned apart cannot always be put together."""
     most_columns: int = 1
     """Over how many columns an index may be. The values of several go together as those of a struct."""
     newest_version: int = 0
@@ -195,6 +199,14 @@ class Kind(KnownKind, ABC):
         """New segments name rows by their address, even where a table has stable row ids."""
         return self.last_version_with_ids is None or self.newest_version > self.last_version_with_ids
 
+    def opens(self, entry: IndexMetadata) -> bool:
+        """Whether a segment is of a form that this version knows."""
+        return True
+
+    def options_of(self, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Options of users who called the kind by one of its names."""
+        return options
+
     @abstractmethod
     def check(self, column: pa.Field, options: Mapping[str, Any]) -> None:
         """Raise when a column cannot have such an index, or an option is not known."""
@@ -202,6 +214,22 @@ class Kind(KnownKind, ABC):
     def options(self, folder: IndexFolder) -> Mapping[str, Any]:
         """The options with which another segment like this one is written, also when this one is damaged."""
         return {}
+
+    def options_beside(self, folder: IndexFolder) -> Mapping[str, Any]:
+        """The same for a segment of the same index, which shares what this one has learned."""
+        return self.options(folder)
+
+    def is_built(self, entry: IndexMetadata) -> bool:
+        """Whether a segment has files; one that waits for rows to learn from has none."""
+        return True
+
+    def can_merge(self, segments: Sequence[Segment]) -> bool:
+        """Whether entries of segments go together without a look at the rows."""
+        return True
+
+    def rebalanced(self, segments: Sequence[Segment], options: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Options for one segment in place of all, where what they learned does not fit the rows any more; None: it does."""
+        return None
 
     @abstractmethod
     def open(self, folder: IndexFolder, dtype: pa.DataType) -> Segment:
@@ -253,6 +281,19 @@ def title_of(type_url: str) -> str:
     return details_name(type_url).removesuffix("IndexDetails") or "Unknown"
 
 
+class Stages:
+    """Steps of a build that somebody may want to hear of; this one is for nobody."""
+
+    def begin(self, name: str, total: int | None, unit: str) -> None:
+        """A step begins, which goes to ``total`` if that is known."""
+
+    def advance(self, done: int) -> None:
+        """How far it is."""
+
+    def complete(self) -> None:
+        """It is done."""
+
+
 @dataclass(frozen=True, slots=True)
 class NewRows:
     """Rows that are not in an index yet."""
@@ -260,3 +301,8 @@ class NewRows:
     dtype: pa.DataType
     batches: Iterable[pa.RecordBatch] = field(default=())
     """Columns ``value`` and ``row``; by ascending address, whatever ``row`` holds. Read once."""
+    count: int | None = None
+    """How many they are, where that is known."""
+    sample: Callable[[int, int], Iterable[pa.Array]] | None = None
+    """Values of about so many of them, drawn by a seed, for kinds that learn from rows before they take them in."""
+    stages: Stages = field(default_factory=Stages)

@@ -16,6 +16,7 @@ from lancelet.errors import InvalidInput, NotSupported
 from lancelet.index import unbuilt
 from lancelet.index.kind import Kind, KnownKind, Moves
 from lancelet.index.scalar import bitmap, bloom_filter, btree, label_list, ngram, zone_map
+from lancelet.index.vector import kind as vector
 from lancelet.table.commit.index_upkeep import register_ids
 
 if TYPE_CHECKING:
@@ -86,7 +87,9 @@ def known_kind(entry: IndexMetadata, files: Collection[str] = ()) -> KnownKind |
 def kind_of_entry(entry: IndexMetadata) -> Kind | None:
     """The kind of a segment that can be opened; None for one that cannot, or that is too new."""
     kind = known_kind(entry)
-    return kind if isinstance(kind, Kind) and (entry.index_version or 0) <= kind.newest_version else None
+    if not isinstance(kind, Kind) or (entry.index_version or 0) > kind.newest_version:
+        return None
+    return kind if kind.opens(entry) else None
 
 
 def details_that_follow() -> frozenset[str]:
@@ -94,7 +97,7 @@ def details_that_follow() -> frozenset[str]:
     return frozenset(details for details, kind in _DETAILS.items() if kind.moves is Moves.FOLLOWED)
 
 
-for _module in (btree, bitmap, label_list, zone_map, bloom_filter, ngram):
+for _module in (btree, bitmap, label_list, zone_map, bloom_filter, ngram, vector):
     register(_module.KIND)
 for _kind in unbuilt.KINDS:
     register(_kind)

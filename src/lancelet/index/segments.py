@@ -302,7 +302,7 @@ def entry_of(
         name=new.name,
         fields=new.fields,
         dataset_version=snapshot.version,
-        fragment_bitmap=BitMap(sorted(new.coverage), optimize=False).serialize(),
+        fragment_bitmap=BitMap(sorted(new.coverage if built.covers else ()), optimize=False).serialize(),
         index_version=built.index_version,
         created_at=time.time_ns() // 10**6,
         files=[table_pb2.IndexFile(path=file.path, size_bytes=file.size) for file in files],

@@ -11,7 +11,7 @@ from lancelet._naming.texts import check_text
 from lancelet.editing.retry import retried
 from lancelet.errors import IndexNotFound, IndexRefused, InvalidInput, InvalidType
 from lancelet.execution.table_reader import TableReader
-from lancelet.index.kind import NewRows
+from lancelet.index.kind import NewRows, Stages
 from lancelet.index.metadata import IndexMetadata, read_indices
 from lancelet.index.registry import kind_of_entry
 from lancelet.index.segments import NewSegment, is_opaque, write_segment
@@ -46,6 +46,7 @@ def create_index(
     options: Mapping[str, Any] | None = None,
     uuid: str | None = None,
     watch: Watch | None = None,
+    stages: Stages | None = None,
 ) -> Snapshot:
     """Build an index over all rows and commit it; when fragments are rewritten meanwhile, over the newest version.
 
@@ -57,7 +58,7 @@ def create_index(
         fragments = table.snapshot.manifest.fragments.ids.tolist() if train else []
         with WrittenFiles(table.snapshot.store) as files:
             entry = build_segment(
-                table, column, kind, chosen, fragments, files, options=options, uuid=uuid, watch=watch
+                table, column, kind, chosen, fragments, files, options=options, uuid=uuid, watch=watch, stages=stages
             )
             operation = ops.CreateIndex((ops.IndexSegment.of(entry),), replaced)
             return commit(table.snapshot, operation, files=files)
@@ -76,6 +77,7 @@ def build_segment(
     options: Mapping[str, Any] | None = None,
     uuid: str | None = None,
     watch: Watch | None = None,
+    stages: Stages | None = None,
 ) -> table_pb2.IndexMetadata:
     """Write a segment over some fragments; nothing refers to it yet."""
     check_name(name)
@@ -92,7 +94,8 @@ def build_segment(
     if missing := sorted(set(fragments) - live):
         raise InvalidInput(f"fragments {missing} are not in version {table.snapshot.version} of {table.snapshot.uri}")
     total = table.num_rows
-    rows = read_rows(table, found, kind, fragments, None if watch is None else lambda done: watch(done, total))
+    seen = None if watch is None else lambda done: watch(done, total)
+    rows = read_rows(table, found, kind, fragments, seen, stages)
     new = NewSegment(name, found.ids, kind, frozenset(fragments), options or {}, _uuid(table.snapshot, uuid))
     return write_segment(table.snapshot, new, (), rows if fragments else NewRows(found.type), files)
 

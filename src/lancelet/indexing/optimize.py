@@ -8,19 +8,23 @@ rows of the fragments that no segment covers::
 
 A segment whose rows were moved by a rewrite of fragments is written anew too, so that the fragment-reuse index need
 not be asked for it any more.
+
+Segments of a kind that learns (vectors) that learned apart cannot be put together: their rows are read again. Where nobody says how many
+segments are merged, such a kind gets a segment for the new rows alone; when partitions do not fit any more, all
+is written anew with others.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lancelet.editing.retry import retried
 from lancelet.errors import InvalidOption, InvalidType, NotSupported
 from lancelet.index.folder import IndexFolder
-from lancelet.index.kind import NewRows, Source
+from lancelet.index.kind import NewRows, Segment, Source
 from lancelet.index.metadata import IndexMetadata, index_from_proto, read_indices
 from lancelet.index.registry import kind_of_entry
 from lancelet.index.segments import NewSegment, Whereabouts, open_segment, usable_kind, write_segment
@@ -76,7 +80,7 @@ def optimize_indices(
             replaced: set[bytes] = set()
             for entries in by_name.values():
                 if all(usable_kind(table.snapshot, entry) is not None for entry in entries):
-                    made, gone = upkeep.extend(entries, DEFAULT_MERGED if merged is None else merged, retrain)
+                    made, gone = upkeep.extend(entries, merged, retrain)
                     new += made
                     replaced.update(entry.uuid.bytes for entry in gone)
             old = [message for message in manifest.indices if message.uuid.uuid in replaced]
@@ -126,23 +130,56 @@ class _Upkeep:
     parts: Parts | None
 
     def extend(
-        self, entries: Sequence[IndexMetadata], merged: int, retrain: bool
+        self, entries: Sequence[IndexMetadata], merged: int | None, retrain: bool
     ) -> tuple[list[table_pb2.IndexMetadata], list[IndexMetadata]]:
         """New segments of one index, and the ones that they replace."""
         live = frozenset(self.table.snapshot.manifest.fragments.ids.tolist())
         if retrain:
-            return [self._write(entries[-1], (), live)], list(entries)
+            return [self._write(entries[-1], (), live, self._options(entries[-1], fresh=True))], list(entries)
         missing = live.difference(*(self.where.coverage(entry) for entry in entries))
+        kind = kind_of_entry(entries[-1])
+        assert kind is not None
+        empty = [entry for entry in entries if not kind.is_built(entry)]
+        if merged is None and kind.learns:
+            merged = 0
+            known = [entry for entry in entries if entry not in empty]
+            if missing and known:
+                options = kind.rebalanced([self._opened(entry) for entry in known], self._options(known[-1]))
+                if options is not None:
+                    return [self._write(known[-1], (), self._covered(known) | missing, options)], list(entries)
+        merged = DEFAULT_MERGED if merged is None else merged
         last = list(entries[max(len(entries) - merged, 0) :]) if merged else []
-        moved = [entry for entry in entries if entry not in last and self._is_stale(entry)]
-        new = [self._write(entry, [entry], frozenset()) for entry in moved]
-        if missing or len(last) > 1 or any(self._is_stale(entry) for entry in last):
-            new.append(self._write(entries[-1], last, missing))
-            return new, [*moved, *last]
-        return new, moved
+        moved = [entry for entry in entries if entry not in last and entry not in empty and self._is_stale(entry)]
+        new = [self._write(entry, [entry], frozenset(), self._options(entry)) for entry in moved]
+        if not missing and len(last) <= 1 and not any(self._is_stale(entry) for entry in last):
+            return new, moved
+        gone = [*moved, *last, *(entry for entry in empty if entry not in last and missing)]
+        sources = [entry for entry in last if entry not in empty]
+        if kind.learns and not kind.can_merge([self._opened(entry) for entry in sources]):
+            missing, sources = missing | self._covered(sources), []
+        # What others have learned is what the new one starts from.
+        like = next((entry for entry in reversed(entries) if entry not in empty), entries[-1])
+        new.append(self._write(like, sources, missing, self._options(like)))
+        return new, gone
+
+    def _covered(self, entries: Sequence[IndexMetadata]) -> frozenset[int]:
+        return frozenset().union(*(self.where.coverage(entry) for entry in entries))
+
+    def _opened(self, entry: IndexMetadata) -> Segment:
+        return open_segment(self.table.snapshot, entry, columns_of_fields(self.table, entry.fields).type)
+
+    def _options(self, entry: IndexMetadata, *, fresh: bool = False) -> Mapping[str, Any]:
+        kind = kind_of_entry(entry)
+        assert kind is not None
+        folder = IndexFolder(self.table.snapshot, entry)
+        return kind.options(folder) if fresh else kind.options_beside(folder)
 
     def _write(
-        self, like: IndexMetadata, old: Sequence[IndexMetadata], fragments: frozenset[int]
+        self,
+        like: IndexMetadata,
+        old: Sequence[IndexMetadata],
+        fragments: frozenset[int],
+        options: Mapping[str, Any],
     ) -> table_pb2.IndexMetadata:
         """A segment with the entries of old ones and the rows of some fragments."""
         kind = kind_of_entry(like)
@@ -150,8 +187,8 @@ class _Upkeep:
         snapshot = self.table.snapshot
         indexed = columns_of_fields(self.table, like.fields)
         sources = [self.where.source(entry, indexed.type) for entry in old]
-        coverage = fragments.union(*(self.where.coverage(entry) for entry in old))
-        new = NewSegment(like.name, like.fields, kind, coverage, kind.options(IndexFolder(snapshot, like)))
+        coverage = fragments | self._covered(old)
+        new = NewSegment(like.name, like.fields, kind, coverage, options)
         if self.parts is None or not fragments:
             rows = read_rows(self.table, indexed, kind, fragments)
             return write_segment(snapshot, new, sources, rows, self.files)

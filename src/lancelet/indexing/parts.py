@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import InvalidInput
 from lancelet.index.folder import IndexFolder
-from lancelet.index.kind import NewRows
+from lancelet.index.kind import NewRows, Stages
 from lancelet.index.metadata import IndexMetadata, index_from_proto, read_indices
 from lancelet.index.registry import kind_of_entry
 from lancelet.index.segments import NewSegment, Whereabouts, write_segment
@@ -34,10 +34,13 @@ def build_part(
     options: Mapping[str, Any] | None = None,
     uuid: str | None = None,
     watch: Watch | None = None,
+    stages: Stages | None = None,
 ) -> table_pb2.IndexMetadata:
     """Write a segment over some fragments without committing it."""
     with WrittenFiles(table.snapshot.store) as files:
-        return build_segment(table, column, kind, name, fragments, files, options=options, uuid=uuid, watch=watch)
+        return build_segment(
+            table, column, kind, name, fragments, files, options=options, uuid=uuid, watch=watch, stages=stages
+        )
 
 
 def merge_parts(table: TableReader, parts: Sequence[table_pb2.IndexMetadata]) -> table_pb2.IndexMetadata:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from lancelet.errors import InvalidInput, UnknownColumn
@@ -16,15 +17,21 @@ from lancelet.expressions.expr import Column
 from lancelet.expressions.printing import quoted_path
 from lancelet.format.extensions import storage_of
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
-from lancelet.index.kind import ROW, VALUE, NewRows
+from lancelet.index.kind import ROW, VALUE, NewRows, Stages
 from lancelet.index.segments import joined_type, joined_values
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from lancelet.execution.table_reader import TableReader
     from lancelet.format.schema import Field
     from lancelet.index.kind import Kind
 
 _BATCH_ROWS = 1 << 16
+_BATCH_BYTES = 16 << 20
+_SAMPLE_BLOCK = 4 << 10
+"""Rows of a sample are drawn in blocks of about so many bytes: most stores read no less at once."""
+_SAMPLE_ROWS = 1 << 14
 
 
 def find_column(table: TableReader, column: str) -> tuple[Column, Field]:
@@ -94,16 +101,20 @@ def read_rows(
     kind: Kind,
     fragments: Iterable[int],
     seen: Callable[[int], object] | None = None,
+    stages: Stages | None = None,
 ) -> NewRows:
     """The live rows of some fragments, by ascending address; ``seen`` hears how many have been read."""
     manifest = table.snapshot.manifest
     name = ROW_ID if manifest.has_stable_row_ids and not kind.by_address else ROW_ADDRESS
     values = tuple((f"{VALUE}{number}", column) for number, column in enumerate(indexed.columns))
     outputs = (*values, (ROW, Column((name,), pa.uint64())))
-    plan = ScanPlan(manifest.schema, outputs, batch_size=_BATCH_ROWS, fragment_ids=tuple(sorted(fragments)))
+    chosen = tuple(sorted(fragments))
+    width = max(1, sum(_width(column.type) for column in indexed.columns))
+    batch_size = max(1, min(_BATCH_ROWS, _BATCH_BYTES // width))
+    plan = ScanPlan(manifest.schema, outputs, batch_size=batch_size, fragment_ids=chosen)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        if not plan.fragment_ids:
+        if not chosen:
             return
         done = 0
         for batch in Scan(table, plan).batches():
@@ -113,4 +124,54 @@ def read_rows(
             if seen is not None:
                 seen(done)
 
-    return NewRows(indexed.type, batches())
+    starts, counts = _extents(table, chosen)
+    total = int(counts.sum())
+
+    def sample(wanted: int, seed: int) -> Iterator[pa.Array]:
+        if wanted >= total:
+            for batch in Scan(
+                table, ScanPlan(manifest.schema, values, batch_size=batch_size, fragment_ids=chosen)
+            ).batches():
+                yield indexed.joined(batch.columns)
+            return
+        scan = Scan(table, ScanPlan(manifest.schema, values))
+        numbers = _drawn(starts, counts, wanted, max(1, _SAMPLE_BLOCK // width), seed)
+        step = max(1, min(_SAMPLE_ROWS, _BATCH_BYTES // width))
+        for start in range(0, len(numbers), step):
+            found = scan.take(*table.locate(numbers[start : start + step])).combine_chunks()
+            for batch in found.to_batches():
+                yield indexed.joined(batch.columns)
+
+    return NewRows(indexed.type, batches(), total, sample, stages or Stages())
+
+
+def _extents(table: TableReader, fragments: Iterable[int]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """For each fragment the number of its first live row in the table, and how many it has."""
+    places = [table.snapshot.manifest.fragments.position(number) for number in fragments]
+    known = [place for place in places if place is not None]
+    starts = np.array([table.rows_before(place) for place in known], np.int64)
+    return starts, table.row_counts[np.array(known, np.int64)].astype(np.int64)
+
+
+def _drawn(
+    starts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], wanted: int, block: int, seed: int
+) -> npt.NDArray[np.int64]:
+    """Numbers of rows, ascending, in blocks that are drawn by chance."""
+    ends = np.cumsum(counts)
+    total = int(ends[-1])
+    blocks = -(-total // block)
+    some = np.sort(np.random.default_rng(seed).choice(blocks, min(blocks, -(-wanted // block)), replace=False))
+    numbers = (some[:, None] * block + np.arange(block)).reshape(-1)
+    numbers = numbers[numbers < total]
+    owners = np.searchsorted(ends, numbers, side="right")
+    found: npt.NDArray[np.int64] = numbers - (ends - counts)[owners] + starts[owners]
+    return found
+
+
+def _width(dtype: pa.DataType) -> int:
+    """About how many bytes a value has."""
+    if isinstance(dtype, pa.BaseExtensionType):
+        return _width(dtype.storage_type)
+    if pa.types.is_fixed_size_list(dtype):
+        return int(dtype.list_size) * _width(dtype.value_type)
+    return dtype.bit_width // 8 if pa.types.is_primitive(dtype) else 16

@@ -42,6 +42,7 @@ _ABOUT: Final = "lance:index"
 _IVF: Final = "lance:ivf"
 _STORAGE: Final = "storage_metadata"
 _METRIC: Final = "distance_type"
+_GRAPHS: Final = "lance:hnsw"
 _MARKER: Final = pa.schema([pa.field("__flat_marker", pa.uint64(), nullable=False)])
 _CONTIGUOUS: Final = {"lance-encoding:structural-encoding": "fullzip"}
 _ELEMENTS: Final = (pa.float16(), pa.float32(), pa.float64(), pa.uint8())
@@ -104,28 +105,26 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class VectorFiles:
-    """The open files of a segment."""
+class VectorHeads:
+    """What the files of a segment of any type tell without their rows."""
 
     index: IndexFileReader
     storage: IndexFileReader
     index_type: str
-    model: VectorModel
+    metric: Metric
+    centroids: Vectors
+    loss: float | None
     extents: Extents
     about: Mapping[str, Any]
     """How vectors are stored, in the words of the file."""
-    graph: GraphKind | None
     graph_extents: Extents
     graphs: Sequence[Any]
-    """What the file says of each graph."""
+    """What the file says of each graph; nothing where there are none."""
 
     @classmethod
-    def open(cls, folder: IndexFolder, dtype: pa.DataType) -> VectorFiles:
-        element, dimension, _ = element_of(dtype)
+    def read(cls, folder: IndexFolder) -> VectorHeads:
         index, storage = folder.open(INDEX_FILE), folder.open(STORAGE_FILE)
         said = _object(index, _ABOUT, index.metadata.get(_ABOUT))
-        index_type = str(said.get("type"))
-        quantizer_kind, graph = parts_of(index_type)
         try:
             metric = metric_named(said.get(_METRIC))
         except LanceletError as error:
@@ -136,22 +135,55 @@ class VectorFiles:
             problem = f"has {len(graph_extents)} partitions, but {STORAGE_FILE} has {len(extents)}"
             raise CorruptFile(index.path, problem, _IVF)
         centroids = read_centroids(message, len(extents), index.path)
+        about = _object(storage, _STORAGE, _first(storage, _STORAGE))
+        graphs = _graphs(index, len(extents))
+        loss = message.loss if message.HasField("loss") else None
+        index_type = str(said.get("type"))
+        return cls(index, storage, index_type, metric, centroids, loss, extents, about, graph_extents, graphs)
+
+
+@dataclass(frozen=True)
+class VectorFiles:
+    """The open files of a segment."""
+
+    heads: VectorHeads
+    model: VectorModel
+    graph: GraphKind | None
+
+    @classmethod
+    def open(cls, folder: IndexFolder, dtype: pa.DataType) -> VectorFiles:
+        element, dimension, _ = element_of(dtype)
+        heads = VectorHeads.read(folder)
+        index, storage, centroids, metric = heads.index, heads.storage, heads.centroids, heads.metric
+        quantizer_kind, graph = parts_of(heads.index_type)
         if centroids.shape[1] != dimension or (centroids.dtype.kind == "f") != (element.kind == "f"):
             problem = f"has centroids of {centroids.shape[1]} numbers ({centroids.dtype}) for vectors of {dimension}"
             raise CorruptFile(index.path, f"{problem} ({element})", "centroids")
+        if (metric is Metric.HAMMING) != (element == np.uint8):
+            raise CorruptFile(index.path, f"compares vectors of {element} by {metric.value}", _ABOUT)
         centroids = centroids.astype(element, copy=False)
-        about = _object(storage, _STORAGE, _first(storage, _STORAGE))
-        quantizer = quantizer_kind.load(about, storage.global_buffer, metric, element, dimension, storage.path)
+        quantizer = quantizer_kind.load(heads.about, storage.global_buffer, metric, element, dimension, storage.path)
         for column in quantizer.fields:
             found = storage.type(column.name)
             if not _same(found, column.type):
                 raise CorruptFile(storage.path, f"has {found} in {column.name!r}, not {column.type}")
         if not pa.types.is_uint64(storage.type(ROW_ID)):
             raise CorruptFile(storage.path, f"has {storage.type(ROW_ID)} in {ROW_ID!r}, not uint64")
-        graphs = _graphs(index, graph, len(extents))
-        loss = message.loss if message.HasField("loss") else None
-        model = VectorModel(metric, centroids, quantizer, loss)
-        return cls(index, storage, index_type, model, extents, about, graph, graph_extents, graphs)
+        if graph is not None and len(heads.graphs) != len(heads.extents):
+            raise CorruptFile(index.path, f"tells of {len(heads.graphs)} graphs for {len(heads.extents)} partitions")
+        return cls(heads, VectorModel(metric, centroids, quantizer, heads.loss), graph)
+
+    @property
+    def index(self) -> IndexFileReader:
+        return self.heads.index
+
+    @property
+    def storage(self) -> IndexFileReader:
+        return self.heads.storage
+
+    @property
+    def extents(self) -> Extents:
+        return self.heads.extents
 
     @property
     def nbytes(self) -> int:
@@ -167,13 +199,13 @@ class VectorFiles:
             for partition, array in zip(found, self.storage.slices(column.name, ranges), strict=True):
                 partition.stored.append(_numbers(array, self.storage.path, column.name))
         if self.graph is not None:
-            wanted = [_range(self.graph_extents, number) for number in numbers]
+            wanted = [_range(self.heads.graph_extents, number) for number in numbers]
             columns = {name: self.index.slices(name, wanted) for name in self.graph.schema.names}
             for at, (number, partition) in enumerate(zip(numbers, found, strict=True)):
                 arrays = [columns[name][at] for name in self.graph.schema.names]
                 batch = pa.RecordBatch.from_arrays(arrays, names=self.graph.schema.names)
                 if len(partition.rows):
-                    about = self.graphs[number]
+                    about = self.heads.graphs[number]
                     partition.graph = self.graph.open(batch, about, len(partition.rows), self.index.path)
         return found
 
@@ -231,14 +263,14 @@ def _parsed(file: IndexFileReader, key: str, text: Any) -> Any:
         raise CorruptFile(file.path, f"is no JSON: {text!r}", key) from None
 
 
-def _graphs(file: IndexFileReader, graph: GraphKind | None, count: int) -> list[Any]:
-    if graph is None:
+def _graphs(file: IndexFileReader, count: int) -> list[Any]:
+    """What is told of the graphs of so many partitions."""
+    if _GRAPHS not in file.metadata:
         return []
-    key = f"lance:{graph.name.lower()}"
-    texts = _parsed(file, key, file.metadata.get(key))
+    texts = _parsed(file, _GRAPHS, file.metadata[_GRAPHS])
     if not isinstance(texts, list) or len(texts) != count:
-        raise CorruptFile(file.path, f"does not tell of {count} graphs", key)
-    return [_parsed(file, key, text) if text else {} for text in texts]
+        raise CorruptFile(file.path, f"does not tell of {count} graphs", _GRAPHS)
+    return [_parsed(file, _GRAPHS, text) if text else {} for text in texts]
 
 
 class VectorFileWriter:
@@ -316,7 +348,7 @@ class VectorFileWriter:
         self._storage.add_metadata(_IVF, str(ivf))
         about = model.quantizer.describe(self._storage.add_global_buffer)
         self._storage.add_metadata(_STORAGE, json.dumps([json.dumps(about, separators=(",", ":"))]))
-        key = "lance:flat" if self._graph is None else f"lance:{self._graph.name.lower()}"
+        key = "lance:flat" if self._graph is None else _GRAPHS
         self._index.add_metadata(key, json.dumps(self._graphs, separators=(",", ":")))
         self._index.add_metadata(_ABOUT, json.dumps({"type": self._index_type, _METRIC: metric}, separators=(",", ":")))
         # Without graphs all partitions are at 0.

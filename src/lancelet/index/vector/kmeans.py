@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from lancelet.index.vector import pq_scan
 from lancelet.index.vector.centroids import assign, bit_counts
 from lancelet.index.vector.metric import Metric
 from lancelet.runtime.threads import checkpoint
@@ -31,6 +32,7 @@ _LATE_STEPS: Final = 5
 _ENOUGH: Final = 1e-3
 """A step that makes the loss smaller by less than this share is the last."""
 _NUDGE: Final = np.float32(1e-3)
+_FEW_WORDS: Final = 16
 _SMALL: Final = 0.1
 """Clusters with a smaller share than this of the mean size are given up."""
 
@@ -137,22 +139,52 @@ def _train_bits(sample: Vectors, count: int, max_steps: int, random: np.random.G
 
 
 def train_words(sample: Floats, parts: int, count: int, max_steps: int, seed: int) -> Floats:
-    """A codebook ``[parts, count, length]`` for vectors that are cut into parts."""
+    """A codebook ``[parts, count, length]`` for vectors that are cut into parts; there are 16 or 256 words."""
     length = sample.shape[1] // parts
     words = np.zeros((parts, count, length), np.float32)
+    random = np.random.default_rng(seed)
     for part in range(parts):
         piece = np.ascontiguousarray(sample[:, part * length : (part + 1) * length])
-        if len(piece):
-            found, _ = train_centroids(piece, count, Metric.L2, max_steps, seed + part)
-            # Words that nothing needs are copies of others, of which the first is taken.
-            words[part] = np.resize(found, (count, length))
+        words[part] = _train_part(piece, count, max_steps, random)
     return words
 
 
-def nearest_words(vectors: Floats, words: Floats, out: npt.NDArray[np.uint8]) -> None:
-    """For each part of each vector the number of the nearest of ``words[parts, length, count]``."""
-    parts, length, _ = words.shape
-    halves = np.einsum("ijk,ijk->ik", words, words) / np.float32(2)
-    for part in range(parts):
-        marks = vectors[:, part * length : (part + 1) * length] @ words[part]
-        out[:, part] = np.subtract(halves[part], marks, out=marks).argmin(axis=1)
+def _train_part(values: Floats, count: int, max_steps: int, random: np.random.Generator) -> Floats:
+    if not len(values):
+        return np.zeros((count, values.shape[1]), np.float32)
+    # Where there are fewer vectors than words, some words are the same; of these the first is taken.
+    drawn = np.resize(random.permutation(len(values))[:count], count)
+    words: Floats = values[drawn].copy()
+    early = _EARLY_RATE * count
+    plan = [(values, max_steps)]
+    if len(values) > 2 * early:
+        done = min(_EARLY_STEPS, max(0, max_steps - 1))
+        some = values[np.sort(random.choice(len(values), early, replace=False))]
+        plan = [(some, done), (values, min(_LATE_STEPS, max_steps - done))]
+    for seen, steps in plan:
+        before = np.inf
+        for step in range(steps):
+            checkpoint()
+            nearest = _nearest_words(seen, words)
+            sizes, sums = _sums(seen, nearest, count)
+            _move(words, sizes, sums, Metric.L2)
+            # The squares of the middles, by the sizes of the clusters, are what the loss has become smaller by.
+            loss = -float(np.einsum("i,ij,ij->", sizes.astype(np.float64), words, words))
+            if step and before - loss < _ENOUGH * abs(before):
+                break
+            before = loss
+            if step + 1 < steps:
+                _share(words, sizes, random)
+    return words
+
+
+def _nearest_words(values: Floats, words: Floats) -> npt.NDArray[np.uint32]:
+    """The number of the nearest of 16 or 256 words."""
+    turned = np.ascontiguousarray(words.T)[None]
+    if len(words) == _FEW_WORDS:
+        # Two codes of 4 bits go into a byte: the second is of no interest.
+        doubled = np.concatenate([turned, turned])
+        codes = pq_scan.encode(np.concatenate([values, values], axis=1), doubled)
+        low: npt.NDArray[np.uint32] = (codes[:, 0] & 15).astype(np.uint32)
+        return low
+    return pq_scan.encode(values, turned)[:, 0].astype(np.uint32)

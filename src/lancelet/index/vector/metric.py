@@ -45,8 +45,9 @@ def metric_named(name: Any) -> Metric:
 
 def normalized(vectors: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
     """Rows of length 1; those of length 0 become NaN, which is not near anything."""
+    # Numbers of 16 bits are divided as wider ones and rounded once, as pylance does it.
     exact = vectors.astype(np.float64 if vectors.dtype == np.float64 else np.float32, copy=False)
     lengths = np.sqrt(np.einsum("ij,ij->i", exact, exact))
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: npt.NDArray[np.floating] = np.divide(vectors, lengths[:, None], dtype=vectors.dtype, casting="unsafe")
+        found: npt.NDArray[np.floating] = (exact / lengths[:, None]).astype(vectors.dtype, copy=False)
     return found

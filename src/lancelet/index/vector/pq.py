@@ -24,8 +24,9 @@ import pyarrow as pa
 
 from lancelet.errors import CorruptFile, IndexRefused, InvalidInput, InvalidType
 from lancelet.format.proto.vector_index_pb2 import Tensor
+from lancelet.index.vector import pq_scan
 from lancelet.index.vector.centroids import array_of, tensor_of
-from lancelet.index.vector.kmeans import nearest_words, train_words
+from lancelet.index.vector.kmeans import train_words
 from lancelet.index.vector.metric import Metric
 from lancelet.table.manifest.manifest import parse_message
 
@@ -90,12 +91,12 @@ class ProductQuantizer:
     def encode(
         self, vectors: Vectors, partitions: npt.NDArray[np.uint32], centroids: Vectors
     ) -> list[npt.NDArray[np.uint8]]:
-        codes = np.empty((len(vectors), self.parts), np.uint8)
+        codes = np.empty((len(vectors), self.code_bytes), np.uint8)
         for start in range(0, len(vectors), _ROWS_AT_ONCE):
             part = slice(start, start + _ROWS_AT_ONCE)
             left = self.residuals(vectors[part], partitions[part], centroids)
-            nearest_words(left.astype(np.float32, copy=False), self.words, codes[part])
-        return [codes if self.bits == _BYTE else codes[:, ::2] | codes[:, 1::2] << np.uint8(_NIBBLE)]
+            codes[part] = pq_scan.encode(np.ascontiguousarray(left, np.float32), self.words)
+        return [codes]
 
     def lay_out(self, codes: Columns) -> list[npt.NDArray[np.uint8]]:
         (rows,) = codes
@@ -136,17 +137,8 @@ class ProductQuantizer:
 
     def table(self, query: Vectors, centroid: Vectors) -> npt.NDArray[np.float32]:
         """For each part and word what it adds to the distance."""
-        words = self.words
-        left = query if not self.uses_centroids else query - centroid.astype(query.dtype, copy=False)
-        parts = left.astype(np.float32).reshape(self.parts, -1)
-        found = np.zeros((self.parts, 1 << self.bits), np.float32)
-        for place in range(words.shape[1]):
-            if self.uses_centroids:
-                difference = parts[:, place, None] - words[:, place]
-                found += difference * difference
-            else:
-                found -= parts[:, place, None] * words[:, place]
-        return found
+        left = query if not self.uses_centroids else query - centroid
+        return pq_scan.distance_table(np.ascontiguousarray(left, np.float32), self.words, not self.uses_centroids)
 
     def prepare(self, query: VectorQuery, metric: Metric) -> Prepared:
         return _Prepared(self, query.vector)
@@ -156,19 +148,28 @@ class ProductQuantizer:
 class _Prepared:
     quantizer: ProductQuantizer
     query: Vectors
+    kept: npt.NDArray[np.float32] | None = None
+    """The table, where it does not depend on the partition."""
 
     def scan(self, stored: Columns, rows: RowNumbers, centroid: Vectors, top: Top, keep: Keep | None, /) -> None:
-        found = self.distances(stored, len(rows), centroid)
-        top.add(found, rows) if keep is None else top.add(found[keep], rows[keep])
+        codes, transposed = stored[0].reshape(-1), self.quantizer.transposed
+        pq_scan.scan(self._table(centroid), codes, transposed, top, rows, keep, offset=self._offset)
 
     def distances(self, stored: Columns, count: int, centroid: Vectors, /) -> npt.NDArray[np.float32]:
-        quantizer = self.quantizer
-        table = quantizer.table(self.query, centroid)
-        numbers = quantizer.numbers(quantizer.pick_up(stored)[0])
-        found = np.zeros(count, np.float32) if quantizer.uses_centroids else np.ones(count, np.float32)
-        for part in range(quantizer.parts):
-            found += table[part][numbers[:, part]]
-        return found
+        codes, transposed = stored[0].reshape(-1), self.quantizer.transposed
+        return pq_scan.distances(self._table(centroid), codes, transposed, self._offset)
+
+    def _table(self, centroid: Vectors) -> npt.NDArray[np.float32]:
+        if self.quantizer.uses_centroids:
+            return self.quantizer.table(self.query, centroid)
+        if self.kept is None:
+            self.kept = self.quantizer.table(self.query, centroid)
+        return self.kept
+
+    @property
+    def _offset(self) -> float:
+        """Of dot each part adds 1 too much, but for one."""
+        return 0.0 if self.quantizer.uses_centroids else 1.0 - self.quantizer.parts
 
 
 class ProductKind:

@@ -19,13 +19,18 @@ GRAPHS: Final[dict[str, GraphKind]] = {}
 _PREFIX: Final = "IVF_"
 
 
+def is_known(index_type: str) -> bool:
+    """Whether an index of this type is one that is built and searched here."""
+    graph, _, quantizer = index_type.upper().removeprefix(_PREFIX).rpartition("_")
+    return index_type.upper().startswith(_PREFIX) and quantizer in QUANTIZERS and (not graph or graph in GRAPHS)
+
+
 def parts_of(index_type: str) -> tuple[QuantizerKind, GraphKind | None]:
     """What an index of a type such as ``IVF_HNSW_SQ`` is made of."""
-    graph, _, quantizer = index_type.upper().removeprefix(_PREFIX).rpartition("_")
-    known = QUANTIZERS.get(quantizer)
-    if not index_type.upper().startswith(_PREFIX) or known is None or (graph and graph not in GRAPHS):
+    if not is_known(index_type):
         raise NotSupported(f"this version of lancelet does not know indices of type {index_type!r}")
-    return known, GRAPHS[graph] if graph else None
+    graph, _, quantizer = index_type.upper().removeprefix(_PREFIX).rpartition("_")
+    return QUANTIZERS[quantizer], GRAPHS[graph] if graph else None
 
 
 def type_name(quantizer: QuantizerKind, graph: GraphKind | None) -> str:

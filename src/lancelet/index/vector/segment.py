@@ -19,12 +19,13 @@ from lancelet.errors import InvalidInput
 from lancelet.format.extensions import storage_of
 from lancelet.index.ranked import Ranked
 from lancelet.index.vector.centroids import ranking_metric
-from lancelet.index.vector.files import INDEX_FILE, VectorFiles
+from lancelet.index.vector.files import VectorFiles
 from lancelet.index.vector.flat import distances_to
-from lancelet.index.vector.metric import Metric, normalized
+from lancelet.index.vector.metric import normalized
 from lancelet.index.vector.probes import probes_of
 from lancelet.index.vector.query import KeyedRename
 from lancelet.index.vector.rows import indexable
+from lancelet.index.vector.statistics import segment_statistics
 from lancelet.index.vector.top import Top
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from lancelet.index.folder import IndexFolder
     from lancelet.index.kind import Entries, Rename, Source
     from lancelet.index.vector.files import Partition, VectorModel
+    from lancelet.index.vector.metric import Metric
     from lancelet.index.vector.query import VectorQuery, Vectors
 
 _KEPT_BYTES: Final = 1 << 30
@@ -41,8 +43,6 @@ _KEPT_MASKS: Final = 4
 """For each partition."""
 _READ_AT_ONCE: Final = 64 << 20
 _ONE: Final = np.uint64(1)
-_PLACES: Final = ("codebook_position", "codebook_tensor", "rotate_mat_position")
-"""What files say about places in themselves."""
 
 
 class VectorSegment:
@@ -70,7 +70,7 @@ class VectorSegment:
 
     @property
     def index_type(self) -> str:
-        return self.files.index_type
+        return self.files.heads.index_type
 
     @property
     def is_graph(self) -> bool:
@@ -182,28 +182,7 @@ class VectorSegment:
     # What is in it, for descriptions and checks
 
     def statistics(self) -> Mapping[str, Any]:
-        files = self.files
-        metric = self.metric.value
-        inner = {key: value for key, value in files.about.items() if key not in _PLACES}
-        graph = files.graphs[0] if files.graphs else {}
-        graph = graph if isinstance(graph, dict) else {}
-        entry = self._folder.entry
-        place = self._folder.snapshot.places.index_file(str(entry.uuid), INDEX_FILE, entry.base_id)
-        # Product quantization compares vectors of length 1, for which both metrics give one order.
-        told = "l2" if self.metric is Metric.COSINE and "num_sub_vectors" in inner else metric
-        kind = "HNSW" if self.is_graph else self.index_type.rpartition("_")[2]
-        return {
-            "index_type": self.index_type,
-            "uuid": str(entry.uuid),
-            "uri": place.full_path,
-            "metric_type": metric,
-            "num_partitions": len(self.sizes),
-            "sub_index": {**graph, **inner, "index_type": kind, "metric_type": told},
-            "partitions": [{"size": size} for size in self.sizes.tolist()],
-            "centroids": self.model.centroids.tolist(),
-            "loss": self.model.loss,
-            "index_file_version": "V3",
-        }
+        return segment_statistics(self._folder, self.files.heads)
 
     def entries(self, source: Source) -> Iterator[Entries]:
         """Each vector counts as one entry of its row; what the codes say of it is not compared."""

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from lancelet.errors import CorruptFile, IndexRefused
 from lancelet.index.vector.metric import Metric
+from lancelet.index.vector.sq_scan import SqQuery
 
 if TYPE_CHECKING:
     from lancelet.index.row_set import RowNumbers
@@ -83,27 +84,20 @@ class ScalarQuantizer:
         return {"dim": self.dimension, "num_bits": _BITS, "bounds": bounds}
 
     def prepare(self, query: VectorQuery, metric: Metric) -> Prepared:
-        return _Prepared(self, query.vector if metric is Metric.DOT else self.codes(query.vector[None])[0])
+        vector = query.vector
+        asked = vector.astype(np.float32) if metric is Metric.DOT else self.codes(vector[None])[0]
+        return _Prepared(SqQuery(asked, self.start, self.end))
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    quantizer: ScalarQuantizer
-    query: Vectors
-    """Codes, or for dot the numbers themselves."""
+    query: SqQuery
 
     def scan(self, stored: Columns, rows: RowNumbers, centroid: Vectors, top: Top, keep: Keep | None, /) -> None:
-        found = self.distances(stored, len(rows), centroid)
-        top.add(found, rows) if keep is None else top.add(found[keep], rows[keep])
+        self.query.scan(stored[0].reshape(-1), top, rows, keep)
 
     def distances(self, stored: Columns, count: int, centroid: Vectors, /) -> npt.NDArray[np.float32]:
-        one, (codes,) = self.quantizer, stored
-        if one.metric is Metric.DOT:
-            query = self.query.astype(np.float32)
-            products = codes.astype(np.float32) @ query * np.float32(one.step) + np.float32(one.start) * query.sum()
-            return np.asarray(np.float32(1) - products, np.float32)
-        apart = codes.astype(np.int32) - self.query.astype(np.int32)
-        return np.asarray(np.einsum("ij,ij->i", apart, apart) * np.float32(one.step**2), np.float32)
+        return self.query.distances(stored[0].reshape(-1))
 
 
 class ScalarKind:

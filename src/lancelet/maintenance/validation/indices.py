@@ -5,6 +5,7 @@ column, fragment by fragment, in bounded memory::
 
     BTREE, BITMAP, LABEL_LIST, NGRAM   every live row that is covered, with its value, and nothing else
     ZONEMAP, BLOOMFILTER               every live row lies in a zone that may have its value; nulls exactly
+    vectors                            every live row that is covered, as often as it has vectors; not their codes
 
 Of an index over several columns the files are opened, and not compared. Of other kinds the files must be there, with the sizes that are recorded, and be whole containers.
 """
@@ -75,7 +76,7 @@ def check_indices(snapshot: Snapshot, tally: Tally, *, deep: bool) -> Iterator[F
         damaged = list(_files(snapshot, message, place, tally, deep=deep))
         yield from damaged
         kind = usable_kind(snapshot, entry)
-        if damaged or kind is None:
+        if damaged or kind is None or not kind.is_built(entry):
             continue
         fields = indexed_fields(snapshot, entry)
         main = _main_file(snapshot, entry)

@@ -1,0 +1,75 @@
+"""``create_index`` for vectors: pylance's arguments as options of the kind."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from lancelet.errors import InvalidInput, MissingPackage, NotSupported, StorageError
+from lancelet.index.registry import known_named
+from lancelet.log import LOGGER
+
+_ACCELERATED: Final = "IVF_PQ"
+
+
+def is_vector_type(index_type: Any) -> bool:
+    """Whether an index of this type is one on vectors."""
+    kind = known_named(index_type) if isinstance(index_type, str) else None
+    return kind is not None and kind.has_metric
+
+
+def refuse_vector_type(index_type: Any) -> None:
+    """Raise for a vector index where one on plain values is to be built."""
+    if is_vector_type(index_type):
+        raise NotSupported(f"{index_type} is no scalar index; create_index builds it")
+
+
+def vector_options(index_type: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a vector index out of the arguments of :meth:`lancelet.LanceDataset.create_index`."""
+    options = {name: value for name, value in given.items() if value is not None}
+    if options.pop("index_cache_size", None) is not None:
+        warnings.warn(
+            "The 'index_cache_size' parameter of create_index is ignored: the index cache belongs to the dataset or "
+            "session, dataset(..., index_cache_size_bytes=...)",
+            DeprecationWarning,
+            stacklevel=4,
+        )
+    if options.pop("precomputed_partition_dataset", None) is not None:
+        raise NotSupported("partitions that were worked out before cannot be given; give ivf_centroids alone")
+    path = options.pop("ivf_centroids_file", None)
+    if path is not None:
+        if "ivf_centroids" in options:
+            raise InvalidInput("ivf_centroids and ivf_centroids_file cannot be provided at the same time")
+        options["ivf_centroids"] = _load(str(path))
+    if "pq_codebook" in options and "ivf_centroids" not in options and "model" not in options:
+        raise InvalidInput("ivf_centroids must be specified when pq_codebook is provided")
+    accelerator = options.pop("accelerator", None)
+    if accelerator is not None:
+        if index_type.upper() != _ACCELERATED:
+            LOGGER.warning("Index type %s does not support GPU acceleration; falling back to CPU", index_type)
+        else:
+            _check_accelerator(accelerator)
+    return options
+
+
+def _load(path: str) -> Any:
+    try:
+        return np.load(path.removeprefix("file://"))
+    except OSError as error:
+        raise StorageError(path, f"holds no centroids: {error}") from None
+    except ValueError as error:
+        raise InvalidInput(f"{path} is no file of numpy's with centroids: {error}") from None
+
+
+def _check_accelerator(accelerator: Any) -> None:
+    try:
+        importlib.import_module("torch")
+    except ImportError:
+        raise MissingPackage(
+            f"accelerator={str(accelerator)!r} needs torch; install it, or leave accelerator out to build on the processor"
+        ) from None
+    raise NotSupported(f"indices are not built on {accelerator} yet; leave accelerator out to build on the processor")

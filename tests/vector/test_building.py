@@ -1,0 +1,240 @@
+"""Indices that we build: pylance asks them and gives our answers; they find as much as pylance's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lance
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pytest
+
+import lancelet
+from lancelet.errors import LanceletError
+from lancelet.index.vector.query import ALL_KEPT, VectorQuery
+from vector.samples import (
+    CLOSE,
+    FLOATS,
+    KINDS,
+    PARTITIONS,
+    ROWS,
+    agree,
+    column,
+    open_segments,
+    table_of,
+    theirs,
+    vectors,
+)
+
+
+def build(uri: str, kind: str, metric: str, values: npt.NDArray, **options: object) -> lancelet.LanceDataset:
+    dataset = lancelet.write_dataset(table_of(values), uri, max_rows_per_file=700)
+    options = {"num_partitions": PARTITIONS, "metric": metric, **KINDS[kind], **options}
+    return dataset.create_index("v", kind.partition(" ")[0], **options)
+
+
+def recall(found: npt.NDArray, wanted: npt.NDArray) -> float:
+    return np.mean([np.isin(one, other).mean() for one, other in zip(found, wanted, strict=True)])
+
+
+@pytest.mark.parametrize(("kind", "metric", "dtype"), [*FLOATS, ("IVF_FLAT", "hamming", "u8")])
+def test_pylance_gives_the_same_answers(tmp_path: Path, kind: str, metric: str, dtype: str) -> None:
+    uri = str(tmp_path)
+    build(uri, kind, metric, vectors(dtype))
+    (segment,) = open_segments(uri)
+    assert segment.num_rows == ROWS
+    for query in vectors(dtype, 3, seed=77):
+        for count, probes in ((5, 1), (40, PARTITIONS)):
+            wanted = VectorQuery(query, count, min_probes=probes, max_probes=probes)
+            agree(segment.best(wanted, count, ALL_KEPT), *theirs(uri, query, count, nprobes=probes), CLOSE[dtype])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_as_much_is_found_as_in_the_index_of_pylance(tmp_path: Path, kind: str) -> None:
+    values, queries = vectors("f32", 4000), vectors("f32", 50, seed=8)
+    exact = ((queries[:, None] - values[None]) ** 2).sum(-1).argsort(axis=1)[:, :10]
+    found = {}
+    for who, module in (("ours", lancelet), ("theirs", lance)):
+        uri = str(tmp_path / who)
+        dataset = module.write_dataset(table_of(values), uri)
+        dataset.create_index("v", kind.partition(" ")[0], num_partitions=16, **KINDS[kind])
+        found[who] = [theirs(uri, query, 10, nprobes=3)[0] for query in queries]
+    # Of 500 rows; pylance's own indices of the same rows differ by as much.
+    assert recall(found["ours"], exact) >= recall(found["theirs"], exact) - 0.07
+
+
+def test_the_same_seed_gives_the_same_index(tmp_path: Path) -> None:
+    models = []
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        build(str(tmp_path / name), "IVF_PQ", "l2", vectors("f32"), seed=seed)
+        models += [segment.model for segment in open_segments(str(tmp_path / name))]
+    assert models[0].same_as(models[1])
+    assert not models[0].same_as(models[2])
+
+
+def test_nulls_and_numbers_that_are_none_are_not_indexed(tmp_path: Path) -> None:
+    values = vectors("f32", 600)
+    values[5, 3], values[6, 0], values[7] = np.nan, np.inf, 0
+    rows = [None if place in (9, 10) else row for place, row in enumerate(values.tolist())]
+    rows[11] = [*rows[11][:-1], None]
+    made = pa.table({"v": pa.array(rows, pa.list_(pa.float32(), 16))})
+    for metric, left_out in (("l2", {5, 6, 9, 10, 11}), ("cosine", {5, 6, 7, 9, 10, 11})):
+        uri = str(tmp_path / metric)
+        lancelet.write_dataset(made, uri).create_index("v", "IVF_FLAT", metric=metric, num_partitions=3)
+        (segment,) = open_segments(uri)
+        known = np.concatenate([partition.rows for _, partition in segment.stream()])
+        assert set(range(600)) - set(known.tolist()) == left_out
+        assert lance.dataset(uri).to_table(nearest={"column": "v", "q": values[0], "k": 600, "nprobes": 3}).num_rows
+
+
+def test_entries_go_through_temporary_files_when_they_are_many(tmp_path: Path) -> None:
+    from lancelet.index.vector import build as building
+
+    values = vectors("f32", 3000)
+    build(str(tmp_path / "memory"), "IVF_FLAT", "l2", values)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(building, "_RUN_SHARE", 1 << 40)
+        patch.setattr(building, "_LEAST_RUN", 20_000)
+        build(str(tmp_path / "files"), "IVF_FLAT", "l2", values)
+    kept, spilled = (open_segments(str(tmp_path / name))[0] for name in ("memory", "files"))
+    for (_, one), (_, other) in zip(kept.stream(), spilled.stream(), strict=True):
+        assert one.rows.tolist() == other.rows.tolist() == sorted(one.rows.tolist())
+        np.testing.assert_array_equal(one.stored[0], other.stored[0])
+
+
+def test_given_centroids_and_codebooks_are_what_is_used(tmp_path: Path) -> None:
+    values = vectors("f32")
+    random = np.random.default_rng(0)
+    centroids = random.standard_normal((3, 16)).astype(np.float32)
+    words = random.standard_normal((8, 256, 2)).astype(np.float32)
+    given = {"ivf_centroids": centroids, "pq_codebook": words, "num_sub_vectors": 8}
+    for module in (lancelet, lance):
+        module.write_dataset(table_of(values), str(tmp_path / module.__name__)).create_index("v", "IVF_PQ", **given)
+    ours, others = (open_segments(str(tmp_path / name))[0] for name in ("lancelet", "lance"))
+    assert ours.model.same_as(others.model)
+    for (_, one), (_, other) in zip(ours.stream(), others.stream(), strict=True):
+        assert one.rows.tolist() == other.rows.tolist()
+        # Words that are equally near but for rounding may be told apart otherwise.
+        assert (one.stored[0] != other.stored[0]).mean() < 0.001
+
+
+def test_partitions_are_as_many_as_pylance_makes(tmp_path: Path) -> None:
+    cases = [
+        ("IVF_FLAT", 10, {"num_partitions": 20}),
+        ("IVF_FLAT", 600, {}),
+        ("IVF_PQ", 600, {"num_partitions": 3, "num_sub_vectors": 4}),
+        ("IVF_PQ", 255, {"num_sub_vectors": 4}),
+        ("IVF_SQ", 900, {"target_partition_size": 200}),
+        ("IVF_SQ", 900, {"target_partition_size": 200, "num_partitions": 2}),
+        ("IVF_FLAT", 0, {}),
+    ]
+    for place, (kind, rows, options) in enumerate(cases):
+        shown = []
+        for module in (lancelet, lance):
+            uri = str(tmp_path / f"{module.__name__}{place}")
+            dataset = module.write_dataset(table_of(vectors("f32", rows)), uri)
+            with pytest.warns(UserWarning, match="at least 256") if (module, rows) == (lancelet, 255) else _calm():
+                dataset.create_index("v", kind, **options)
+            told = lance.dataset(uri).stats.index_stats("v_idx")
+            shown.append((told["num_indexed_rows"], [part.get("num_partitions") for part in told["indices"]]))
+        assert shown[0] == shown[1], (kind, rows, options)
+
+
+def _calm() -> object:
+    from contextlib import nullcontext
+
+    return nullcontext()
+
+
+def test_details_say_what_those_of_pylance_say(tmp_path: Path) -> None:
+    for place, (kind, options) in enumerate(
+        [
+            ("IVF_PQ", {"num_sub_vectors": 4, "metric": "cosine"}),
+            ("IVF_SQ", {"target_partition_size": 500}),
+            ("IVF_FLAT", {}),
+        ]
+    ):
+        told = []
+        for module in (lancelet, lance):
+            uri = str(tmp_path / f"{module.__name__}{place}")
+            module.write_dataset(table_of(vectors("f32", 700)), uri).create_index("v", kind, **options)
+            (one,) = lance.dataset(uri).describe_indices()
+            (own,) = lancelet.dataset(uri).describe_indices()
+            assert (one.index_type, one.details) == (own.index_type, own.details)
+            told.append((one.name, one.index_type, one.type_url, one.num_rows_indexed, one.details))
+            assert own.segments[0].index_version == 1
+        assert told[0] == told[1]
+
+
+def test_an_index_without_training_is_filled_later(tmp_path: Path) -> None:
+    uri = str(tmp_path)
+    dataset = lancelet.write_dataset(table_of(vectors("f32")), uri)
+    dataset.create_index("v", "IVF_PQ", num_sub_vectors=4, train=False)
+    assert lance.dataset(uri).stats.index_stats("v_idx")["num_indexed_rows"] == 0
+    assert dataset.stats.index_stats("v_idx")["num_unindexed_rows"] == ROWS
+    dataset.optimize.optimize_indices()
+    assert lance.dataset(uri).stats.index_stats("v_idx")["num_indexed_rows"] == ROWS
+    assert [segment.num_rows for segment in open_segments(uri)] == [ROWS]
+
+
+def test_progress_is_told_by_stages(tmp_path: Path) -> None:
+    heard = []
+    dataset = lancelet.write_dataset(table_of(vectors("f32")), str(tmp_path))
+    dataset.create_index("v", "IVF_SQ", num_partitions=3, progress_callback=heard.append)
+    stages = list(dict.fromkeys(event.stage for event in heard))
+    assert stages == ["train_ivf", "train_quantizer", "shuffle", "merge_partitions"]
+    for stage in stages:
+        events = [event.event for event in heard if event.stage == stage]
+        assert (events[0], events[-1]) == ("start", "complete")
+    assert [event.completed for event in heard if event.stage == "shuffle"][-1] == ROWS
+
+
+MISTAKES = [
+    ("nothing", "IVF_FLAT", {}),
+    ("id", "IVF_FLAT", {}),
+    ("v", "FOO", {}),
+    ("v", "IVF_FLAT", {"metric": "foo"}),
+    ("v", "IVF_FLAT", {"metric": "hamming"}),
+    ("v", "IVF_FLAT", {"num_partitions": 0}),
+    ("v", "IVF_FLAT", {"num_partitions": -1}),
+    ("v", "IVF_FLAT", {"num_partitions": "2"}),
+    ("v", "IVF_PQ", {}),
+    ("v", "IVF_PQ", {"num_sub_vectors": 3}),
+    ("v", "IVF_PQ", {"num_sub_vectors": 4, "num_bits": 5}),
+    ("v", "IVF_PQ", {"num_sub_vectors": 1, "num_bits": 4}),
+    ("v", "IVF_PQ", {"num_sub_vectors": 4, "pq_codebook": np.zeros((4, 256, 4), np.float32)}),
+    ("v", "IVF_FLAT", {"ivf_centroids": np.zeros(4)}),
+    ("v", "IVF_FLAT", {"ivf_centroids": np.zeros((0, 16))}),
+    ("v", "IVF_FLAT", {"ivf_centroids": np.zeros((4, 16), np.int32)}),
+    ("v", "IVF_FLAT", {"ivf_centroids": np.zeros((4, 15), np.float32)}),
+    ("v", "IVF_FLAT", {"ivf_centroids": np.zeros((4, 16), np.float32), "num_partitions": 5}),
+    ("v", "IVF_FLAT", {"index_uuid": "abc"}),
+    ("v", "IVF_PQ", {"num_sub_vectors": 4, "num_partitions": 2, "accelerator": "cuda"}),
+    ("bytes", "IVF_FLAT", {"metric": "l2"}),
+    ("bytes", "IVF_PQ", {"metric": "hamming", "num_sub_vectors": 4}),
+    ("bytes", "IVF_SQ", {"metric": "hamming"}),
+]
+
+
+def test_mistakes_are_errors_that_programs_for_pylance_expect(tmp_path: Path) -> None:
+    made = pa.table({"id": np.arange(400), "v": column(vectors("f32", 400)), "bytes": column(vectors("u8", 400))})
+    ours = lancelet.write_dataset(made, str(tmp_path / "ours"))
+    others = lance.write_dataset(made, str(tmp_path / "theirs"))
+    for name, kind, options in MISTAKES:
+        with pytest.raises(LanceletError) as caught:
+            ours.create_index(name, kind, **options)
+        with pytest.raises(Exception) as expected:
+            others.create_index(name, kind, **options)
+        wanted = ImportError if isinstance(expected.value, ImportError) else type(expected.value)
+        assert isinstance(caught.value, wanted), (name, kind, options, caught.value, expected.value)
+    assert not ours.has_index
+    assert not list((tmp_path / "ours" / "_indices").glob("*/*")) if (tmp_path / "ours" / "_indices").exists() else True
+
+
+def test_a_name_is_taken_once(tmp_path: Path) -> None:
+    dataset = build(str(tmp_path), "IVF_FLAT", "l2", vectors("f32", 300))
+    with pytest.raises(RuntimeError, match="already exists"):
+        dataset.create_index("v", "IVF_SQ", num_partitions=2)
+    dataset.create_index("v", "IVF_SQ", num_partitions=2, replace=True)
+    assert [index.index_type for index in dataset.describe_indices()] == ["IVF_SQ"]
