@@ -227,7 +227,9 @@ class Kind(KnownKind, ABC):
         """Whether entries of segments go together without a look at the rows."""
         return True
 
-    def rebalanced(self, segments: Sequence[Segment], options: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def rebalanced(
+        self, segments: Sequence[Segment], options: Mapping[str, Any], new_rows: int
+    ) -> Mapping[str, Any] | None:
         """Options for one segment in place of all, where what they learned does not fit the rows any more; None: it does."""
         return None
 

@@ -144,7 +144,8 @@ class _Upkeep:
             merged = 0
             known = [entry for entry in entries if entry not in empty]
             if missing and known:
-                options = kind.rebalanced([self._opened(entry) for entry in known], self._options(known[-1]))
+                segments = [self._opened(entry) for entry in known]
+                options = kind.rebalanced(segments, self._options(known[-1]), self._count(missing))
                 if options is not None:
                     return [self._write(known[-1], (), self._covered(known) | missing, options)], list(entries)
         merged = DEFAULT_MERGED if merged is None else merged
@@ -161,6 +162,11 @@ class _Upkeep:
         like = next((entry for entry in reversed(entries) if entry not in empty), entries[-1])
         new.append(self._write(like, sources, missing, self._options(like)))
         return new, gone
+
+    def _count(self, fragments: frozenset[int]) -> int:
+        """Live rows of fragments."""
+        positions = map(self.table.snapshot.manifest.fragments.position, fragments)
+        return sum(int(self.table.row_counts[place]) for place in positions if place is not None)
 
     def _covered(self, entries: Sequence[IndexMetadata]) -> frozenset[int]:
         return frozenset().union(*(self.where.coverage(entry) for entry in entries))

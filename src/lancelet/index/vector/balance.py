@@ -6,6 +6,7 @@ T / 4, gives its rows to the others. What quantizers have learned stays.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -27,18 +28,19 @@ _MOST: Final = 4
 _LEAST: Final = 0.25
 
 
-def rebalanced_model(segments: Sequence[VectorSegment], options: VectorOptions) -> VectorModel | None:
-    """A model with other centroids; None where the partitions are as they should be."""
+def rebalanced_model(segments: Sequence[VectorSegment], options: VectorOptions, new_rows: int) -> VectorModel | None:
+    """A model with other centroids; None where the partitions are as they should be. New rows go where others are."""
     largest = max(segments, key=lambda segment: segment.num_rows)
     model, sizes = largest.model, largest.sizes.copy()
     for segment in segments:
         if segment is not largest and segment.model.same_as(model):
             sizes += segment.sizes
+    sizes = sizes * (1 + new_rows / max(1, int(sizes.sum())))
     target = options.target
     crowded = np.flatnonzero(sizes > _MOST * target)
     if len(crowded):
         kept = np.delete(model.centroids, crowded, axis=0)
-        cut = [_cut(largest, int(number), int(sizes[number]) // target, options) for number in crowded]
+        cut = [_cut(largest, int(number), math.ceil(sizes[number] / target), options) for number in crowded]
         return replace(model, centroids=np.concatenate([kept, *cut]).astype(model.centroids.dtype), loss=None)
     if len(sizes) > 1 and sizes.min() < _LEAST * target:
         return replace(model, centroids=np.delete(model.centroids, int(sizes.argmin()), axis=0), loss=None)

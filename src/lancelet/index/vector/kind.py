@@ -153,7 +153,9 @@ class VectorKind(RankedKind):
             return False
         return True
 
-    def rebalanced(self, segments: Sequence[Segment], options: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def rebalanced(
+        self, segments: Sequence[Segment], options: Mapping[str, Any], new_rows: int
+    ) -> Mapping[str, Any] | None:
         """Options with other centroids, where partitions are far too large or too small (spec indices.md 16.1, corrected)."""
         from lancelet.index.vector.balance import rebalanced_model
         from lancelet.index.vector.options import MODEL, read_options
@@ -162,7 +164,7 @@ class VectorKind(RankedKind):
         opened = [segment for segment in segments if isinstance(segment, VectorSegment)]
         if not opened:
             return None
-        model = rebalanced_model(opened, read_options(opened[0].dtype, options))
+        model = rebalanced_model(opened, read_options(opened[0].dtype, options), new_rows)
         return None if model is None else {**options, MODEL: model}
 
 
