@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.errors import CorruptFile
-from lancelet.index.vector.centroids import bit_counts
+from lancelet.index.vector.distances import Queries
 from lancelet.index.vector.metric import Metric
 
 if TYPE_CHECKING:
@@ -58,31 +58,31 @@ class FlatQuantizer:
 
 
 def distances_to(query: Vectors, vectors: Vectors, metric: Metric) -> npt.NDArray[np.float32]:
-    """The distance of each vector; of cosine both have length 1 already."""
-    if metric is Metric.HAMMING:
-        return bit_counts(vectors ^ query)
-    one, others = query.astype(np.float32, copy=False), vectors.astype(np.float32, copy=False)
-    if metric is Metric.L2:
-        differences = others - one
-        squares: npt.NDArray[np.float32] = np.einsum("ij,ij->i", differences, differences)
-        return squares
-    found: npt.NDArray[np.float32] = np.float32(1) - others @ one
+    """The distance of each vector to one of the same type."""
+    found: npt.NDArray[np.float32] = _queries(query, metric).distances(_bytes(vectors))[0]
     return found
 
 
-@dataclass(frozen=True, slots=True)
+def _queries(query: Vectors, metric: Metric) -> Queries:
+    return Queries(query[None], query.dtype.name, metric.value)
+
+
+def _bytes(vectors: Vectors) -> npt.NDArray[np.uint8]:
+    return np.ascontiguousarray(vectors).view(np.uint8)
+
+
 class _Prepared:
-    query: Vectors
-    metric: Metric
+    __slots__ = ("_queries",)
+
+    def __init__(self, query: Vectors, metric: Metric) -> None:
+        self._queries = _queries(query, metric)
 
     def scan(self, stored: Columns, rows: RowNumbers, centroid: Vectors, top: Top, keep: Keep | None, /) -> None:
-        vectors = stored[0]
-        if keep is not None:
-            vectors, rows = vectors[keep], rows[keep]
-        top.add(distances_to(self.query, vectors, self.metric), rows)
+        self._queries.scan(_bytes(stored[0]), [top], 0, rows, keep)
 
     def distances(self, stored: Columns, count: int, centroid: Vectors, /) -> npt.NDArray[np.float32]:
-        return distances_to(self.query, stored[0], self.metric)
+        found: npt.NDArray[np.float32] = self._queries.distances(_bytes(stored[0]))[0]
+        return found
 
 
 class FlatKind:
