@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lancelet.index.vector import pq_scan
@@ -70,6 +70,7 @@ def test_all_distances_are_the_sums_of_table_entries(n: int, transposed: bool, b
 
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("transposed", [False, True])
+@settings(max_examples=25)
 @given(
     n=st.sampled_from(SIZES),
     m=st.integers(1, 20),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lancelet.index.vector import sq_scan
@@ -53,6 +53,7 @@ def test_products_are_those_of_decoded_values(n: int, d: int) -> None:
 
 
 @pytest.mark.parametrize("floats", [False, True])
+@settings(max_examples=25)
 @given(
     n=st.sampled_from(SIZES),
     d=st.integers(1, 40),

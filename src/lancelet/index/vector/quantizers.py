@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lancelet.errors import NotSupported
-from lancelet.index.vector import flat, pq, sq
+from lancelet.index.vector import flat, pq, rq, sq
 
 if TYPE_CHECKING:
     from lancelet.index.vector.query import GraphKind, QuantizerKind
 
-QUANTIZERS: Final[dict[str, QuantizerKind]] = {kind.name: kind for kind in (flat.KIND, pq.KIND, sq.KIND)}
+QUANTIZERS: Final[dict[str, QuantizerKind]] = {kind.name: kind for kind in (flat.KIND, pq.KIND, rq.KIND, sq.KIND)}
 GRAPHS: Final[dict[str, GraphKind]] = {}
 
 _PREFIX: Final = "IVF_"

@@ -1,0 +1,254 @@
+# distutils: extra_compile_args = -ffp-contract=off
+"""RaBitQ: rotations, extra bits of codes, and scans of partitions. The work is in ``rabit.h``; ``rq.py`` draws the layout.
+
+Every size is checked before a byte is looked at.
+"""
+
+from libc.math cimport INFINITY
+from libc.stdint cimport int8_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+
+import numpy as np
+
+from lancelet.index.vector.top cimport Top
+
+
+cdef extern from "rabit.h" nogil:
+    ctypedef struct lc_rabit:
+        size_t width, blocks
+        int x
+        const float* query
+        const float* sums
+        const uint8_t* bytes
+        const int8_t* rounded
+        float total, base, step, off, extra_step, extra_base, extra_off
+
+    ctypedef struct lc_rabit_batch:
+        const uint8_t* packed
+        const float* add
+        const float* scale
+        const uint8_t* extra
+
+    int lc_cpu_level()
+    void lc_rotate(float*, size_t, size_t, const float*, float*, int)
+    void lc_extra(const float*, size_t, size_t, int, float*, uint8_t*, int)
+    void lc_some(const lc_rabit*, const lc_rabit_batch*, uint32_t, float, float, float*, int)
+    uint32_t lc_near(const lc_rabit*, const lc_rabit_batch*, size_t, float, float, float, int)
+    void lc_pack_rest(const uint8_t*, size_t, size_t, uint8_t*)
+    int lc_lowest(uint32_t)
+
+
+DEF BATCH = 32
+# Sums of bytes have to fit 16 bits.
+DEF MOST = 65535
+
+cdef int _level = lc_cpu_level()
+
+
+def use_level(int level):
+    """Let the kernels of this module do no more than a level of ``cpu.h``; the level until now is returned."""
+    global _level
+    before = _level
+    _level = max(0, min(level, lc_cpu_level()))
+    return before
+
+
+def rotate(float[:, ::1] rows, const float[:, ::1] flips):
+    """Turn rows where they lie, by the fast rotation: four rounds of signs, 1 or -1 for each number."""
+    cdef Py_ssize_t n = rows.shape[0], d = rows.shape[1]
+    if flips.shape[0] != 4 or flips.shape[1] != d:
+        raise ValueError(f"four rounds of {d} signs are needed, not {flips.shape[0]} of {flips.shape[1]}")
+    if n == 0 or d == 0:
+        return
+    cdef float* spare = <float*>malloc(16 * d * sizeof(float))
+    if spare == NULL:
+        raise MemoryError
+    with nogil:
+        lc_rotate(&rows[0, 0], n, d, &flips[0, 0], spare, _level)
+    free(spare)
+
+
+def extra_codes(const float[:, ::1] rows, int bits):
+    """Numbers below ``2 ** bits`` for each number of rotated residuals, those of negative ones complemented: ``uint8``.
+
+    They are ``floor(t * |r|)``, with the ``t`` of each row for which they are most alike.
+    """
+    cdef Py_ssize_t n = rows.shape[0], d = rows.shape[1]
+    if not 1 <= bits <= 8:
+        raise ValueError(f"there are 1 to 8 extra bits, not {bits}")
+    codes = np.zeros((n, d), np.uint8)
+    if n == 0 or d == 0:
+        return codes
+    cdef uint8_t[:, ::1] out = codes
+    cdef float* spare = <float*>malloc((d + 16) * sizeof(float))
+    if spare == NULL:
+        raise MemoryError
+    with nogil:
+        lc_extra(&rows[0, 0], n, d, bits, spare, &out[0, 0], _level)
+    free(spare)
+    return codes
+
+
+cdef class RabitQuery:
+    """A rotated query that partitions are scanned for, with some extra bits, or by signs alone (0)."""
+
+    cdef lc_rabit _query
+    cdef const float[::1] _numbers
+    cdef const float[:, ::1] _sums
+    cdef const uint8_t[:, ::1] _bytes
+    cdef const int8_t[::1] _rounded
+
+    def __cinit__(self, const float[::1] query, int bits):
+        cdef Py_ssize_t d = query.shape[0], width = (d + 7) // 8, blocks = (d + 63) // 64
+        if not 1 <= d <= MOST * 4 or not 0 <= bits <= 8:
+            raise ValueError(f"a query of {d} numbers for {bits} extra bits: up to {MOST * 4}, and 0 to 8 are expected")
+        numbers = np.zeros(64 * blocks, np.float32)
+        numbers[:d] = query
+        fours = numbers[: 8 * width].reshape(2 * width, 1, 4)
+        chosen = np.unpackbits(np.arange(16, dtype=np.uint8)[:, None], axis=1, bitorder="little")[:, :4]
+        exact = (fours.astype(np.float64) * chosen).sum(2)
+        sums = exact.astype(np.float32)
+
+        # Tables in steps that fit a byte, and how far their sums can be off.
+        least = exact.min(1, keepdims=True)
+        span = float((exact - least).max())
+        step = span / min(255, MOST // (2 * width)) or 1.0
+        with np.errstate(invalid="ignore"):
+            steps = np.rint((exact - least) / step)
+            bytes_ = steps.astype(np.uint8)
+            off = np.abs(exact - (least + step * steps)).max(1).sum()
+
+        # The query in steps of its own: what is left of it times codes about their middle is the error.
+        extra_step = float(np.abs(numbers).max()) / 127 or 1.0
+        with np.errstate(invalid="ignore"):
+            rounded = np.rint(numbers / extra_step).astype(np.int8)
+        left = numbers.astype(np.float64) - extra_step * rounded.astype(np.float64)
+        middle = ((1 << bits) - 1) / 2
+        self._numbers, self._sums, self._bytes, self._rounded = numbers, sums, bytes_, rounded
+        self._query.width, self._query.blocks, self._query.x = width, blocks, bits
+        self._query.query, self._query.sums = &self._numbers[0], &self._sums[0, 0]
+        self._query.bytes, self._query.rounded = &self._bytes[0, 0], &self._rounded[0]
+        self._query.total = numbers.sum(dtype=np.float64)
+        self._query.base, self._query.step, self._query.off = least.sum(), step, off * 1.001
+        self._query.extra_step, self._query.extra_base = extra_step, middle * left.sum()
+        self._query.extra_off = middle * np.sqrt(d) * np.sqrt((left * left).sum()) * 1.001
+
+    cdef Py_ssize_t _rows_of(
+        self, const uint8_t[::1] signs, const float[::1] add, const float[::1] scale, const uint8_t[::1] extra
+    ) except -1:
+        cdef Py_ssize_t width = self._query.width, n = signs.shape[0] // width
+        cdef Py_ssize_t size = 8 * self._query.x * self._query.blocks
+        if signs.shape[0] % width:
+            raise ValueError(f"{signs.shape[0]} bytes of signs are no rows of {width} bytes")
+        if add.shape[0] != n or scale.shape[0] != n:
+            raise ValueError(f"{add.shape[0]} and {scale.shape[0]} factors for {n} rows")
+        if size and (extra is None or extra.shape[0] != n * size):
+            raise ValueError(f"{0 if extra is None else extra.shape[0]} bytes of extra codes for {n} rows of {size} bytes")
+        return n
+
+    def distances(
+        self,
+        const uint8_t[::1] signs,
+        const float[::1] add,
+        const float[::1] scale,
+        const uint8_t[::1] extra,
+        float a,
+        float b,
+    ):
+        """``a * add + scale * product + b`` of every row of a partition: ``float32[n]``."""
+        cdef Py_ssize_t n = self._rows_of(signs, add, scale, extra)
+        found = np.empty(n, np.float32)
+        cdef float[::1] out = found
+        cdef lc_rabit_batch batch
+        cdef Py_ssize_t at = 0, size, i
+        cdef float marks[BATCH]
+        cdef uint8_t* spare = <uint8_t*>malloc(self._query.width * BATCH)
+        if spare == NULL:
+            raise MemoryError
+        with nogil:
+            while at < n:
+                size = min(<Py_ssize_t>BATCH, n - at)
+                self._aim(&batch, signs, add, scale, extra, at, size, spare)
+                lc_some(&self._query, &batch, <uint32_t>0xffffffff >> (BATCH - size), a, b, marks, _level)
+                for i in range(size):
+                    out[at + i] = marks[i]
+                at += size
+        free(spare)
+        return found
+
+    cdef void _aim(
+        self,
+        lc_rabit_batch* batch,
+        const uint8_t[::1] signs,
+        const float[::1] add,
+        const float[::1] scale,
+        const uint8_t[::1] extra,
+        Py_ssize_t at,
+        Py_ssize_t size,
+        uint8_t* spare,
+    ) noexcept nogil:
+        """The rows from ``at`` on as a batch."""
+        batch.packed = &signs[at * self._query.width]
+        if size < BATCH:
+            lc_pack_rest(batch.packed, size, self._query.width, spare)
+            batch.packed = spare
+        batch.add = &add[at]
+        batch.scale = &scale[at]
+        if self._query.x:
+            batch.extra = &extra[at * 8 * self._query.x * self._query.blocks]
+
+    def scan(
+        self,
+        const uint8_t[::1] signs,
+        const float[::1] add,
+        const float[::1] scale,
+        const uint8_t[::1] extra,
+        float a,
+        float b,
+        Top top not None,
+        const uint64_t[::1] rows=None,
+        keep=None,
+        uint64_t first=0,
+    ):
+        """The rows of a partition into the nearest few, with the distances that :meth:`distances` tells.
+
+        Row i is known as ``rows[i]``, or ``first + i`` where no rows are given. Those that ``keep``, a bool for each,
+        does not keep are not there.
+        """
+        cdef Py_ssize_t n = self._rows_of(signs, add, scale, extra)
+        cdef const uint8_t[::1] kept = None if keep is None else np.asarray(keep, np.bool_).view(np.uint8)
+        if rows is not None and rows.shape[0] != n:
+            raise ValueError(f"{rows.shape[0]} row numbers for {n} rows")
+        if kept is not None and kept.shape[0] != n:
+            raise ValueError(f"a mask of {kept.shape[0]} rows for {n} rows")
+        cdef bint named = rows is not None, masked = kept is not None
+        cdef lc_rabit_batch batch
+        cdef Py_ssize_t at = 0, size, i
+        cdef uint32_t wanted, left
+        cdef float limit
+        cdef float marks[BATCH]
+        cdef uint8_t* spare = <uint8_t*>malloc(self._query.width * BATCH)
+        if spare == NULL:
+            raise MemoryError
+        with nogil:
+            while at < n:
+                size = min(<Py_ssize_t>BATCH, n - at)
+                wanted = <uint32_t>0xffffffff >> (BATCH - size)
+                if masked:
+                    for i in range(size):
+                        if not kept[at + i]:
+                            wanted &= ~(<uint32_t>1 << i)
+                if wanted:
+                    self._aim(&batch, signs, add, scale, extra, at, size, spare)
+                    limit = min(top.limit, top.upper)
+                    if limit < INFINITY:
+                        wanted &= lc_near(&self._query, &batch, size, a, b, limit, _level)
+                    lc_some(&self._query, &batch, wanted, a, b, marks, _level)
+                    left = wanted
+                    while left:
+                        i = lc_lowest(left)
+                        left &= left - 1
+                        if marks[i] <= top.limit:
+                            top.push(marks[i], rows[at + i] if named else first + at + i)
+                at += size
+        free(spare)
