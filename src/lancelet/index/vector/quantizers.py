@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lancelet.errors import NotSupported
-from lancelet.index.vector import flat, pq, rq, sq
+from lancelet.index.vector import flat, hnsw, pq, rq, sq
 
 if TYPE_CHECKING:
     from lancelet.index.vector.query import GraphKind, QuantizerKind
 
 QUANTIZERS: Final[dict[str, QuantizerKind]] = {kind.name: kind for kind in (flat.KIND, pq.KIND, rq.KIND, sq.KIND)}
-GRAPHS: Final[dict[str, GraphKind]] = {}
+GRAPHS: Final[dict[str, GraphKind]] = {kind.name: kind for kind in (hnsw.KIND,)}
 
 _PREFIX: Final = "IVF_"
 

@@ -15,8 +15,8 @@ from lancelet.index.vector.top cimport Top
 
 cdef extern from "sq_scan.h" nogil:
     int lc_cpu_level()
-    void lc_sq_squares(const uint8_t*, const uint8_t*, size_t, size_t, float, float*, int)
-    void lc_sq_products(const float*, const uint8_t*, size_t, size_t, float, float, float*, int)
+    void lc_sq_squares(const uint8_t*, const uint8_t**, size_t, size_t, float, float*, int)
+    void lc_sq_products(const float*, const uint8_t**, size_t, size_t, float, float, float*, int)
 
 
 DEF BLOCK = 64
@@ -39,11 +39,16 @@ cdef struct Question:
     float scale, shift
 
 
-cdef void _score(const Question* question, const uint8_t* codes, Py_ssize_t rows, float* out) noexcept nogil:
+cdef void _score(const Question* question, const uint8_t* codes, Py_ssize_t count, float* out) noexcept nogil:
+    """Distances of at most BLOCK rows, one after the other."""
+    cdef const uint8_t* rows[BLOCK]
+    cdef Py_ssize_t i
+    for i in range(count):
+        rows[i] = codes + i * question.d
     if question.bytes != NULL:
-        lc_sq_squares(question.bytes, codes, question.d, rows, question.scale * question.scale, out, _level)
+        lc_sq_squares(question.bytes, rows, question.d, count, question.scale * question.scale, out, _level)
     else:
-        lc_sq_products(question.floats, codes, question.d, rows, question.scale, question.shift, out, _level)
+        lc_sq_products(question.floats, rows, question.d, count, question.scale, question.shift, out, _level)
 
 
 cdef class SqQuery:
@@ -79,9 +84,11 @@ cdef class SqQuery:
         cdef Py_ssize_t n = self._rows_of(codes)
         found = np.empty(n, np.float32)
         cdef float[::1] out = found
-        if n:
-            with nogil:
-                _score(&self._question, &codes[0], n, &out[0])
+        cdef Py_ssize_t at = 0
+        with nogil:
+            while at < n:
+                _score(&self._question, &codes[at * self._question.d], min(<Py_ssize_t>BLOCK, n - at), &out[at])
+                at += BLOCK
         return found
 
     def scan(
