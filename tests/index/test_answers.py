@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -122,10 +123,13 @@ def check(
 
 
 @pytest.mark.parametrize(
-    ("engine", "stable"),
-    [("ours", False), ("ours", True), ("pylance", False), pytest.param("pylance", True, marks=pytest.mark.soak)],
+    ("kind", "engine", "stable"),
+    [
+        pytest.param(kind, engine, stable, marks=() if (row + column) % 2 == stable else pytest.mark.soak)
+        for (row, kind), (column, engine) in itertools.product(enumerate(KINDS), enumerate(("ours", "pylance")))
+        for stable in (False, True)
+    ],
 )
-@pytest.mark.parametrize("kind", KINDS)
 def test_types(tmp_path: Path, brute_force: BruteForce, kind: str, engine: str, stable: bool) -> None:
     where = tmp_path / "t"
     columns = KINDS[kind]
@@ -136,13 +140,18 @@ def test_types(tmp_path: Path, brute_force: BruteForce, kind: str, engine: str, 
     check(where, engine, columns, changes, brute_force, stable=stable)
 
 
-@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
+BY_ENGINES = [("ours", change) for change in CHANGES]
+BY_ENGINES += [("pylance", change) for change in ("compacted", "deferred", "optimized", "extended")]
+
+
 @pytest.mark.parametrize(
-    ("engine", "change"),
-    [("ours", change) for change in CHANGES]
-    + [("pylance", change) for change in ("compacted", "deferred", "optimized", "extended")],
+    ("kind", "engine", "change", "stable"),
+    [
+        pytest.param(kind, *act, stable, marks=() if (row + column) % 2 == stable else pytest.mark.soak)
+        for (row, kind), (column, act) in itertools.product(enumerate(KINDS), enumerate(BY_ENGINES))
+        for stable in (False, True)
+    ],
 )
-@pytest.mark.parametrize("kind", KINDS)
 def test_changes(tmp_path: Path, brute_force: BruteForce, kind: str, engine: str, change: str, stable: bool) -> None:
     where = tmp_path / "t"
     columns = KINDS[kind][:1] if kind != "BTREE" else ["i64", "text"]

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 import pytest
+
+SOURCES = ("lance", "lance_plain")
+T = TypeVar("T")
+Shares = Callable[[Iterable[T]], Iterator[tuple[T, str]]]
 
 
 def plain_source() -> type:
@@ -16,11 +22,23 @@ def plain_source() -> type:
     return type("PlainLance", (LanceDataSource,), body)
 
 
-@pytest.fixture(params=["lance", "lance_plain"])
+@pytest.fixture(params=SOURCES)
 def source(request: pytest.FixtureRequest) -> str:
     """The format, with the bridge and without it."""
     name: str = request.param
     return name
+
+
+@pytest.fixture(params=["in-turn", pytest.param("both", marks=pytest.mark.soak)])
+def sources(request: pytest.FixtureRequest) -> Shares:
+    """Cases, each with a format: the two take turns, and in a soak each case meets both."""
+
+    def shared_out(cases: Iterable[T]) -> Iterator[tuple[T, str]]:
+        for number, case in enumerate(cases):
+            for name in SOURCES if request.param == "both" else (SOURCES[number % 2],):
+                yield case, name
+
+    return shared_out
 
 
 @pytest.fixture

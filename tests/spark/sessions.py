@@ -22,6 +22,7 @@ from spark.kept import kept
 MODE = os.environ.get("LANCELET_SPARK", "local")
 MODES = ("local", "plain", "cluster", "connect", "connect-plain")
 WORKERS = 2
+PRELOADED = Path(__file__).with_name("preloaded")
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
@@ -61,9 +62,24 @@ def started(mode: str, scratch: Path, settings: Mapping[str, str] | None = None)
             builder = builder.master("local[2]")
         for key, value in {**SETTINGS, **places, **TRIES[mode], **(settings or {})}.items():
             builder = builder.config(key, value)
-        session = configure(builder, bridge=not mode.endswith("plain")).getOrCreate()
+        with preloaded_workers():
+            session = configure(builder, bridge=not mode.endswith("plain")).getOrCreate()
         stack.callback(session.stop)
         yield session
+
+
+@contextmanager
+def preloaded_workers() -> Iterator[None]:
+    """The Java that is started meanwhile has Python daemons that have imported what their workers need."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(PRELOADED), before)))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
 
 
 @contextmanager

@@ -19,14 +19,13 @@ from spark.sessions import MODE
 
 HERE = Path(__file__).parent
 CHOSEN = {
-    "cluster": (
-        "test_read.py::test_the_doctor_finds_nothing_wrong",
-        "test_table.py::test_upsert[stable]",
-        "test_lost_executors.py::test_a_write",
-    ),
+    "cluster": ("test_lost_executors.py::test_a_write",),
+    "connect-plain": ("test_table.py::test_upsert[stable]",),
+}
+MORE = {
+    "cluster": ("test_read.py::test_the_doctor_finds_nothing_wrong", "test_table.py::test_upsert[stable]"),
     "connect-plain": (
         "test_write.py::test_append_overwrite_and_their_like[lance]",
-        "test_table.py::test_upsert[stable]",
         "test_streams.py::test_from_table_to_table[lance]",
     ),
 }
@@ -35,8 +34,18 @@ pytestmark = pytest.mark.skipif(MODE != "local", reason="this is elsewhere")
 
 @pytest.mark.parametrize("mode", CHOSEN)
 def test_the_same_elsewhere(mode):
+    pass_there(mode, CHOSEN[mode])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mode", MORE)
+def test_more_of_the_same_elsewhere(mode):
+    pass_there(mode, MORE[mode])
+
+
+def pass_there(mode, chosen):
     own = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "SPARK_", "PYSPARK_"))}
-    names = [str(HERE / name) for name in CHOSEN[mode]]
+    names = [str(HERE / name) for name in chosen]
     command = [
         sys.executable,
         "-m",

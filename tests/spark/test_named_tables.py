@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 import lancelet
 from lancelet.errors import TableNotFound
 from lancelet.spark import LanceTable
+from spark.conftest import SOURCES, Shares
 
 
 @pytest.fixture
@@ -20,13 +21,17 @@ def root(tmp_path: Path) -> str:
     return str(tmp_path / "spaces")
 
 
-def test_written_and_read(spark: SparkSession, source: str, root: str) -> None:
+@pytest.mark.parametrize("first", [0, pytest.param(1, marks=pytest.mark.soak)], ids=SOURCES)
+def test_written_and_read(spark: SparkSession, root: str, first: int) -> None:
+    """Whichever makes the table, the other writes into it too."""
     rows = spark.range(10).withColumnRenamed("id", "k")
-    for mode in ("append", "append"):
-        rows.write.format(source).mode(mode).option("namespace", root).save("sales.orders")
-    rows.write.format(source).mode("append").option("namespace", root).save("top")
-    found = spark.read.format(source).option("namespace", root).load("sales.orders")
-    assert sorted(row.k for row in found.filter("k < 2").collect()) == [0, 0, 1, 1]
+    made, other = SOURCES[first], SOURCES[1 - first]
+    for source in (made, other):
+        rows.write.format(source).mode("append").option("namespace", root).save("sales.orders")
+    rows.write.format(other).mode("append").option("namespace", root).save("top")
+    for source in SOURCES:
+        found = spark.read.format(source).option("namespace", root).load("sales.orders")
+        assert sorted(row.k for row in found.filter("k < 2").collect()) == [0, 0, 1, 1]
     space = lancelet.connect(root)
     assert (list(space.tables("sales")), list(space.tables())) == (["orders"], ["top"])
     theirs = lance.namespace.DirectoryNamespace(root=root)
@@ -57,16 +62,26 @@ def test_streamed(spark: SparkSession, root: str, tmp_path: Path) -> None:
     assert lancelet.connect(root).open("sales.to").count_rows() == 3
 
 
-def test_refused(spark: SparkSession, source: str, root: str) -> None:
-    with pytest.raises(PySparkException, match="orders"):
+def test_refused(spark: SparkSession, sources: Shares, root: str) -> None:
+    def read(source: str) -> None:
         spark.read.format(source).option("namespace", root).load("sales.orders").count()
-    with pytest.raises(PySparkException, match="nowhere"):
-        spark.range(3).write.format(source).mode("append").option("namespace", root).save("nowhere.orders")
+
+    def write(source: str, name: str) -> None:
+        spark.range(3).write.format(source).mode("append").option("namespace", root).save(name)
+
+    refused = (
+        (read, "orders"),
+        (lambda source: write(source, "nowhere.orders"), "nowhere"),
+    )
+    for (act, words), source in sources(refused):
+        with pytest.raises(PySparkException, match=words):
+            act(source)
     with pytest.raises(TableNotFound, match="orders"):
         LanceTable.forName(spark, "sales.orders", root)
     lancelet.connect(root).create("sales.orders", {"k": [1]})
-    with pytest.raises(PySparkException, match="id"):
-        spark.range(3).write.format(source).mode("append").option("namespace", root).save("sales.orders")
+    for _, source in sources(range(2)):
+        with pytest.raises(PySparkException, match="id"):
+            write(source, "sales.orders")
     assert list(lancelet.connect(root).tables("sales")) == ["orders"]
 
 

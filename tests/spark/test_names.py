@@ -10,7 +10,7 @@ import pytest
 import lancelet
 from lancelet.errors import InvalidInput, UnknownColumn
 from lancelet.spark import LanceTable
-from spark.conftest import sorted_rows
+from spark.conftest import SOURCES, sorted_rows
 from spark.sessions import MODE
 from spark.test_mistakes import sentence
 
@@ -86,22 +86,28 @@ def test_dots(spark, source, table, uri):
     assert 'df.withColumnRenamed("a.b", "a_b")' in said
 
 
-def test_a_schema_that_is_given(spark, source, table):
-    def given(schema: str):
+def test_a_schema_that_is_given(spark, sources, table):
+    def given(schema: str, source: str):
         return spark.read.format(source).schema(schema).load(table)
 
-    for schema, flaw in {
+    flaws = {
         "nope INT": "column 'nope' is not in the table, but in the schema that was given for it",
         "Key STRING": "column 'Key' is bigint in the table, not string as the given schema says; leave the schema out",
         "Key INT": "column 'Key' is bigint in the table, not int",
         "St STRUCT<A: BIGINT, z: INT>": "column 'St' has no field 'z' in the table; it has: A, b.c",
-    }.items():
-        assert flaw in sentence(given(schema).count)
-        assert flaw in sentence(given(schema).collect)
-    assert given("v STRING, KEY BIGINT").where("KEY > 1").collect() == [("b", 2)]
-    assert given("St STRUCT<A: BIGINT>").collect() == [((1,),), ((1,),)]
-    assert given("V STRING").count() == 2
+    }
+    for (schema, flaw), source in sources(flaws.items()):
+        assert flaw in sentence(given(schema, source).count)
+        assert flaw in sentence(given(schema, source).collect)
+    reads = (
+        (lambda source: given("v STRING, KEY BIGINT", source).where("KEY > 1").collect(), [("b", 2)]),
+        (lambda source: given("St STRUCT<A: BIGINT>", source).collect(), [((1,),), ((1,),)]),
+        (lambda source: given("V STRING", source).count(), 2),
+    )
+    for (read, expected), source in sources(reads):
+        assert read(source) == expected
     lancelet.write_dataset(
         {"n": pa.array([1], pa.int32()), "f": pa.array([0.5], pa.float32())}, table, mode="overwrite"
     )
-    assert given("n BIGINT, f DOUBLE").collect() == [(1, 0.5)]
+    for source in SOURCES:
+        assert given("n BIGINT, f DOUBLE", source).collect() == [(1, 0.5)]

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lancelet
+from drawing import examples
 from lancelet.errors import InvalidInput
 from lancelet.spark.options import chosen_types, read_options, size
 from lancelet.spark.plan import ReadJob, Split, plan_splits, read_split
@@ -35,7 +36,7 @@ def ids_of(job: ReadJob, splits: list) -> list[int]:
     return [i for split in splits for batch in read_split(job, split) for i in batch.column("id").to_pylist()]
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     rows=st.lists(st.integers(1, 6000), min_size=1, max_size=4),
     split_bytes=st.sampled_from([1, 5_000, 40_000, 10**9]),

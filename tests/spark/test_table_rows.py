@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lancelet
+from drawing import examples
 from lancelet.errors import InvalidInput, MissingFile
 from lancelet.spark.options import TableRef
 from lancelet.spark.table.jobs import _answers
@@ -57,7 +58,7 @@ def batches_of(rows: list[tuple], size: int) -> list[pa.RecordBatch]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(changes())
 def test_any_change(case):
     uri = f"memory://table-rows-{next(_numbers)}"

@@ -33,6 +33,7 @@ def test_a_program_can_follow_what_happens(caplog: pytest.LogCaptureFixture) -> 
         assert told in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("level", "lines"), [("debug", True), ("warn,lance=debug", False), ("odd", False), (None, False)]
 )

@@ -326,6 +326,7 @@ def test_sizes(tmp_path: Path, version: str) -> None:
 # Anything
 
 
+@pytest.mark.slow
 @settings(
     max_examples=examples(60),
     deadline=None,

@@ -172,6 +172,7 @@ def test_only_the_bytes_of_the_rows_are_read(tmp_path):
         assert len(file._source.requests) <= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [pa.int32(), pa.bool_(), pa.string(), pa.list_(pa.string()), pa.list_(pa.list_(pa.int16())),
                                    pa.struct([("x", pa.list_(pa.binary()))]), pa.dictionary(pa.int8(), pa.string())], ids=str)  # fmt: skip
 def test_flipped_bytes_give_our_errors_or_values(tmp_path, dtype):

@@ -185,6 +185,7 @@ def test_files_without_rows(tmp_path, dtype):
     assert read(file, RowIndices(np.zeros(0, np.int64))).type == dtype
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dtype", [pa.int64(), pa.bool_(), pa.list_(pa.float32(), 64), pa.string(), pa.list_(pa.int64())]
 )
@@ -207,6 +208,7 @@ def test_a_row_range_is_a_view_of_the_file(tmp_path):
     assert file.source.data.ctypes.data <= values.address < file.source.data.ctypes.data + file.source.size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "compression"),
     [

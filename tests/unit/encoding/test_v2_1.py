@@ -260,6 +260,7 @@ def _drawn(version: str, limits: settings) -> None:
     prove()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_drawn_columns(version: str) -> None:
     _drawn(version, QUICK)
@@ -275,6 +276,7 @@ SHARED = ("int64 nulls", "text few nulls", "text that compresses", "lists of tex
           "long text nulls", "int64 constant nulls", "vector 128 nulls", "dictionary")  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHARED)
 @pytest.mark.parametrize("mapped", [True, False])
 def test_first_reads_by_many_threads_at_once(name: str, mapped: bool) -> None:

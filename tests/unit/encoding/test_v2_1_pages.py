@@ -725,9 +725,10 @@ def test_a_constant_page_between_mini_block_pages() -> None:
     every_way(make_file(I32, [pages]), pa.array(INTS + [1] * 50 + INTS + [None] * 9 + INTS * 2, I32))
 
 
-def test_thousands_of_tiny_pages() -> None:
-    pages = [ints_page([i, i + 1]) if i % 3 else constant(1, [NULL_ITEM]) for i in range(3000)]
-    rows = [v for i in range(3000) for v in ([i, i + 1] if i % 3 else [None])]
+@pytest.mark.slow
+def test_a_thousand_tiny_pages() -> None:
+    pages = [ints_page([i, i + 1]) if i % 3 else constant(1, [NULL_ITEM]) for i in range(1000)]
+    rows = [v for i in range(1000) for v in ([i, i + 1] if i % 3 else [None])]
     every_way(make_file(I32, [pages]), pa.array(rows, I32))
 
 
@@ -736,8 +737,9 @@ def test_pages_without_rows_are_passed_over() -> None:
     every_way(make_file(I32, [pages]), pa.array(INTS * 2, I32))
 
 
+@pytest.mark.slow
 def test_one_huge_page() -> None:
-    values = np.arange(3_000_000, dtype=np.int32)
+    values = np.arange(1_000_000, dtype=np.int32)
     chunks = [
         Chunk(len(values[at : at + 16384]), [values[at : at + 16384].tobytes()]) for at in range(0, len(values), 16384)
     ]

@@ -81,6 +81,7 @@ def attempt(text: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", ["=", "<", ">=", "+", "-", "/", "%", "||", "<<", "LIKE", "IS DISTINCT FROM", "AND"])
 def test_every_operator_on_every_pair_of_types(op: str):
     pairs = itertools.product(COLUMNS, [*COLUMNS, *LITERALS])

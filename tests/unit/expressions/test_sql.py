@@ -187,6 +187,7 @@ def test_a_projection_may_be_any_column_name_or_any_expression():
     assert isinstance(parse_expression("lower(s)", SCHEMA), Call)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_values_in_one_list():
     numbers = ",".join(str(value) for value in range(100_000))
     texts = ", ".join(f"'it''s {value}'" for value in range(100_000))
