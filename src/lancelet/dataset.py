@@ -46,6 +46,7 @@ from lancelet.execution.plan import table_schema
 from lancelet.execution.table_reader import TableReader
 from lancelet.execution.takes import TakenColumns, Takes, draw_rows
 from lancelet.fragment import LanceFragment
+from lancelet.namespace_client.tables import manager_of
 from lancelet.schema import LanceSchema
 from lancelet.store import open_store
 from lancelet.table.commit.operations import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
@@ -1553,7 +1554,6 @@ class LanceDataset:
             Not supported.
         """
         from lancelet._api.committing import commit_change
-        from lancelet.namespace_client.tables import manager_of
 
         snapshot = commit_change(
             base_uri,
