@@ -46,6 +46,7 @@ from lancelet.execution.plan import table_schema
 from lancelet.execution.table_reader import TableReader
 from lancelet.execution.takes import TakenColumns, Takes, draw_rows
 from lancelet.fragment import LanceFragment
+from lancelet.namespace_client.tables import manager_of
 from lancelet.schema import LanceSchema
 from lancelet.store import open_store
 from lancelet.table.commit.operations import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
@@ -260,10 +261,12 @@ class LanceDataset:
 
     @property
     def uri(self) -> str:
+        """Where the table is, as it was opened."""
         return self._uri
 
     @property
     def version(self) -> int:
+        """The number of the version that this dataset shows."""
         return self._snapshot.version
 
     @property
@@ -288,6 +291,7 @@ class LanceDataset:
 
     @property
     def schema_metadata(self) -> dict[str, str]:
+        """Keys and values that the schema carries; :meth:`update_schema_metadata` changes them."""
         return dict(self._snapshot.manifest.schema.metadata)
 
     @property
@@ -296,6 +300,7 @@ class LanceDataset:
         return dict(self._snapshot.manifest.table_metadata)
 
     def config(self) -> dict[str, str]:
+        """Settings of the table, for all who write to it; :meth:`update_config` changes them."""
         return dict(self._snapshot.manifest.config)
 
     @property
@@ -305,6 +310,7 @@ class LanceDataset:
 
     @property
     def has_stable_row_ids(self) -> bool:
+        """Whether rows keep their ids when they move; see ``enable_stable_row_ids`` of :func:`lancelet.write_dataset`."""
         return self._snapshot.manifest.has_stable_row_ids
 
     @property
@@ -315,10 +321,12 @@ class LanceDataset:
         return max_field_id(self._snapshot.manifest)
 
     def base_paths(self) -> dict[int, DatasetBasePath]:
+        """Further folders in which files of the table may be, by their ids; :meth:`add_bases` adds some."""
         return dict(self._snapshot.manifest.base_paths)
 
     @property
     def initial_storage_options(self) -> dict[str, str] | None:
+        """The storage options that the dataset was opened with; None without any."""
         return None if self._storage_options is None else dict(self._storage_options)
 
     @property
@@ -329,10 +337,12 @@ class LanceDataset:
         return None if self._storage_options is None else StorageOptionsAccessor(dict(self._storage_options))
 
     def latest_storage_options(self) -> dict[str, str] | None:
+        """The same: storage options do not change while a dataset is open."""
         return self.initial_storage_options
 
     @property
     def partition_expression(self) -> NoReturn:
+        """Not supported: tables have no partitions."""
         raise NotSupported("Lance tables are not partitioned")
 
     def session(self) -> Session:
@@ -341,6 +351,7 @@ class LanceDataset:
 
     @property
     def stats(self) -> LanceStats:
+        """Counts and sizes: of the table, of its columns, of its indices."""
         return LanceStats(self._table)
 
     def io_stats_snapshot(self) -> IOStats:
@@ -363,19 +374,31 @@ class LanceDataset:
     # Fragments, indices, files
 
     def get_fragments(self, filter: pc.Expression | None = None) -> list[LanceFragment]:  # noqa: A002
+        """All fragments, in the order of their rows.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> dataset = lancelet.write_dataset({"id": range(5)}, "memory://docs/get_fragments", max_rows_per_file=2)
+        >>> [fragment.count_rows() for fragment in dataset.get_fragments()]
+        [2, 2, 1]
+        """
         if filter is not None:
             raise InvalidInput("get_fragments() does not support a filter; filter the scan instead")
         return [LanceFragment(self, None, position=at) for at in range(len(self._snapshot.manifest.fragments))]
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
+        """The fragment with this id; None when this version has none."""
         position = self._snapshot.manifest.fragments.position(fragment_id)
         return None if position is None else LanceFragment(self, fragment_id, position=position)
 
     def fragment_ids(self) -> Bitmap:
+        """The ids of all fragments."""
         return Bitmap(self._snapshot.manifest.fragments.ids.tolist())
 
     @property
     def has_index(self) -> bool:
+        """Whether there is any index on the table."""
         return len(self._snapshot.manifest.indices) > 0
 
     def describe_indices(self) -> list[IndexDescription]:
@@ -537,12 +560,15 @@ class LanceDataset:
         return ScannerBuilder(self).columns([]).filter(filter).to_scanner().count_rows()
 
     def filter(self, expression: pc.Expression) -> NoReturn:
+        """Not supported: give the filter to :meth:`scanner`, :meth:`to_table` or :meth:`to_batches`."""
         raise NotSupported("a filtered dataset is not supported; pass filter= to the scan")
 
     def sort_by(self, sorting: Any, **kwargs: Any) -> NoReturn:
+        """Not supported: give ``order_by`` to :meth:`scanner`."""
         raise NotSupported("a sorted dataset is not supported; pass order_by= to the scan")
 
     def replace_schema(self, schema: pa.Schema) -> NoReturn:
+        """Not supported: cast what a scan gives, or change the table with :meth:`alter_columns`."""
         raise NotSupported("a dataset with another schema is not supported; cast the result of the scan")
 
     def join(
@@ -556,14 +582,17 @@ class LanceDataset:
         coalesce_keys: bool = True,
         use_threads: bool = True,
     ) -> NoReturn:
+        """Not supported: join the tables that scans give, or use an engine."""
         raise NotSupported("joins of datasets are not supported; join tables, or use an engine such as duckdb")
 
     def join_asof(
         self, right_dataset: Any, on: str, by: Any, tolerance: int, right_on: Any = None, right_by: Any = None
     ) -> NoReturn:
+        """Not supported: join the tables that scans give, or use an engine."""
         raise NotSupported("joins of datasets are not supported; join tables, or use an engine such as duckdb")
 
     def sql(self, sql: str) -> NoReturn:
+        """Not supported: Spark and other engines, such as duckdb, ask datasets in SQL."""
         raise NotSupported("SQL queries are not supported; use an engine such as duckdb on the dataset")
 
     # Single rows
@@ -1185,10 +1214,21 @@ class LanceDataset:
 
     @property
     def tags(self) -> Tags:
+        """Names for versions.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> dataset = lancelet.write_dataset({"id": range(5)}, "memory://docs/tags")
+        >>> dataset.tags.create("first", 1)
+        >>> dataset.tags.list()["first"]["version"]
+        1
+        """
         return Tags(self._snapshot)
 
     @property
     def branches(self) -> Branches:
+        """Lines of versions beside the main one: made, listed and deleted."""
         return Branches(self._snapshot)
 
     def versions(self) -> list[dict[str, Any]]:
@@ -1659,7 +1699,6 @@ class LanceDataset:
             Not supported.
         """
         from lancelet._api.committing import commit_change
-        from lancelet.namespace_client.tables import manager_of
 
         snapshot = commit_change(
             base_uri,

@@ -28,6 +28,7 @@ from lancelet.execution.plan import ScanPlan, plan_take
 from lancelet.execution.row_numbers import row_numbers
 from lancelet.execution.scan import Scan
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
+from lancelet.schema import LanceSchema
 from lancelet.table.rows.addresses import MAX_ROWS
 from lancelet.writing.defaults import MAX_BYTES_PER_FILE as DEFAULT_MAX_BYTES_PER_FILE
 from lancelet.writing.keywords import DEFAULTS, FragmentKeywords
@@ -176,7 +177,6 @@ class LanceFragment:
         """
         from lancelet.editing.columns.add import add_to_fragment
         from lancelet.editing.columns.sources import column_source
-        from lancelet.schema import LanceSchema
 
         source = column_source(value_func, columns, reader_schema, batch_size)
         if getattr(source, "checkpoint", None) is not None:
@@ -192,7 +192,6 @@ class LanceFragment:
         Both are for a ``LanceOperation.Merge`` of all fragments; see :meth:`lancelet.LanceDataset.merge`.
         """
         from lancelet.editing.columns.join import merge_into_fragment
-        from lancelet.schema import LanceSchema
 
         fragment, joined = merge_into_fragment(self._ds.table, self._position, data_obj, left_on, right_on, schema)
         return fragment_metadata(fragment), LanceSchema(joined)

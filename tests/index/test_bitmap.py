@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,8 @@ from drawing import examples
 from index.segments import Rows, Workbench, batches, content, made
 from index.truths import SPREAD, check, questions
 from lancelet.errors import CorruptFile, InvalidInput
-from lancelet.index.folder import IndexFolder, SegmentWriter
-from lancelet.index.kind import Built, Source
+from lancelet.index.folder import BUILD_MEMORY, IndexFolder, SegmentWriter
+from lancelet.index.kind import Built, NewRows, Source
 from lancelet.index.metadata import read_indices
 from lancelet.index.questions import Between, IsIn, Missing
 from lancelet.index.row_set import RowSet
@@ -128,6 +129,36 @@ def test_small_limits(
     for key, row in sorted(zip(keys, rows.tolist(), strict=True), key=lambda pair: pair[1]):
         want.setdefault(key, []).append(row)
     assert built_with(bench, limits, pa.array(keys, dtype), rows, step) == want
+
+
+def test_a_build_holds_what_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert BuildLimits.within(BUILD_MEMORY) == BuildLimits()
+    small = BuildLimits.within(16 << 20)
+    assert small.run_bytes + small.runs_bytes + small.merge_bytes <= 16 << 20
+    # A kind's build goes by what its writer may hold: less than its rows take goes to temporary files on the way.
+    values, rows = pa.array(np.arange(50_000) % 997), np.arange(50_000, dtype=np.uint64)
+    bench = Workbench(tmp_path / "t", pa.array([1, 2, None]), KIND)
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    seen: list[int] = []
+
+    def coming() -> Iterator[pa.RecordBatch]:
+        for batch in batches(values, rows, 5000):
+            yield batch
+            seen.append(len(list(folder.iterdir())))
+
+    contents = []
+    for limit in (BUILD_MEMORY, 1 << 18):
+        seen.clear()
+        out = SegmentWriter(
+            bench.snapshot.store, uuid4(), "2.1", WrittenFiles(bench.snapshot.store), memory_limit=limit
+        )
+        KIND.write((), NewRows(values.type, coming()), out, {})
+        assert any(seen) == (limit < BUILD_MEMORY)
+        contents.append(content(bench.where / "_indices" / str(out.uuid) / FILE))
+    assert contents[0] == contents[1]
+    assert not list(folder.iterdir())
 
 
 def test_temporary_files_are_removed(bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

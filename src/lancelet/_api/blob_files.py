@@ -91,6 +91,7 @@ class BlobFile(io.BufferedIOBase):
         return self.read()
 
     def readinto(self, b: Buffer) -> int:
+        """Fill a buffer from where the file is; returns how many bytes there were."""
         self._check_open()
         view = memoryview(b).cast("B")
         if view.readonly:

@@ -170,6 +170,7 @@ class RewriteResult:
 
     @property
     def metrics(self) -> CompactionMetrics:
+        """How many fragments and files go and come."""
         return metrics_of([self._rewritten])
 
     @property

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lancelet.bitmap import Bitmap
 from lancelet.errors import IndexNotFound, InvalidType
+from lancelet.index.fragment_reuse import FragmentReuse
 from lancelet.index.kind import KnownKind, title_of
 from lancelet.index.metadata import IndexMetadata, read_indices
 from lancelet.index.registry import known_kind
@@ -90,8 +91,6 @@ def remap_row_addresses(snapshot: Snapshot, addresses: Any) -> pa.Array | None:
     """
     if not isinstance(addresses, pa.Array) or addresses.type != pa.uint64():
         raise InvalidType(f"addresses are an array of uint64, not {getattr(addresses, 'type', type(addresses))}")
-    from lancelet.index.fragment_reuse import FragmentReuse
-
     reuse = FragmentReuse.of(snapshot)
     if reuse is None:
         return None

@@ -1,4 +1,8 @@
-"""What reads cost, and how large the pieces are that they come in. Measured, all of them: ``make bench`` tells when they age."""
+"""What reads cost, and how large the pieces are that they come in.
+
+Estimates: where two ways to read are weighed, of about where they take equally long, which differs from machine to
+machine; the others bound memory. ``make bench`` tells when one has aged.
+"""
 
 from __future__ import annotations
 

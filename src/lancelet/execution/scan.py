@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
@@ -566,8 +567,6 @@ def _rows_only(count: int) -> pa.Table:
 
 
 def _null_where_not(live: npt.NDArray[np.bool_], column: pa.Array) -> pa.Array:
-    import pyarrow.compute as pc
-
     return pc.if_else(arrow_array(live), column, None)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lancelet.runtime.threads import outside
 
@@ -29,8 +30,6 @@ def sort_table(table: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
 
 
 def _sorted(table: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
-    import pyarrow.compute as pc
-
     columns: dict[str, pa.ChunkedArray] = {}
     order: list[tuple[str, str]] = []
     for number, key in enumerate(keys):

@@ -169,7 +169,8 @@ class SegmentWriter:
     checksums: bool = False
     """Whether files end with their checksums."""
     memory_limit: int = BUILD_MEMORY
-    """About how many bytes of rows a build may hold at once; the rest goes to temporary files."""
+    """About how many bytes of rows a build may hold at once; the rest goes to temporary files. ZONEMAP and BLOOMFILTER
+    hold no rows, only what they know of each zone."""
     written: list[IndexFile] = field(default_factory=list)
 
     def create(self, name: str, schema: pa.Schema) -> IndexFileWriter:

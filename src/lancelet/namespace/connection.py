@@ -23,6 +23,7 @@ from lancelet.namespace.names import Identifier, object_id, shown
 from lancelet.namespace.root import only_root
 from lancelet.namespace.tables import open_table
 from lancelet.writing.options import write_options
+from lancelet.writing.source import open_source
 
 if TYPE_CHECKING:
     from lancelet._api.session import Session
@@ -242,7 +243,5 @@ def _id(name: Name) -> Identifier:
 
 
 def _with_schema(data: Any, schema: pa.Schema) -> pa.RecordBatchReader:
-    from lancelet.writing.source import open_source
-
     source = open_source(data, schema)
     return pa.RecordBatchReader.from_batches(source.schema, source.batches)

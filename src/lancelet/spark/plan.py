@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet.execution.blobs import has_blobs
 from lancelet.execution.candidates import candidate_fragments
 from lancelet.execution.costs import DEFAULT_BATCH_SIZE
 from lancelet.execution.plan import ScanPlan, needed_fields, plan_filter, plan_outputs
@@ -76,8 +77,6 @@ class ReadJob:
 
     def scan_plan(self, snapshot: Snapshot) -> ScanPlan:
         """The plan of the whole read."""
-        from lancelet.execution.blobs import has_blobs
-
         schema = snapshot.manifest.schema
         condition = plan_filter(schema, self.filter)
         parts = [part for part in (condition, *self.conditions) if part is not None]

@@ -11,12 +11,14 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import LongType, StructField, StructType
 
 from lancelet.errors import InvalidInput, TableNotFound
+from lancelet.execution.plan import plan_outputs
 from lancelet.format.system_columns import SYSTEM_FIELDS
 from lancelet.spark import bridge
 from lancelet.spark.names import distinguishes_case, find_name
 from lancelet.spark.options import WHOLE_FRAGMENTS, ReadOptions, TableRef, check_new, count, flag, read_options
 from lancelet.spark.requested import check_requested, own_names
 from lancelet.spark.sentences import in_a_sentence
+from lancelet.spark.types import arrow_schema, spark_schema
 from lancelet.spark.workers import a_task, settle
 
 if TYPE_CHECKING:
@@ -182,7 +184,6 @@ class LanceReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from lancelet.spark.arrays import conformed_batches
         from lancelet.spark.plan import read_split
-        from lancelet.spark.types import arrow_schema
 
         if partition.value is None:
             return
@@ -192,9 +193,7 @@ class LanceReader(DataSourceReader):
 
 def table_columns(snapshot: Snapshot, options: ReadOptions) -> StructType:
     """The Spark schema of what a read gives."""
-    from lancelet.execution.plan import plan_outputs
     from lancelet.spark.plan import ReadJob
-    from lancelet.spark.types import spark_schema
 
     schema = snapshot.manifest.schema
     outputs = plan_outputs(

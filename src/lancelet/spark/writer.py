@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from lancelet.errors import InvalidInput, TableExists
@@ -142,8 +143,6 @@ def _plan_write(
 
 def _without(arrow: pa.Schema, new: pa.Schema) -> pa.Schema:
     """The columns of which nothing is new."""
-    import pyarrow as pa
-
     return pa.schema([field for field in arrow if field.name not in new.names])
 
 

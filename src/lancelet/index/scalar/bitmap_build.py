@@ -14,7 +14,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet.index.folder import BUILD_MEMORY
 from lancelet.index.row_set import RowSet, StoredEntries, scan_stored
 from lancelet.index.row_set_wire import group_rows, read_entries, scatter_spans, sort_spans, write_sets
 from lancelet.index.scalar.bitmap_file import (
@@ -46,6 +47,8 @@ _INTEGERS = {2: pa.int16(), 4: pa.int32(), 8: pa.int64()}
 _SAMPLE: Final = 1 << 16
 _MOSTLY: Final = 0.9
 """When more than this share of a sample is distinct, sorting is quicker than a hash table."""
+_LEAST: Final = 1024
+"""Runs of fewer bytes or rows would be files without end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,12 @@ class BuildLimits:
     """Keys that are merged at once."""
     merge_rows: int = 1 << 19
     """Rows whose sets are made at once."""
+
+    @classmethod
+    def within(cls, memory_limit: int) -> BuildLimits:
+        """The same shares of another amount of memory; the ones above are of ``BUILD_MEMORY``."""
+        whole = cls()
+        return cls(*(max(_LEAST, getattr(whole, field.name) * memory_limit // BUILD_MEMORY) for field in fields(whole)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from lancelet.index.kind import ROW, VALUE, Entries, NewRows, Source
 from lancelet.index.questions import Answer, Between, Holds, IsIn, Missing, Question, StartsWith
 from lancelet.index.row_set import RowSet
-from lancelet.index.scalar.bitmap_build import BitmapBuilder
+from lancelet.index.scalar.bitmap_build import BitmapBuilder, BuildLimits
 from lancelet.index.scalar.bitmap_file import BitmapFile, Places
 from lancelet.index.scalar.digests import bitmap_entries, value_digests
 
@@ -79,7 +79,7 @@ class BitmapSegment:
 
 def write_segment(sources: Sequence[Source], rows: NewRows, out: SegmentWriter) -> None:
     """Write a segment of the entries of older ones and of new rows."""
-    with BitmapBuilder(rows.dtype) as builder:
+    with BitmapBuilder(rows.dtype, BuildLimits.within(out.memory_limit)) as builder:
         for source in sources:
             assert isinstance(source.segment, BitmapSegment)
             builder.add_file(source.segment.file, source)

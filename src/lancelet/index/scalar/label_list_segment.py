@@ -22,7 +22,7 @@ from lancelet.errors import CorruptFile
 from lancelet.index.kind import ROW, VALUE, Entries, NewRows, Source
 from lancelet.index.questions import Answer, HasItems, Question
 from lancelet.index.row_set import RowSet
-from lancelet.index.scalar.bitmap_build import BitmapBuilder
+from lancelet.index.scalar.bitmap_build import BitmapBuilder, BuildLimits
 from lancelet.index.scalar.bitmap_file import LIST_NULLS, BitmapFile
 from lancelet.index.scalar.digests import NULL_LIST, bitmap_entries, list_digests, set_entries
 
@@ -85,7 +85,7 @@ def open_segment(folder: IndexFolder, dtype: pa.DataType) -> LabelListSegment:
 def write_segment(sources: Sequence[Source], rows: NewRows, out: SegmentWriter) -> int:
     """Write a segment of the entries of older ones and of new rows, and tell its version."""
     nulls: RowSet | None = RowSet()
-    with BitmapBuilder(rows.dtype.value_type) as builder:
+    with BitmapBuilder(rows.dtype.value_type, BuildLimits.within(out.memory_limit)) as builder:
         for source in sources:
             assert isinstance(source.segment, LabelListSegment)
             builder.add_file(source.segment.file, source)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from lancelet.encoding.rows import RowIndices
 from lancelet.errors import InvalidInput, NotSupported, VersionNotFound
 from lancelet.execution.scan import Scan
 from lancelet.execution.table_reader import TableReader
@@ -211,8 +212,6 @@ def _lost(earlier: TableReader, later: TableReader, number: int, first: int, las
 
 
 def _ids_at(table: TableReader, position: int, offsets: Indices) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    from lancelet.encoding.rows import RowIndices
-
     found: np.ndarray[tuple[int], np.dtype[np.uint64]] = (
         table.reader(position).system_column(ROW_ID, RowIndices(offsets)).to_numpy()
     )

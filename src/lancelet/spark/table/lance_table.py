@@ -9,13 +9,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from lancelet._api.entry import dataset
 from lancelet._api.opening import parse_time
 from lancelet.errors import InvalidInput, InvalidType, TableNotFound
 from lancelet.format.schema import split_path
 from lancelet.spark.named_tables import NamedTable
 from lancelet.spark.names import is_case_sensitive, path_named
 from lancelet.spark.options import TableRef
+from lancelet.store import open_store
 from lancelet.store.limit import elsewhere, limit_options
+from lancelet.table.refs.read import check_reference
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -297,8 +300,6 @@ class LanceTable:
         """Make a table of a version; a shallow one refers to the files of this one, of a deep one tasks copy them."""
         from lancelet.cloning.clone import shallow_clone
         from lancelet.spark.table.clone import clone_deep
-        from lancelet.store import open_store
-        from lancelet.table.refs.read import check_reference
 
         newest = self._place.open()
         source = newest if version is None else newest.at(check_reference(version))
@@ -376,8 +377,6 @@ class LanceTable:
 
     def _dataset(self, place: TableRef | None = None) -> LanceDataset:
         """The table as one process holds it."""
-        from lancelet._api.entry import dataset
-
         chosen = place or self._place
         version: Any = chosen.version
         return dataset(chosen.uri, version, chosen.asof, storage_options=chosen.storage_options or None)
