@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lance_namespace import (
     CreateTableIndexRequest,
@@ -17,7 +17,7 @@ from lance_namespace_urllib3_client.models.index_content import IndexContent
 from lancelet.format.schema import join_path
 from lancelet.index.registry import known_named, known_names
 from lancelet.namespace.errors import translated
-from lancelet.namespace.names import shown_table
+from lancelet.namespace.names import Names, shown_table
 from lancelet.namespace.tables import open_table, transaction_id
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def index_stats(root: Root, request: DescribeTableIndexStatsRequest) -> Describe
     )
 
 
-def drop_index(root: Root, names: Any, branch: str | None, name: str | None) -> str | None:
+def drop_index(root: Root, names: Names, branch: str | None, name: str | None) -> str | None:
     """Returns the transaction."""
     table = open_table(root, names, branch=branch)
     with translated(shown_table(names)):

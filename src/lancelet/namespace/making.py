@@ -33,6 +33,7 @@ from lancelet.namespace.errors import translated
 from lancelet.namespace.listing import is_written, look, remove, remove_hollow, reserve, reveal
 from lancelet.namespace.names import (
     Identifier,
+    Names,
     check_location,
     check_new,
     folder_name,
@@ -64,7 +65,7 @@ def chosen_mode(mode: str | None, *known: str) -> str:
     return plain
 
 
-def create_namespace(root: Root, names: Any, mode: str | None, properties: Mapping[str, str]) -> Mapping[str, str]:
+def create_namespace(root: Root, names: Names, mode: str | None, properties: Mapping[str, str]) -> Mapping[str, str]:
     """Add a namespace; returns its properties."""
     ident = identifier(names, "namespace")
     chosen = chosen_mode(mode, CREATE, EXIST_OK, OVERWRITE)
@@ -103,7 +104,7 @@ def create_namespace(root: Root, names: Any, mode: str | None, properties: Mappi
 
 def create_table(
     root: Root,
-    names: Any,
+    names: Names,
     data: Any,
     *,
     mode: str | None = None,
@@ -163,7 +164,7 @@ def _create_table(
     return Found(ident, folder, None if root.manifest is None else entry), snapshot
 
 
-def declare_table(root: Root, names: Any, properties: Mapping[str, str] | None, location: str | None) -> Found:
+def declare_table(root: Root, names: Names, properties: Mapping[str, str] | None, location: str | None) -> Found:
     """Take the name of a table, whose rows come later."""
     ident = _new_id(root, names, properties)
     catalog = root.catalog()
@@ -187,7 +188,7 @@ def declare_table(root: Root, names: Any, properties: Mapping[str, str] | None, 
     return Found(ident, folder, None if root.manifest is None else entry)
 
 
-def register_table(root: Root, names: Any, location: str, mode: str | None, properties: Mapping[str, str]) -> Found:
+def register_table(root: Root, names: Names, location: str, mode: str | None, properties: Mapping[str, str]) -> Found:
     """Give a folder below the root the name of a table. Whether a table is in it is not looked at."""
     ident = _new_id(root, names, None)
     if root.manifest is None:
@@ -233,7 +234,7 @@ def add_table(root: Root, ident: Identifier, entry: CatalogEntry) -> None:
     root.manifest.change(edit)
 
 
-def _new_id(root: Root, names: Any, properties: Mapping[str, str] | None) -> Identifier:
+def _new_id(root: Root, names: Names, properties: Mapping[str, str] | None) -> Identifier:
     ident = table_identifier(names)
     if root.manifest is None:
         if len(ident) > 1:

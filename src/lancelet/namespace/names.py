@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from lance_namespace import InvalidInputError
@@ -23,6 +23,8 @@ _MAX_FOLDER = 255
 _PLAIN = "!$&'()*+,-./:;=@[]^_|~"
 
 Identifier = tuple[str, ...]
+Names: TypeAlias = "Sequence[str] | None"
+"""An identifier as requests have it, before it is checked."""
 
 
 def identifier(names: Any, what: str = "table") -> Identifier:
@@ -84,7 +86,7 @@ def shown(names: Identifier) -> str:
     return ".".join(names) or "the root namespace"
 
 
-def shown_table(names: Sequence[str] | None) -> str:
+def shown_table(names: Names) -> str:
     """A table in the text of an error, by the id that a request has."""
     return f"table {shown(tuple(names or ()))}"
 

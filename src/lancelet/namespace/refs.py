@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lance_namespace import (
     CreateTableBranchRequest,
@@ -18,14 +18,14 @@ from lance_namespace_urllib3_client.models.branch_contents import BranchContents
 from lance_namespace_urllib3_client.models.tag_contents import TagContents
 
 from lancelet.namespace.errors import translated
-from lancelet.namespace.names import identifier, shown
+from lancelet.namespace.names import Names, identifier, shown
 from lancelet.namespace.tables import open_table
 
 if TYPE_CHECKING:
     from lancelet.namespace.root import Root
 
 
-def list_tags(root: Root, names: Any) -> dict[str, TagContents]:
+def list_tags(root: Root, names: Names) -> dict[str, TagContents]:
     return {
         name: TagContents(branch=tag["branch"], version=tag["version"], manifestSize=tag["manifest_size"])
         for name, tag in sorted(open_table(root, names).tags.list().items())
@@ -46,13 +46,13 @@ def update_tag(root: Root, request: UpdateTableTagRequest) -> None:
         table.tags.update(request.tag, (request.branch, request.version))
 
 
-def delete_tag(root: Root, names: Any, tag: str) -> None:
+def delete_tag(root: Root, names: Names, tag: str) -> None:
     table = open_table(root, names)
     with translated(f"table {shown(identifier(names))}", not_found=TableTagNotFoundError):
         table.tags.delete(tag)
 
 
-def tag_version(root: Root, names: Any, tag: str) -> tuple[int, str | None]:
+def tag_version(root: Root, names: Names, tag: str) -> tuple[int, str | None]:
     """The version that a tag names, and its branch."""
     found = open_table(root, names).tags.list().get(tag)
     if found is None:
@@ -60,7 +60,7 @@ def tag_version(root: Root, names: Any, tag: str) -> tuple[int, str | None]:
     return found["version"], found["branch"]
 
 
-def list_branches(root: Root, names: Any) -> dict[str, BranchContents]:
+def list_branches(root: Root, names: Names) -> dict[str, BranchContents]:
     return {
         name: BranchContents(
             parentBranch=branch["parent_branch"],
@@ -83,7 +83,7 @@ def create_branch(root: Root, request: CreateTableBranchRequest) -> None:
         table.create_branch(request.name, (request.from_branch, request.from_version))
 
 
-def delete_branch(root: Root, names: Any, branch: str) -> None:
+def delete_branch(root: Root, names: Names, branch: str) -> None:
     table = open_table(root, names)
     with translated(f"table {shown(identifier(names))}", not_found=TableBranchNotFoundError):
         table.branches.delete(branch)

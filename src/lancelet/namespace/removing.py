@@ -24,6 +24,7 @@ from lancelet.namespace.errors import translated
 from lancelet.namespace.listing import hide, remove, reveal
 from lancelet.namespace.names import (
     Identifier,
+    Names,
     check_new,
     identifier,
     listed_folder,
@@ -34,7 +35,7 @@ from lancelet.namespace.names import (
 from lancelet.namespace.root import Found, Root, location_of, only_root
 
 
-def drop_table(root: Root, names: Any) -> Found:
+def drop_table(root: Root, names: Names) -> Found:
     """Remove a table and its files; also the files of one that was deregistered, and of a removal that was interrupted."""
     try:
         # A local folder is hidden by its removal, as a whole.
@@ -52,7 +53,7 @@ def drop_table(root: Root, names: Any) -> Found:
     return found
 
 
-def _hidden(root: Root, names: Any) -> Found | None:
+def _hidden(root: Root, names: Names) -> Found | None:
     """A table that listing passes over, and that has no other name."""
     ident = table_identifier(names)
     _, folder = root.seek(ident, root.catalog())
@@ -61,12 +62,12 @@ def _hidden(root: Root, names: Any) -> Found | None:
     return Found(ident, listed_folder(ident[0]), None)
 
 
-def deregister_table(root: Root, names: Any) -> Found:
+def deregister_table(root: Root, names: Names) -> Found:
     """Forget a table; its files stay."""
     return _forgotten(root, names, hides=True)
 
 
-def _forgotten(root: Root, names: Any, *, hides: bool) -> Found:
+def _forgotten(root: Root, names: Names, *, hides: bool) -> Found:
     """Have nobody find a table any more."""
     found = root.find(names)
     if hides and root.lists(found.id) and found.folder == listed_folder(found.id[0]):
@@ -88,7 +89,7 @@ def _shared(root: Root, folder: str) -> bool:
     return catalog is not None and catalog.has_location(folder)
 
 
-def rename_table(root: Root, names: Any, new_name: str, new_namespace: Any) -> None:
+def rename_table(root: Root, names: Names, new_name: str, new_namespace: Any) -> None:
     """Give a table another name, in the same namespace or another one; no file is moved."""
     if root.manifest is None:
         raise UnsupportedOperationError(
@@ -123,7 +124,7 @@ def rename_table(root: Root, names: Any, new_name: str, new_namespace: Any) -> N
             hide(root.store, found.folder)
 
 
-def drop_namespace(root: Root, names: Any, mode: str | None, behavior: str | None) -> Mapping[str, str]:
+def drop_namespace(root: Root, names: Names, mode: str | None, behavior: str | None) -> Mapping[str, str]:
     """Remove a namespace; returns its properties."""
     ident = identifier(names, "namespace")
     skips = _chosen("mode", mode, "fail", "skip") == "skip"

@@ -39,7 +39,7 @@ from lancelet.dataset import LanceDataset
 from lancelet.errors import TableNotFound
 from lancelet.namespace.errors import translated
 from lancelet.namespace.json_types import arrow_type
-from lancelet.namespace.names import shown
+from lancelet.namespace.names import Names, shown
 from lancelet.table.manifest.snapshot import open_snapshot
 from lancelet.writing.options import write_options
 from lancelet.writing.table import Target, write_table
@@ -56,7 +56,7 @@ _SECONDS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0}
 
 
 def open_table(
-    root: Root, names: Any, *, version: int | None = None, branch: str | None = None, session: Session | None = None
+    root: Root, names: Names, *, version: int | None = None, branch: str | None = None, session: Session | None = None
 ) -> LanceDataset:
     """A table of the namespace at some version."""
     found = root.find(names)

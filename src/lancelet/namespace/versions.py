@@ -19,7 +19,7 @@ from lance_namespace import (
 
 from lancelet.errors import MissingFile, TableNotFound, VersionNotFound
 from lancelet.namespace.errors import translated
-from lancelet.namespace.names import identifier, shown, shown_table
+from lancelet.namespace.names import Names, identifier, shown, shown_table
 from lancelet.namespace.tables import open_table
 from lancelet.table.manifest.names import VERSIONS_DIR, ManifestName, NamingScheme
 from lancelet.table.manifest.versions import latest_version, list_manifests, publish_version, read_version
@@ -112,7 +112,7 @@ def delete_versions(root: Root, request: BatchDeleteTableVersionsRequest) -> int
         return table.cleanup_old_versions(versions=sorted(chosen)).old_versions
 
 
-def _store(root: Root, names: Any, branch: str | None) -> Store:
+def _store(root: Root, names: Names, branch: str | None) -> Store:
     if branch is None:
         return root.store.child(root.find(names).folder)
     return open_table(root, names, branch=branch)._snapshot.store
@@ -153,7 +153,7 @@ def _version(store: Store, name: ManifestName, entry: ObjectInfo) -> TableVersio
 # Transactions
 
 
-def describe_transaction(root: Root, names: Any) -> DescribeTransactionResponse:
+def describe_transaction(root: Root, names: Names) -> DescribeTransactionResponse:
     """A commit, by the id of its table and its uuid or version; it is done, or it is not known."""
     ident = identifier(names, "transaction")
     if len(ident) < 2:

@@ -100,7 +100,7 @@ def check_conflict(uri: str, rebase: Rebase, committed: Committed) -> None:
     )
 
 
-def _kind(operation: Any) -> str:
+def _kind(operation: ops.Operation) -> str:
     if isinstance(operation, ops.Update):
         return "UpdateColumns" if operation.rewrites_columns else "UpdateRows"
     if isinstance(operation, ops.UpdateConfig):
@@ -112,12 +112,12 @@ def _ids(fragments: Iterable[Fragment]) -> set[int]:
     return {fragment.id for fragment in fragments}
 
 
-def _updated(operation: Any) -> tuple[Fragment, ...]:
+def _updated(operation: ops.Delete | ops.Update) -> tuple[Fragment, ...]:
     """Fragments that a Delete or Update changed."""
-    return operation.updated_fragments  # type: ignore[no-any-return]
+    return operation.updated_fragments
 
 
-def _removed(operation: Any) -> set[int]:
+def _removed(operation: ops.Operation) -> set[int]:
     """Fragments that an operation took away."""
     match operation:
         case ops.Delete():
@@ -129,7 +129,7 @@ def _removed(operation: Any) -> set[int]:
     return set()
 
 
-def _touched(operation: Any) -> set[int]:
+def _touched(operation: ops.Operation) -> set[int]:
     """Fragments that an operation changed or took away."""
     match operation:
         case ops.Delete() | ops.Update():
@@ -422,7 +422,7 @@ def _base_moved(rebase: Rebase, committed: Committed) -> Verdict:
     return RETRY if moved else PASS
 
 
-def _bases_of_new_files(operation: Any) -> set[int]:
+def _bases_of_new_files(operation: ops.Operation) -> set[int]:
     fragments: tuple[Fragment, ...] = ()
     match operation:
         case ops.Append() | ops.Overwrite():

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lancelet.table.manifest.manifest import Manifest
 
 
-def may_follow(operation: Any, before: Manifest, after: Manifest) -> bool:
+def may_follow(operation: ops.Operation, before: Manifest, after: Manifest) -> bool:
     """Whether an operation that was based on ``before`` is the same change of ``after``, whatever came between."""
     match operation:
         case ops.ReserveFragments():
