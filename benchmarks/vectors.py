@@ -226,8 +226,8 @@ class Report:
     def add(self, what: str, taken: Sequence[float], unit: str, recalls: Sequence[float | None]) -> None:
         figures = [f"{value:,.2f} {unit}" for value in taken]
         shown = ["" if value is None else f"{value:.3f}" for value in recalls]
-        padded = [*figures, ""][:3] + [""] * (3 - len(figures) - 1)
-        more = [*shown, "", ""][:3]
+        padded = [*figures, ""][:3]
+        more = [*shown, "", "", ""][:3]
         self._table.add_row(what, *padded[:2], f"{taken[0] / taken[1]:.2f}", *more[:2], padded[2], more[2])
 
     def show(self) -> None:
