@@ -190,6 +190,24 @@ def test_progress_is_told_by_stages(tmp_path: Path) -> None:
     assert [event.completed for event in heard if event.stage == "shuffle"][-1] == ROWS
 
 
+def test_lists_of_vectors_have_an_entry_for_each(tmp_path: Path) -> None:
+    values = vectors("f32", 900).tolist()
+    rows = [None if place % 50 == 7 else values[place : place + place % 4] for place in range(800)]
+    made = pa.table({"id": np.arange(800), "v": pa.array(rows, pa.list_(pa.list_(pa.float32(), 16)))})
+    query = {"column": "v", "q": np.array(values[5:7], np.float32), "k": 5, "nprobes": 3, "refine_factor": 20}
+    found = []
+    for module in (lancelet, lance):
+        uri = str(tmp_path / module.__name__)
+        module.write_dataset(made, uri).create_index("v", "IVF_SQ", metric="cosine", num_partitions=3)
+        (segment,) = open_segments(uri)
+        assert segment.num_rows == sum(len(row or ()) for row in rows)
+        assert not lancelet.dataset(uri).verify(deep=True).findings
+        found.append(lance.dataset(uri).to_table(["id", "_distance"], nearest=query))
+    assert found[0] == found[1]
+    with pytest.raises(ValueError, match="cosine"):
+        lancelet.dataset(uri).create_index("v", "IVF_SQ", "other")
+
+
 MISTAKES = [
     ("nothing", "IVF_FLAT", {}),
     ("id", "IVF_FLAT", {}),

@@ -93,6 +93,8 @@ def read_centroids(message: IVF, partitions: int, path: str) -> Vectors:
         found = numbers.reshape(partitions, -1)
     if found.ndim != 2 or len(found) != partitions:
         raise CorruptFile(path, f"has centroids of shape {found.shape} for {partitions} partitions", "centroids")
+    if not np.isfinite(found).all():
+        raise CorruptFile(path, "has centroids that are not finite", "centroids")
     return found
 
 

@@ -137,7 +137,9 @@ class ProductQuantizer:
 
     def table(self, query: Vectors, centroid: Vectors) -> npt.NDArray[np.float32]:
         """For each part and word what it adds to the distance."""
-        left = query if not self.uses_centroids else query - centroid
+        # Differences of half floats may be too large for them, and are near to nothing then.
+        with np.errstate(over="ignore"):
+            left = query - centroid if self.uses_centroids else query
         return pq_scan.distance_table(np.ascontiguousarray(left, np.float32), self.words, not self.uses_centroids)
 
     def prepare(self, query: VectorQuery, metric: Metric) -> Prepared:
