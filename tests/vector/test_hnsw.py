@@ -17,12 +17,11 @@ from lancelet.errors import CorruptFile, InvalidInput, InvalidType
 from lancelet.index.vector.flat import FlatQuantizer
 from lancelet.index.vector.hnsw import KIND, SCHEMA
 from lancelet.index.vector.metric import Metric
-from lancelet.index.vector.query import VectorQuery
+from lancelet.index.vector.query import ALL_KEPT, VectorQuery
 from lancelet.index.vector.top import Top
+from vector.samples import column, open_segments, theirs
 
-from .test_pylance_files import ALL_KEPT, column, open_segments, theirs
-
-ROWS, DIMENSION = 1500, 16
+ROWS, DIMENSION = 2000, 16
 KINDS: dict[str, dict[str, Any]] = {
     "IVF_HNSW_FLAT": {},
     "IVF_HNSW_SQ": {},
@@ -62,12 +61,12 @@ def test_graphs_of_pylance_lead_us_where_they_lead_it(kind: str, metric: str, dt
     (segment,) = open_segments(str(tmp_path / "t"))
     assert segment.is_graph
     same = ours = total = 0.0
-    for query in vectors(dtype, 12, 8):
-        rows, marks = theirs(str(tmp_path / "t"), query, 10, ef=20)
-        asked = VectorQuery(query, 10, ef=20)
-        found = segment.best(asked, 10, ALL_KEPT)
+    for query in vectors(dtype, 40, 8):
+        rows, marks = theirs(str(tmp_path / "t"), query, 5, ef=7)
+        asked = VectorQuery(query, 5, ef=7)
+        found = segment.best(asked, 5, ALL_KEPT)
         assert asked.use.codes < ROWS
-        same += len(np.intersect1d(found.rows, rows)) / 120
+        same += len(np.intersect1d(found.rows, rows)) / 200
         ours += found.marks.sum()
         total += marks.sum()
     # Rows at the same distance are met in another order, and lead elsewhere.

@@ -58,9 +58,11 @@ _MOST_LEVELS: Final = 255
 _PREFETCH: Final = 2
 """``prefetch_distance``: a number that pylance's searches read; ours do not."""
 
-_SCANNED: Final = 64
-"""A step of a walk costs as much as a scan of several vectors, and a walk takes some dozen steps for each vector of ``ef``: so
-partitions of which no more than so many times ``ef`` rows count are scanned."""
+_SCANNED: Final = {"FLAT": 32, "SQ": 100, "PQ": 256}
+"""A step of a walk costs as much as a scan of so many vectors, or codes, that partitions of which no more than so many times ``ef``
+rows count are scanned."""
+_DECODED: Final = 256 << 20
+"""PQ codes are compared faster as vectors while a graph grows: if these take no more bytes than that."""
 _BATCH: Final = 256
 """Vectors that are added to a growing graph together."""
 _SHARE: Final = 8
@@ -109,7 +111,7 @@ class HnswKind:
         if not count:
             return pa.RecordBatch.from_pylist([], SCHEMA), {}
         params = self.check(options)
-        points = _points(quantizer, stored)
+        points = _points_to_build(quantizer, stored, centroid)
         heights = _heights(count, params["m"], params["max_level"], seed)
         order = np.argsort(-heights.astype(np.int16), kind="stable").astype(np.uint32)
         growth = Growth(points, heights, order, _upper(heights), params["m"], params["ef_construction"], _SPARE)
@@ -163,7 +165,7 @@ class HnswGraph:
         """Offer near vectors to ``top``; tells how many codes were compared."""
         ef = checked_ef(query)
         kept = len(rows) if keep is None else int(np.count_nonzero(keep))
-        if kept <= _SCANNED * ef:
+        if kept <= _SCANNED[quantizer.name] * ef:
             prepared.scan(stored, rows, centroid, top, keep)
             return len(rows)
         points = self._points
@@ -203,8 +205,16 @@ def _points(quantizer: Quantizer, stored: Columns) -> Points:
     if isinstance(quantizer, ProductQuantizer):
         codes = np.ascontiguousarray(quantizer.numbers(quantizer.pick_up(stored)[0]))
         book = np.ascontiguousarray(quantizer.codebook, np.float32)
-        return Points.product(codes, book, metric, 0.0 if quantizer.uses_centroids else 1.0)
+        return Points.product(codes, book, metric, quantizer.offset)
     raise NotSupported(f"there are no graphs over {quantizer.name} codes; FLAT, SQ and PQ have them")
+
+
+def _points_to_build(quantizer: Quantizer, stored: Columns, centroid: Vectors) -> Points:
+    """The same for comparisons with each other, which are as many as a query of each vector makes."""
+    if not isinstance(quantizer, ProductQuantizer) or 4 * stored[0].shape[0] * quantizer.dimension > _DECODED:
+        return _points(quantizer, stored)
+    vectors = quantizer.decode(quantizer.pick_up(stored), np.zeros_like(centroid))
+    return Points.flat(vectors, Metric.L2.value if quantizer.uses_centroids else Metric.DOT.value)
 
 
 def _query(quantizer: Quantizer, vector: Vectors, centroid: Vectors) -> npt.NDArray[Any]:

@@ -142,6 +142,11 @@ class ProductQuantizer:
             left = query - centroid if self.uses_centroids else query
         return pq_scan.distance_table(np.ascontiguousarray(left, np.float32), self.words, not self.uses_centroids)
 
+    @property
+    def offset(self) -> float:
+        """What is added to a sum of the table: of dot each part adds 1 too much, but for one."""
+        return 0.0 if self.uses_centroids else 1.0 - self.parts
+
     def prepare(self, query: VectorQuery, metric: Metric) -> Prepared:
         return _Prepared(self, query.vector)
 
@@ -155,11 +160,11 @@ class _Prepared:
 
     def scan(self, stored: Columns, rows: RowNumbers, centroid: Vectors, top: Top, keep: Keep | None, /) -> None:
         codes, transposed = stored[0].reshape(-1), self.quantizer.transposed
-        pq_scan.scan(self._table(centroid), codes, transposed, top, rows, keep, offset=self._offset)
+        pq_scan.scan(self._table(centroid), codes, transposed, top, rows, keep, offset=self.quantizer.offset)
 
     def distances(self, stored: Columns, count: int, centroid: Vectors, /) -> npt.NDArray[np.float32]:
         codes, transposed = stored[0].reshape(-1), self.quantizer.transposed
-        return pq_scan.distances(self._table(centroid), codes, transposed, self._offset)
+        return pq_scan.distances(self._table(centroid), codes, transposed, self.quantizer.offset)
 
     def _table(self, centroid: Vectors) -> npt.NDArray[np.float32]:
         if self.quantizer.uses_centroids:
@@ -167,11 +172,6 @@ class _Prepared:
         if self.kept is None:
             self.kept = self.quantizer.table(self.query, centroid)
         return self.kept
-
-    @property
-    def _offset(self) -> float:
-        """Of dot each part adds 1 too much, but for one."""
-        return 0.0 if self.quantizer.uses_centroids else 1.0 - self.quantizer.parts
 
 
 class ProductKind:
