@@ -13,11 +13,18 @@ and with the rotated query ``q`` and two factors of the row the distance is esti
 
 There are two pairs of factors: for signs alone and, with extra bits, for whole codes. A third factor tells how far off the
 estimate by signs may be. Rotations are four rounds of random signs and butterflies (``fast``) or a matrix.
+
+That is the estimator ``raw_query``. Files of old have signs alone, and factors for the query less the centroid
+(``residual_query``), with codes of length 1::
+
+    l2, cosine      add + scale * <f, q - c> * 2 / sqrt(d) + |q - c|^2        add = |r|^2
+    dot             add + scale * <f, q - c> * 2 / sqrt(d) - <q, c>           add = 1 - <r, c>
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -46,6 +53,8 @@ SIGNS: Final = "_rabit_codes"
 FACTORS: Final = ("__add_factors", "__scale_factors", "__error_factors")
 EXTRA: Final = "__blocked_ex_codes"
 EXTRA_FACTORS: Final = ("__add_factors_ex", "__scale_factors_ex")
+RAW: Final = "raw_query"
+RESIDUAL: Final = "residual_query"
 _ROUNDS: Final = 4
 _BITS: Final = 5
 _MOST_BITS: Final = 9
@@ -66,6 +75,7 @@ class RabitQuantizer:
     matrix: Vectors | None = None
     """Or orthogonal, ``[d, d]``."""
     packed: bool = True
+    estimator: str = RAW
     name: str = "RQ"
     uses_centroids: bool = True
 
@@ -140,10 +150,17 @@ class RabitQuantizer:
         """What is added and what the product with a query is multiplied by; and the product with the row itself."""
         product = np.einsum("ij,ij->i", codes, rows)
         share = np.divide(square, product, out=np.zeros_like(square), where=product != 0)
-        toward = np.einsum("ij,ij->i", codes, centroids)
-        if self.metric is Metric.DOT:
-            return 1 - np.einsum("ij,ij->i", rows, centroids) + share * toward, -share, product
-        return square + 2 * share * toward, -2 * share, product
+        dot = self.metric is Metric.DOT
+        base = 1 - np.einsum("ij,ij->i", rows, centroids) if dot else square
+        scale = -share if dot else -2 * share
+        if self.estimator == RESIDUAL:
+            return base, scale / np.float32(self._unit), product
+        return base - scale * np.einsum("ij,ij->i", codes, centroids), scale, product
+
+    @property
+    def _unit(self) -> float:
+        """What codes of signs are multiplied by to be of length 1."""
+        return 2 / math.sqrt(self.dimension)
 
     def lay_out(self, codes: Columns) -> list[npt.NDArray[Any]]:
         return [rq_layout.pack_signs(codes[0]) if self.packed else codes[0], *codes[1:]]
@@ -159,6 +176,8 @@ class RabitQuantizer:
         else:
             whole, scale = np.where(positive, np.float32(0.5), np.float32(-0.5)), codes[2]
         whole *= scale[:, None] * np.float32(-1 if self.metric is Metric.DOT else -0.5)
+        if self.estimator == RESIDUAL:
+            whole *= np.float32(self._unit)
         back = self.rotated(np.eye(self.dimension, dtype=np.float32)).T
         found: Floats = whole @ back + centroid.astype(np.float32)
         return found
@@ -172,10 +191,12 @@ class RabitQuantizer:
             "code_dim": self.dimension,
             "num_bits": self.bits,
             "packed": self.packed,
-            "query_estimator": "raw_query",
+            "query_estimator": self.estimator,
         }
 
     def prepare(self, query: VectorQuery, metric: Metric) -> Prepared:
+        if self.estimator == RESIDUAL:
+            return _ResidualPrepared(self, query.vector)
         bits = 0 if query.approx == "fast" else self.extra_bits
         return _Prepared(self, query.vector, RabitQuery(self.rotated(query.vector[None])[0], bits), bits)
 
@@ -199,7 +220,7 @@ class _Prepared:
         query, middle = self.query.astype(np.float64), centroid.astype(np.float64)
         if self.quantizer.metric is Metric.DOT:
             toward = float(query @ middle)
-            return toward, 1 - 2 * toward
+            return (1.0, -toward) if self.quantizer.estimator == RESIDUAL else (toward, 1 - 2 * toward)
         apart = query - middle
         return 1.0, float(apart @ apart)
 
@@ -214,6 +235,25 @@ class _Prepared:
 
     def distances(self, stored: Columns, count: int, centroid: Vectors, /) -> npt.NDArray[np.float32]:
         return self.rotated.distances(*self._columns(stored), *self._line(centroid))
+
+
+@dataclass(frozen=True, slots=True)
+class _ResidualPrepared:
+    """Of files of old: a query is rotated for each partition."""
+
+    quantizer: RabitQuantizer
+    query: Vectors
+
+    def _in(self, centroid: Vectors) -> _Prepared:
+        one = self.quantizer
+        apart = self.query - centroid.astype(self.query.dtype, copy=False)
+        return _Prepared(one, self.query, RabitQuery(one.rotated(apart[None])[0] * np.float32(one._unit), 0), 0)
+
+    def scan(self, stored: Columns, rows: RowNumbers, centroid: Vectors, top: Top, keep: Keep | None, /) -> None:
+        self._in(centroid).scan(stored, rows, centroid, top, keep)
+
+    def distances(self, stored: Columns, count: int, centroid: Vectors, /) -> npt.NDArray[np.float32]:
+        return self._in(centroid).distances(stored, count, centroid)
 
 
 class RabitKind:
@@ -234,11 +274,13 @@ class RabitKind:
         found = _model(about, metric, dimension, lambda problem: CorruptFile(path, problem, place))
         if about.get("layered"):
             raise NotSupported(f"{path}: its RaBitQ codes are split into layers, which this version does not know")
-        if about.get("query_estimator") != "raw_query":
+        estimator = about.get("query_estimator", RESIDUAL)
+        if estimator not in (RAW, RESIDUAL) or (estimator == RESIDUAL and found.extra_bits):
             raise NotSupported(
-                f"{path}: its RaBitQ factors are for the estimator {about.get('query_estimator')!r}, and this version "
-                "knows 'raw_query'; build the index anew"
+                f"{path}: its RaBitQ factors are for the estimator {estimator!r} with {found.bits} bits, which this "
+                "version does not know; build the index anew"
             )
+        found = replace(found, estimator=estimator)
         if found.signs is not None:
             return found
         position = about.get("rotate_mat_position")
