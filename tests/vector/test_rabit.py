@@ -183,6 +183,23 @@ def test_a_scan_finds_what_a_sort_finds(
 
 
 @pytest.mark.usefixtures("level")
+@pytest.mark.parametrize("bits", [1, 4, 7])
+def test_rows_are_left_out_by_their_signs_only_beyond_the_reach_of_errors(bits: int) -> None:
+    rng = np.random.default_rng(bits)
+    _, stored = partition(rng, 1000, 64, bits)
+    query = rng.normal(size=64).astype(np.float32)
+    whole, signs = RabitQuery(query, bits), RabitQuery(query, 0)
+    # Factors for signs that estimate the distance of whole codes, and how far each of them is off.
+    marks, scale = whole.distances(*stored, 1.0, 3.0), rng.normal(size=1000).astype(np.float32)
+    off = (rng.normal(size=1000) * marks.std()).astype(np.float32)
+    add = marks + off - signs.distances(stored[0], np.zeros(1000, np.float32), scale, None, 1.0, 0.0) - 3
+    for reach, exact in ((1.001, True), (0.0, False)):
+        top = Top(20)
+        whole.scan(*stored, 1.0, 3.0, top, None, None, 0, add, scale, np.maximum(off, 1e-3), reach)
+        assert (top.sorted()[0].tolist() == np.sort(marks)[:20].tolist()) is exact
+
+
+@pytest.mark.usefixtures("level")
 def test_numbers_that_are_none_are_not_near_anything() -> None:
     rng = np.random.default_rng(1)
     _, stored = partition(rng, 100, 16, 4)
@@ -210,6 +227,9 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
         query.scan(signs, add, scale, extra, 1, 0, Top(1), np.zeros(9, np.uint64))
     with pytest.raises(ValueError, match="a mask of 11 rows"):
         query.scan(signs, add, scale, extra, 1, 0, Top(1), None, np.zeros(11, bool))
+    for wrong in ((add[:9], scale, add), (None, scale, add), (add, scale[1:], add), (add, scale, add[:3])):
+        with pytest.raises(ValueError, match="not those of 10 rows"):
+            query.scan(signs, add, scale, extra, 1, 0, Top(1), None, None, 0, *wrong, 1.0)
     with pytest.raises(ValueError, match="extra bits"):
         RabitQuery(np.ones(16, np.float32), 9)
     with pytest.raises(ValueError, match="four rounds of 16 signs"):

@@ -182,6 +182,27 @@ def test_codes_that_are_not_packed_are_read_too(packed: bool) -> None:
     assert other.prepare(query, Metric.L2).distances(kept, 100, centroids[0]).tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("metric", [Metric.L2, Metric.DOT])
+def test_factors_of_old_give_about_the_same_distances(metric: Metric) -> None:
+    values = vectors("f32", 64)
+    quantizer, centroids, stored = encoded(values, metric, 1)
+    about = quantizer.describe(lambda data: 0)
+    del about["query_estimator"]
+    old = KIND.load(about, lambda number: b"", metric, values.dtype, 64, "somewhere")
+    kept = old.lay_out(old.encode(values, np.zeros(ROWS, np.uint32), centroids))
+    query = values[5] + np.float32(0.3)
+    marks = old.prepare(VectorQuery(query, 5), metric).distances(kept, ROWS, centroids[0])
+    apart = values - query
+    exact = (apart**2).sum(1) if metric is Metric.L2 else 1 - values @ query
+    assert np.corrcoef(marks, exact)[0, 1] > 0.9
+    assert abs((marks - exact).mean()) < 0.2 * exact.std()
+    decoded = [one.decode(one.pick_up(codes), centroids[0]) for one, codes in ((quantizer, stored), (old, kept))]
+    np.testing.assert_allclose(decoded[1], decoded[0], atol=1e-4)
+    top = Top(7)
+    old.prepare(VectorQuery(query, 7), metric).scan(kept, np.arange(ROWS, dtype=np.uint64), centroids[0], top, None)
+    assert top.sorted()[0].tolist() == np.sort(marks)[:7].tolist()
+
+
 def test_vectors_on_their_centroid_have_factors_that_are_numbers() -> None:
     values = np.ones((40, 16), np.float32)
     for metric in (Metric.L2, Metric.DOT):
@@ -249,6 +270,7 @@ def test_a_rotation_of_the_callers_is_taken() -> None:
         ({"rotation_type": "matrix", "rotate_mat_position": 3}, CorruptFile, "rotation"),
         ({"layered": True}, NotSupported, "layers"),
         ({"query_estimator": "residual_query"}, NotSupported, "build the index anew"),
+        ({"query_estimator": "another"}, NotSupported, "build the index anew"),
     ],
 )
 def test_metadata_that_lies_is_told(lie: Mapping[str, Any], error: type[Exception], message: str) -> None:

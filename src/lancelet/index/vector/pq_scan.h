@@ -225,68 +225,98 @@ typedef struct {
 /* Whether there are bounds for such codes at this level. */
 static int lc_pq_has_bounds(int bits, int level) { return bits == 8 ? level >= 3 : level >= 1; }
 
-LC_INLINE void lc_pq_survey_rows(const float *table, size_t m, size_t count, float *least, lc_bounds *bounds) {
-    double base = 0, range = 0, size = 0;
-    float odd = 0;
-    for (size_t j = 0; j < m; j++) {
-        const float *row = table + j * count;
-        float low[16], high[16], bad[16];
-        for (int i = 0; i < 16; i++) {
-            low[i] = high[i] = row[i];
-            bad[i] = 0;
-        }
-        for (size_t c = 0; c < count; c += 16)
-            for (int i = 0; i < 16; i++) {
-                const float value = row[c + i];
-                low[i] = value < low[i] ? value : low[i];
-                high[i] = value > high[i] ? value : high[i];
-                bad[i] += value * 0.0f; /* not 0 for what is no finite number */
-            }
-        float lowest = low[0], highest = high[0];
-        for (int i = 0; i < 16; i++) {
-            lowest = low[i] < lowest ? low[i] : lowest;
-            highest = high[i] > highest ? high[i] : highest;
-            odd += bad[i];
-        }
-        least[j] = lowest;
-        base += lowest;
-        range = highest - lowest > range ? highest - lowest : range;
-        size += fabs(lowest) > fabs(highest) ? fabs(lowest) : fabs(highest);
-    }
-    bounds->base = base;
-    bounds->range = range;
-    bounds->slack = size * (double)(m + 4) * 0x1p-23;
-    bounds->finite = odd == 0 && size < 1e37 && range > 1e-30;
-    bounds->room = 0;
-}
-
-LC_INLINE void lc_pq_round_rows(const float *table, size_t m, size_t count, const float *least, float inverse,
-                                float steps, uint8_t *bytes) {
-    for (size_t j = 0; j < m; j++)
-        for (size_t c = 0; c < count; c++) {
-            const float step = (table[j * count + c] - least[j]) * inverse;
-            bytes[j * count + c] = (uint8_t)(int)(step < steps ? step : steps);
-        }
-}
-
-#define LC_PQ_BOUNDS(SURVEY, ROUND, TARGET)                                                                    \
-    TARGET static void SURVEY(const float *table, size_t m, size_t count, float *least, lc_bounds *bounds) {   \
-        lc_pq_survey_rows(table, m, count, least, bounds);                                                     \
-    }                                                                                                          \
-    TARGET static void ROUND(const float *table, size_t m, size_t count, const float *least, float inverse,    \
-                             float steps, uint8_t *bytes) {                                                    \
-        lc_pq_round_rows(table, m, count, least, inverse, steps, bytes);                                       \
-    }
-
 #if LC_X86
-LC_PQ_BOUNDS(lc_pq_survey_avx2, lc_pq_round_avx2, LC_AVX2)
-LC_PQ_BOUNDS(lc_pq_survey_avx512, lc_pq_round_avx512, LC_AVX512)
+/* The least and the greatest entry of a row of a table; what is returned is 0 if all are finite. */
+LC_AVX2 static inline float lc_pq_extremes_avx2(const float *row, size_t count, float *least, float *most) {
+    __m256 low = _mm256_loadu_ps(row), high = low, odd = _mm256_sub_ps(low, low);
+    for (size_t c = 8; c < count; c += 8) {
+        const __m256 value = _mm256_loadu_ps(row + c);
+        low = _mm256_min_ps(value, low);
+        high = _mm256_max_ps(value, high);
+        odd = _mm256_add_ps(odd, _mm256_sub_ps(value, value));
+    }
+    float lows[8], highs[8], odds[8], all = 0;
+    _mm256_storeu_ps(lows, low);
+    _mm256_storeu_ps(highs, high);
+    _mm256_storeu_ps(odds, odd);
+    *least = lows[0];
+    *most = highs[0];
+    for (int i = 0; i < 8; i++) {
+        *least = lows[i] < *least ? lows[i] : *least;
+        *most = highs[i] > *most ? highs[i] : *most;
+        all += odds[i];
+    }
+    return all;
+}
+
+LC_AVX512 static inline float lc_pq_extremes_avx512(const float *row, size_t count, float *least, float *most) {
+    __m512 low = _mm512_loadu_ps(row), high = low, odd = _mm512_sub_ps(low, low);
+    for (size_t c = 16; c < count; c += 16) {
+        const __m512 value = _mm512_loadu_ps(row + c);
+        low = _mm512_min_ps(value, low);
+        high = _mm512_max_ps(value, high);
+        odd = _mm512_add_ps(odd, _mm512_sub_ps(value, value));
+    }
+    *least = _mm512_reduce_min_ps(low);
+    *most = _mm512_reduce_max_ps(high);
+    return _mm512_reduce_add_ps(odd);
+}
+
+/* Entries less the least one, in whole steps; count is a multiple of 16. */
+LC_AVX2 static void lc_pq_steps_avx2(const float *row, size_t count, float least, float inverse, float steps,
+                                     uint8_t *bytes) {
+    for (size_t c = 0; c < count; c += 8) {
+        const __m256 step = _mm256_mul_ps(_mm256_sub_ps(_mm256_loadu_ps(row + c), _mm256_set1_ps(least)),
+                                          _mm256_set1_ps(inverse));
+        const __m256i whole = _mm256_cvttps_epi32(_mm256_min_ps(step, _mm256_set1_ps(steps)));
+        const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+        _mm_storel_epi64((__m128i *)(bytes + c), _mm_packus_epi16(words, words));
+    }
+}
+
+LC_AVX512 static void lc_pq_steps_avx512(const float *row, size_t count, float least, float inverse, float steps,
+                                         uint8_t *bytes) {
+    for (size_t c = 0; c < count; c += 16) {
+        const __m512 step = _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(row + c), _mm512_set1_ps(least)),
+                                          _mm512_set1_ps(inverse));
+        const __m512i whole = _mm512_cvttps_epi32(_mm512_min_ps(step, _mm512_set1_ps(steps)));
+        _mm_storeu_si128((__m128i *)(bytes + c), _mm512_cvtepi32_epi8(whole));
+    }
+}
+
+#define LC_PQ_BOUNDS(TARGET, SUFFIX)                                                                                 \
+    TARGET static void lc_pq_survey_##SUFFIX(const float *table, size_t m, size_t count, float *least,               \
+                                             lc_bounds *bounds) {                                                    \
+        double base = 0, range = 0, size = 0;                                                                        \
+        float odd = 0;                                                                                               \
+        for (size_t j = 0; j < m; j++) {                                                                             \
+            float low, high;                                                                                         \
+            odd += lc_pq_extremes_##SUFFIX(table + j * count, count, &low, &high);                                   \
+            least[j] = low;                                                                                          \
+            base += low;                                                                                             \
+            range = high - low > range ? high - low : range;                                                         \
+            size += fabs(low) > fabs(high) ? fabs(low) : fabs(high);                                                 \
+        }                                                                                                            \
+        bounds->base = base;                                                                                         \
+        bounds->range = range;                                                                                       \
+        bounds->slack = size * (double)(m + 4) * 0x1p-23;                                                            \
+        bounds->finite = odd == 0 && size < 1e37 && range > 1e-30;                                                   \
+    }                                                                                                                \
+    TARGET static void lc_pq_round_##SUFFIX(const float *table, size_t m, size_t count, const float *least,          \
+                                            float inverse, float steps, uint8_t *bytes) {                            \
+        for (size_t j = 0; j < m; j++)                                                                               \
+            lc_pq_steps_##SUFFIX(table + j * count, count, least[j], inverse, steps, bytes + j * count);             \
+    }
+
+LC_PQ_BOUNDS(LC_AVX2, avx2)
+LC_PQ_BOUNDS(LC_AVX512, avx512)
 #endif
 
 static void lc_pq_survey(const float *table, size_t m, size_t count, float *least, lc_bounds *bounds, int level) {
     bounds->m = m;
     bounds->count = count;
     bounds->finite = 0;
+    bounds->room = 0;
 #if LC_X86
     (level >= 2 ? lc_pq_survey_avx512 : lc_pq_survey_avx2)(table, m, count, least, bounds);
 #endif

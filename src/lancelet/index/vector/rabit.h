@@ -7,7 +7,9 @@
  * give the product ip = 2^x * S + E - (2^x - 1/2) * Q, and a distance is a * add + scale * ip + b: add and scale are the
  * row's, a and b the partition's. Most rows never get that far. S is first looked up in byte tables, four signs at a
  * time and 32 rows together, and E is a sum of whole numbers, of a query rounded to bytes; how far both can be off is
- * known, not guessed, so a row that is too far away even so is done with, and no row is lost. */
+ * known, not guessed, so a row that is too far away even so is done with, and no row is lost. Before that, where the
+ * caller wants it, rows are left out that are too far away by their signs alone, with some reach for the error of that
+ * estimate: their extra codes are not even read. */
 #ifndef LANCELET_RABIT_H
 #define LANCELET_RABIT_H
 
@@ -19,6 +21,7 @@
 
 #define LC_INLINE static inline __attribute__((always_inline))
 #define LC_BATCH 32
+#define LC_AHEAD 4096
 
 typedef float lc_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 
@@ -250,12 +253,77 @@ typedef struct {
     float extra_base, extra_off;
 } lc_rabit;
 
-/* A batch of 32 rows: signs at packed, and of each row factors and extra codes. */
+/* A batch of 32 rows: signs at packed, and of each row factors and extra codes. With error factors, those for signs
+ * alone are there too. */
 typedef struct {
     const uint8_t *packed;
     const float *add, *scale;
     const uint8_t *extra;
+    const float *sign_add, *sign_scale, *error;
 } lc_rabit_batch;
+
+/* Of a rotated query, filled up with zeros to 64 * blocks numbers, its tables. Sums of bytes have to fit 16 bits. */
+static void lc_rabit_prepare(const float *numbers, size_t d, int bits, float *sums, uint8_t *bytes, int8_t *rounded,
+                             lc_rabit *query) {
+    const size_t fours = (d + 7) / 8 * 2, blocks = (d + 63) / 64;
+    double total = 0, base = 0, span = 0, off = 0, greatest = 0, left = 0, left_squared = 0;
+    for (size_t j = 0; j < fours; j++) {
+        float low = 0, high = 0;
+        for (int c = 0; c < 16; c++) {
+            double sum = 0;
+            for (int i = 0; i < 4; i++)
+                if (c >> i & 1) sum += (double)numbers[4 * j + i];
+            sums[j * 16 + c] = (float)sum;
+            low = (float)sum < low ? (float)sum : low;
+            high = (float)sum > high ? (float)sum : high;
+        }
+        base += low;
+        span = (double)high - low > span ? (double)high - low : span;
+    }
+    const size_t most = 65535 / fours < 255 ? 65535 / fours : 255;
+    const double step = span > 0 ? span / (double)most : 1;
+    for (size_t j = 0; j < fours; j++) {
+        const float *row = sums + j * 16;
+        double worst = 0;
+        float low = 0;
+        for (int c = 0; c < 16; c++) low = row[c] < low ? row[c] : low;
+        for (int c = 0; c < 16; c++) {
+            const double exact = ((double)row[c] - low) / step;
+            const double whole = exact < (double)most ? floor(exact + 0.5) : (double)most;
+            bytes[j * 16 + c] = whole > 0 ? (uint8_t)whole : 0;
+            worst = fabs(exact - whole) > worst ? fabs(exact - whole) : worst;
+        }
+        off += worst * step;
+    }
+    /* The query in steps of its own: what is left of it times codes about their middle is the error. */
+    for (size_t i = 0; i < d; i++) {
+        total += (double)numbers[i];
+        greatest = fabs((double)numbers[i]) > greatest ? fabs((double)numbers[i]) : greatest;
+    }
+    const double extra_step = greatest > 0 && greatest < 1e30 ? greatest / 127 : 1;
+    for (size_t i = 0; i < 64 * blocks; i++) {
+        const double whole = rint((double)numbers[i] / extra_step);
+        rounded[i] = whole >= -127 && whole <= 127 ? (int8_t)whole : 0;
+        const double rest = (double)numbers[i] - extra_step * rounded[i];
+        left += rest;
+        left_squared += rest * rest;
+    }
+    const double middle = (double)((1 << bits) - 1) / 2;
+    query->width = fours / 2;
+    query->blocks = blocks;
+    query->x = bits;
+    query->query = numbers;
+    query->sums = sums;
+    query->bytes = bytes;
+    query->rounded = rounded;
+    query->total = (float)total;
+    query->base = (float)base;
+    query->step = (float)step;
+    query->off = (float)(off * 1.001 + fabs(base) * 1e-6);
+    query->extra_step = (float)extra_step;
+    query->extra_base = (float)(middle * left);
+    query->extra_off = (float)(middle * sqrt((double)d) * sqrt(left_squared) * 1.001);
+}
 
 /* ---- sums of bytes for 32 rows ---------------------------------------------------------------------------------- */
 
@@ -478,26 +546,63 @@ LC_INLINE float lc_rabit_exact(const lc_rabit *query, const lc_rabit_batch *batc
     return (float)((double)a * batch->add[r] + (double)batch->scale[r] * ip + b);
 }
 
+/* What a distance is made of: ip = steps[0] * signs + steps[1] * extras + shift, off by no more than off. */
+typedef struct {
+    float sign_step, extra_step, shift, off;
+} lc_line;
+
 /* Which of the rows may be within a limit: one bit for each whose distance cannot be known to be greater. */
-LC_INLINE uint32_t lc_rabit_within(const lc_rabit *query, const lc_rabit_batch *batch, size_t rows, const uint16_t *signs,
-                                   const int32_t *extras, float a, float b, float limit) {
-    const float unit = query->x ? (float)(1 << query->x) : 1.0f;
-    const float shift = unit * query->base + (query->x ? query->extra_base : 0) - (unit - 0.5f) * query->total;
-    const float sign_step = unit * query->step, extra_step = query->x ? query->extra_step : 0;
-    const float off = unit * query->off + (query->x ? query->extra_off : 0);
-    uint8_t near[LC_BATCH];
+LC_INLINE uint32_t lc_rabit_within(const lc_line *line, const float *add, const float *scale, const float *error,
+                                   float reach, size_t rows, const uint16_t *signs, const int32_t *extras, float a,
+                                   float b, float limit) {
+    uint8_t near[LC_BATCH] = {0};
     uint32_t found = 0;
     for (size_t r = 0; r < rows; r++) {
-        const float ip = sign_step * (float)signs[r] + extra_step * (float)extras[r] + shift;
-        const float scale = batch->scale[r], added = a * batch->add[r];
-        const float room = fabsf(scale) * off + (fabsf(added) + fabsf(b) + fabsf(scale * ip)) * 2e-6f;
-        near[r] = !(added + scale * ip + b - room > limit);
+        const float ip = line->sign_step * (float)signs[r] + line->extra_step * (float)extras[r] + line->shift;
+        const float added = a * add[r], product = scale[r] * ip;
+        const float unsure = fabsf(scale[r]) * line->off + (error ? fabsf(error[r]) * reach : 0);
+        const float room = unsure + (fabsf(added) + fabsf(b) + fabsf(product)) * 2e-6f;
+        near[r] = !(added + product + b - room > limit);
     }
-    for (size_t r = 0; r < rows; r++) found |= (uint32_t)near[r] << r;
+    for (int r = 0; r < LC_BATCH; r += 8) {
+        uint64_t eight;
+        memcpy(&eight, near + r, 8);
+        /* bytes of 0 and 1: a product gathers eight of them in its top byte */
+        found |= (uint32_t)(eight * 0x0102040810204080u >> 56) << r;
+    }
     return found;
 }
 
-#define LC_RABIT(TARGET, SUFFIX, LIKENESS, SIGNS, EXTRAS)                                                            \
+#if LC_X86
+/* The same for a whole batch. */
+LC_AVX512 static uint32_t lc_rabit_within_avx512(const lc_line *line, const float *add, const float *scale,
+                                                 const float *error, float reach, const uint16_t *signs,
+                                                 const int32_t *extras, float a, float b, float limit) {
+    uint32_t found = 0;
+    for (int r = 0; r < LC_BATCH; r += 16) {
+        const __m512i sign = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(signs + r)));
+        const __m512 by = _mm512_loadu_ps(scale + r);
+        const __m512 added = _mm512_mul_ps(_mm512_loadu_ps(add + r), _mm512_set1_ps(a));
+        __m512 ip = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sign), _mm512_set1_ps(line->sign_step),
+                                    _mm512_set1_ps(line->shift));
+        ip = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512(extras + r)), _mm512_set1_ps(line->extra_step), ip);
+        const __m512 product = _mm512_mul_ps(by, ip);
+        __m512 room = _mm512_mul_ps(_mm512_abs_ps(by), _mm512_set1_ps(line->off));
+        if (error) room = _mm512_fmadd_ps(_mm512_abs_ps(_mm512_loadu_ps(error + r)), _mm512_set1_ps(reach), room);
+        const __m512 size = _mm512_add_ps(_mm512_add_ps(_mm512_abs_ps(added), _mm512_abs_ps(product)),
+                                          _mm512_set1_ps(fabsf(b)));
+        room = _mm512_fmadd_ps(size, _mm512_set1_ps(2e-6f), room);
+        const __m512 least = _mm512_sub_ps(_mm512_add_ps(_mm512_add_ps(added, product), _mm512_set1_ps(b)), room);
+        found |= (uint32_t)(uint16_t)~_mm512_cmp_ps_mask(least, _mm512_set1_ps(limit), _CMP_GT_OQ) << r;
+    }
+    return found;
+}
+#endif
+
+/* So many rows are looked at exactly at once. */
+#define LC_FEW 4
+
+#define LC_RABIT(TARGET, SUFFIX, LIKENESS, SIGNS, EXTRAS, WITHIN)                                                            \
     TARGET static void lc_rotate_##SUFFIX(float *rows, size_t n, size_t d, const float *flips, float *spare) {       \
         lc_rotate_all(rows, n, d, flips, spare);                                                                     \
     }                                                                                                                \
@@ -511,25 +616,41 @@ LC_INLINE uint32_t lc_rabit_within(const lc_rabit *query, const lc_rabit_batch *
             out[r] = lc_rabit_exact(query, batch, r, a, b);                                                          \
         }                                                                                                            \
     }                                                                                                                \
-    TARGET static uint32_t lc_near_##SUFFIX(const lc_rabit *query, const lc_rabit_batch *batch, size_t rows, float a, \
-                                            float b, float limit) {                                                  \
+    TARGET static uint32_t lc_near_##SUFFIX(const lc_rabit *query, const lc_rabit_batch *batch, uint32_t wanted,     \
+                                            size_t rows, float a, float b, float reach, float limit) {               \
         uint16_t signs[LC_BATCH];                                                                                    \
         int32_t extras[LC_BATCH] = {0};                                                                              \
+        const lc_line coarse = {query->step, 0, query->base - 0.5f * query->total, query->off};                      \
         SIGNS(query, batch->packed, signs);                                                                          \
-        if (query->x && rows == LC_BATCH)                                                                            \
+        if (!query->x)                                                                                               \
+            return wanted & LC_WITHIN(WITHIN, &coarse, batch->add, batch->scale, NULL, 0);                           \
+        if (batch->error) {                                                                                          \
+            wanted &= LC_WITHIN(WITHIN, &coarse, batch->sign_add, batch->sign_scale, batch->error, reach);           \
+            if (__builtin_popcount(wanted) <= LC_FEW) return wanted;                                                 \
+        }                                                                                                            \
+        if (rows == LC_BATCH)                                                                                        \
             EXTRAS(query, batch->extra, extras);                                                                     \
-        else if (query->x)                                                                                           \
+        else                                                                                                         \
             lc_extras_any(query, batch->extra, rows, extras);                                                        \
-        return lc_rabit_within(query, batch, rows, signs, extras, a, b, limit);                                      \
+        const float unit = (float)(1 << query->x);                                                                   \
+        const lc_line fine = {unit * query->step, query->extra_step,                                                 \
+                              unit * query->base + query->extra_base - (unit - 0.5f) * query->total,                 \
+                              unit * query->off + query->extra_off};                                                 \
+        return wanted & LC_WITHIN(WITHIN, &fine, batch->add, batch->scale, NULL, 0);                                 \
     }
 
+#define LC_WITHIN(WITHIN, LINE, ADD, SCALE, ERROR, REACH)                                       \
+    (rows == LC_BATCH ? WITHIN(LINE, ADD, SCALE, ERROR, REACH, signs, extras, a, b, limit)      \
+                      : lc_rabit_within(LINE, ADD, SCALE, ERROR, REACH, rows, signs, extras, a, b, limit))
+#define LC_WITHIN_32(LINE, ADD, SCALE, ERROR, REACH, SIGNS, EXTRAS, A, B, LIMIT) \
+    lc_rabit_within(LINE, ADD, SCALE, ERROR, REACH, LC_BATCH, SIGNS, EXTRAS, A, B, LIMIT)
 #define LC_EXTRAS_32(QUERY, EXTRA, OUT) lc_extras_any(QUERY, EXTRA, LC_BATCH, OUT)
 
-LC_RABIT(, plain, lc_likeness_plain, lc_signs_any, LC_EXTRAS_32)
+LC_RABIT(, plain, lc_likeness_plain, lc_signs_any, LC_EXTRAS_32, LC_WITHIN_32)
 #if LC_X86
-LC_RABIT(LC_AVX2, avx2, lc_likeness_avx2, lc_signs_avx2, LC_EXTRAS_32)
-LC_RABIT(LC_AVX512, avx512, lc_likeness_avx512, lc_signs_avx512, lc_extras_avx512)
-LC_RABIT(LC_AVX512V, vnni, lc_likeness_avx512, lc_signs_avx512, lc_extras_vnni)
+LC_RABIT(LC_AVX2, avx2, lc_likeness_avx2, lc_signs_avx2, LC_EXTRAS_32, LC_WITHIN_32)
+LC_RABIT(LC_AVX512, avx512, lc_likeness_avx512, lc_signs_avx512, lc_extras_avx512, lc_rabit_within_avx512)
+LC_RABIT(LC_AVX512V, vnni, lc_likeness_avx512, lc_signs_avx512, lc_extras_vnni, lc_rabit_within_avx512)
 #define LC_CHOOSE(NAME, ARGUMENTS)                        \
     (level >= 3   ? lc_##NAME##_vnni ARGUMENTS            \
      : level == 2 ? lc_##NAME##_avx512 ARGUMENTS          \
@@ -552,9 +673,14 @@ static void lc_some(const lc_rabit *query, const lc_rabit_batch *batch, uint32_t
     LC_CHOOSE(some, (query, batch, which, a, b, out));
 }
 
-static uint32_t lc_near(const lc_rabit *query, const lc_rabit_batch *batch, size_t rows, float a, float b, float limit,
-                        int level) {
-    return LC_CHOOSE(near, (query, batch, rows, a, b, limit));
+static uint32_t lc_near(const lc_rabit *query, const lc_rabit_batch *batch, uint32_t wanted, size_t rows, float a,
+                        float b, float reach, float limit, int level) {
+    /* Ask for what comes a few batches later. */
+    for (size_t i = 0; i < query->width * LC_BATCH; i += 64) __builtin_prefetch(batch->packed + LC_AHEAD + i);
+    if (query->x && !batch->error)
+        for (size_t i = 0; i < query->blocks * (size_t)query->x * 8 * LC_BATCH; i += 64)
+            __builtin_prefetch(batch->extra + LC_AHEAD + i);
+    return LC_CHOOSE(near, (query, batch, wanted, rows, a, b, reach, limit));
 }
 
 /* The last rows of a partition, fewer than 32, lie column by column: here as a batch. */

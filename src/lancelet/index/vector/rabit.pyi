@@ -27,4 +27,8 @@ class RabitQuery:
         rows: npt.NDArray[np.uint64] | None = None,
         keep: npt.NDArray[np.bool_] | None = None,
         first: int = 0,
+        sign_add: Floats | None = None,
+        sign_scale: Floats | None = None,
+        error: Floats | None = None,
+        reach: float = 0,
     ) -> None: ...

@@ -6,7 +6,7 @@ Every size is checked before a byte is looked at.
 
 from libc.math cimport INFINITY
 from libc.stdint cimport int8_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free, malloc
 
 import numpy as np
 
@@ -17,23 +17,22 @@ cdef extern from "rabit.h" nogil:
     ctypedef struct lc_rabit:
         size_t width, blocks
         int x
-        const float* query
-        const float* sums
-        const uint8_t* bytes
-        const int8_t* rounded
-        float total, base, step, off, extra_step, extra_base, extra_off
 
     ctypedef struct lc_rabit_batch:
         const uint8_t* packed
         const float* add
         const float* scale
         const uint8_t* extra
+        const float* sign_add
+        const float* sign_scale
+        const float* error
 
     int lc_cpu_level()
     void lc_rotate(float*, size_t, size_t, const float*, float*, int)
     void lc_extra(const float*, size_t, size_t, int, float*, uint8_t*, int)
     void lc_some(const lc_rabit*, const lc_rabit_batch*, uint32_t, float, float, float*, int)
-    uint32_t lc_near(const lc_rabit*, const lc_rabit_batch*, size_t, float, float, float, int)
+    uint32_t lc_near(const lc_rabit*, const lc_rabit_batch*, uint32_t, size_t, float, float, float, float, int)
+    void lc_rabit_prepare(const float*, size_t, int, float*, uint8_t*, int8_t*, lc_rabit*)
     void lc_pack_rest(const uint8_t*, size_t, size_t, uint8_t*)
     int lc_lowest(uint32_t)
 
@@ -93,45 +92,24 @@ cdef class RabitQuery:
     """A rotated query that partitions are scanned for, with some extra bits, or by signs alone (0)."""
 
     cdef lc_rabit _query
-    cdef const float[::1] _numbers
-    cdef const float[:, ::1] _sums
-    cdef const uint8_t[:, ::1] _bytes
-    cdef const int8_t[::1] _rounded
+    cdef float* _numbers
 
     def __cinit__(self, const float[::1] query, int bits):
-        cdef Py_ssize_t d = query.shape[0], width = (d + 7) // 8, blocks = (d + 63) // 64
+        cdef Py_ssize_t d = query.shape[0], width = (d + 7) // 8, blocks = (d + 63) // 64, i
         if not 1 <= d <= MOST * 4 or not 0 <= bits <= 8:
             raise ValueError(f"a query of {d} numbers for {bits} extra bits: up to {MOST * 4}, and 0 to 8 are expected")
-        numbers = np.zeros(64 * blocks, np.float32)
-        numbers[:d] = query
-        fours = numbers[: 8 * width].reshape(2 * width, 1, 4)
-        chosen = np.unpackbits(np.arange(16, dtype=np.uint8)[:, None], axis=1, bitorder="little")[:, :4]
-        exact = (fours.astype(np.float64) * chosen).sum(2)
-        sums = exact.astype(np.float32)
+        # One piece of memory: the query, its tables of floats, then those of bytes.
+        self._numbers = <float*>calloc(64 * blocks + 32 * width, sizeof(float) + 1)
+        if self._numbers == NULL:
+            raise MemoryError
+        for i in range(d):
+            self._numbers[i] = query[i]
+        cdef float* sums = self._numbers + 64 * blocks
+        cdef uint8_t* bytes = <uint8_t*>(sums + 32 * width)
+        lc_rabit_prepare(self._numbers, d, bits, sums, bytes, <int8_t*>(bytes + 32 * width), &self._query)
 
-        # Tables in steps that fit a byte, and how far their sums can be off.
-        least = exact.min(1, keepdims=True)
-        span = float((exact - least).max())
-        step = span / min(255, MOST // (2 * width)) or 1.0
-        with np.errstate(invalid="ignore"):
-            steps = np.rint((exact - least) / step)
-            bytes_ = steps.astype(np.uint8)
-            off = np.abs(exact - (least + step * steps)).max(1).sum()
-
-        # The query in steps of its own: what is left of it times codes about their middle is the error.
-        extra_step = float(np.abs(numbers).max()) / 127 or 1.0
-        with np.errstate(invalid="ignore"):
-            rounded = np.rint(numbers / extra_step).astype(np.int8)
-        left = numbers.astype(np.float64) - extra_step * rounded.astype(np.float64)
-        middle = ((1 << bits) - 1) / 2
-        self._numbers, self._sums, self._bytes, self._rounded = numbers, sums, bytes_, rounded
-        self._query.width, self._query.blocks, self._query.x = width, blocks, bits
-        self._query.query, self._query.sums = &self._numbers[0], &self._sums[0, 0]
-        self._query.bytes, self._query.rounded = &self._bytes[0, 0], &self._rounded[0]
-        self._query.total = numbers.sum(dtype=np.float64)
-        self._query.base, self._query.step, self._query.off = least.sum(), step, off * 1.001
-        self._query.extra_step, self._query.extra_base = extra_step, middle * left.sum()
-        self._query.extra_off = middle * np.sqrt(d) * np.sqrt((left * left).sum()) * 1.001
+    def __dealloc__(self):
+        free(self._numbers)
 
     cdef Py_ssize_t _rows_of(
         self, const uint8_t[::1] signs, const float[::1] add, const float[::1] scale, const uint8_t[::1] extra
@@ -196,6 +174,7 @@ cdef class RabitQuery:
         batch.scale = &scale[at]
         if self._query.x:
             batch.extra = &extra[at * 8 * self._query.x * self._query.blocks]
+        batch.error = NULL
 
     def scan(
         self,
@@ -209,11 +188,16 @@ cdef class RabitQuery:
         const uint64_t[::1] rows=None,
         keep=None,
         uint64_t first=0,
+        const float[::1] sign_add=None,
+        const float[::1] sign_scale=None,
+        const float[::1] error=None,
+        float reach=0,
     ):
         """The rows of a partition into the nearest few, with the distances that :meth:`distances` tells.
 
         Row i is known as ``rows[i]``, or ``first + i`` where no rows are given. Those that ``keep``, a bool for each,
-        does not keep are not there.
+        does not keep are not there. Where factors for signs alone are given, rows that are too far by these, less
+        ``error * reach``, are not looked at any further.
         """
         cdef Py_ssize_t n = self._rows_of(signs, add, scale, extra)
         cdef const uint8_t[::1] kept = None if keep is None else np.asarray(keep, np.bool_).view(np.uint8)
@@ -221,7 +205,12 @@ cdef class RabitQuery:
             raise ValueError(f"{rows.shape[0]} row numbers for {n} rows")
         if kept is not None and kept.shape[0] != n:
             raise ValueError(f"a mask of {kept.shape[0]} rows for {n} rows")
-        cdef bint named = rows is not None, masked = kept is not None
+        cdef bint named = rows is not None, masked = kept is not None, coarse = error is not None
+        if coarse and (
+            sign_add is None or sign_scale is None or error.shape[0] != n or sign_add.shape[0] != n
+            or sign_scale.shape[0] != n
+        ):
+            raise ValueError(f"factors for signs alone are not those of {n} rows")
         cdef lc_rabit_batch batch
         cdef Py_ssize_t at = 0, size, i
         cdef uint32_t wanted, left
@@ -242,7 +231,11 @@ cdef class RabitQuery:
                     self._aim(&batch, signs, add, scale, extra, at, size, spare)
                     limit = min(top.limit, top.upper)
                     if limit < INFINITY:
-                        wanted &= lc_near(&self._query, &batch, size, a, b, limit, _level)
+                        if coarse:
+                            batch.sign_add = &sign_add[at]
+                            batch.sign_scale = &sign_scale[at]
+                            batch.error = &error[at]
+                        wanted = lc_near(&self._query, &batch, wanted, size, a, b, reach, limit, _level)
                     lc_some(&self._query, &batch, wanted, a, b, marks, _level)
                     left = wanted
                     while left:

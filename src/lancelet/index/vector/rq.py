@@ -13,11 +13,18 @@ and with the rotated query ``q`` and two factors of the row the distance is esti
 
 There are two pairs of factors: for signs alone and, with extra bits, for whole codes. A third factor tells how far off the
 estimate by signs may be. Rotations are four rounds of random signs and butterflies (``fast``) or a matrix.
+
+That is the estimator ``raw_query``. Files of old have signs alone, and factors for the query less the centroid
+(``residual_query``), with codes of length 1::
+
+    l2, cosine      add + scale * <f, q - c> * 2 / sqrt(d) + |q - c|^2        add = |r|^2
+    dot             add + scale * <f, q - c> * 2 / sqrt(d) - <q, c>           add = 1 - <r, c>
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -46,11 +53,15 @@ SIGNS: Final = "_rabit_codes"
 FACTORS: Final = ("__add_factors", "__scale_factors", "__error_factors")
 EXTRA: Final = "__blocked_ex_codes"
 EXTRA_FACTORS: Final = ("__add_factors_ex", "__scale_factors_ex")
+RAW: Final = "raw_query"
+RESIDUAL: Final = "residual_query"
 _ROUNDS: Final = 4
 _BITS: Final = 5
 _MOST_BITS: Final = 9
 _CONFIDENCE: Final = 1.9
 """Standard deviations of the estimate by signs that the error factor stands for."""
+_REACH: Final = 2.0
+"""How many times that the estimate by signs may be off before a row is left out wrongly."""
 _ROWS_AT_ONCE: Final = 1 << 13
 
 
@@ -66,6 +77,7 @@ class RabitQuantizer:
     matrix: Vectors | None = None
     """Or orthogonal, ``[d, d]``."""
     packed: bool = True
+    estimator: str = RAW
     name: str = "RQ"
     uses_centroids: bool = True
 
@@ -140,10 +152,17 @@ class RabitQuantizer:
         """What is added and what the product with a query is multiplied by; and the product with the row itself."""
         product = np.einsum("ij,ij->i", codes, rows)
         share = np.divide(square, product, out=np.zeros_like(square), where=product != 0)
-        toward = np.einsum("ij,ij->i", codes, centroids)
-        if self.metric is Metric.DOT:
-            return 1 - np.einsum("ij,ij->i", rows, centroids) + share * toward, -share, product
-        return square + 2 * share * toward, -2 * share, product
+        dot = self.metric is Metric.DOT
+        base = 1 - np.einsum("ij,ij->i", rows, centroids) if dot else square
+        scale = -share if dot else -2 * share
+        if self.estimator == RESIDUAL:
+            return base, scale / np.float32(self._unit), product
+        return base - scale * np.einsum("ij,ij->i", codes, centroids), scale, product
+
+    @property
+    def _unit(self) -> float:
+        """What codes of signs are multiplied by to be of length 1."""
+        return 2 / math.sqrt(self.dimension)
 
     def lay_out(self, codes: Columns) -> list[npt.NDArray[Any]]:
         return [rq_layout.pack_signs(codes[0]) if self.packed else codes[0], *codes[1:]]
@@ -159,6 +178,8 @@ class RabitQuantizer:
         else:
             whole, scale = np.where(positive, np.float32(0.5), np.float32(-0.5)), codes[2]
         whole *= scale[:, None] * np.float32(-1 if self.metric is Metric.DOT else -0.5)
+        if self.estimator == RESIDUAL:
+            whole *= np.float32(self._unit)
         back = self.rotated(np.eye(self.dimension, dtype=np.float32)).T
         found: Floats = whole @ back + centroid.astype(np.float32)
         return found
@@ -172,36 +193,48 @@ class RabitQuantizer:
             "code_dim": self.dimension,
             "num_bits": self.bits,
             "packed": self.packed,
-            "query_estimator": "raw_query",
+            "query_estimator": self.estimator,
         }
 
     def prepare(self, query: VectorQuery, metric: Metric) -> Prepared:
+        if self.estimator == RESIDUAL:
+            return _ResidualPrepared(self, query.vector)
         bits = 0 if query.approx == "fast" else self.extra_bits
-        return _Prepared(self, query.vector, RabitQuery(self.rotated(query.vector[None])[0], bits), bits)
+        rotated = RabitQuery(self.rotated(query.vector[None])[0], bits)
+        by_signs = bits > 0 and query.approx != "accurate"
+        return _Prepared(self, query.vector.astype(np.float64), rotated, bits, by_signs)
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A query of ``fast`` mode looks at signs alone.
+    """A query, in one of three modes.
 
-    In the other two modes distances are those of the formulas in float32 for every row that can be among the nearest.
-    Where pylance's ``normal`` rounds its tables, and so is off by a few per cent, ours is its ``accurate``: the
-    rounded sums only rule out rows that are surely farther, which costs no more.
+    ``accurate``: distances are those of the formulas in float32, and every row is looked at as closely as it takes to know
+    that it is not among the nearest. ``normal``: the same distances, but rows that are too far away by their signs alone,
+    even if that estimate is off by twice what their error factor says (3.8 standard deviations), are left out at once. So
+    about one in ten thousand of the nearest rows is missed, where pylance's ``normal`` mode rounds its tables and is off by
+    a few per cent. ``fast``: signs alone.
     """
 
     quantizer: RabitQuantizer
-    query: Vectors
+    query: npt.NDArray[np.float64]
     rotated: RabitQuery
     bits: int
+    by_signs: bool = False
+    """Whether rows may be left out by their signs."""
 
-    def _line(self, centroid: Vectors) -> tuple[float, float]:
-        """By what added factors are multiplied in a partition, and what is added to all distances."""
-        query, middle = self.query.astype(np.float64), centroid.astype(np.float64)
+    def _line(self, centroid: Vectors) -> tuple[float, float, float]:
+        """By what added factors are multiplied in a partition, what is added to all distances, and how far errors reach."""
+        query, middle = self.query, centroid.astype(np.float64)
         if self.quantizer.metric is Metric.DOT:
             toward = float(query @ middle)
-            return toward, 1 - 2 * toward
+            if self.quantizer.estimator == RESIDUAL:
+                return 1.0, -toward, 0.0
+            apart = query - toward * middle
+            return toward, 1 - 2 * toward, _REACH * math.sqrt(apart @ apart)
         apart = query - middle
-        return 1.0, float(apart @ apart)
+        square = float(apart @ apart)
+        return 1.0, square, _REACH * math.sqrt(square)
 
     def _columns(self, stored: Columns) -> tuple[npt.NDArray[np.uint8], Floats, Floats, npt.NDArray[np.uint8] | None]:
         signs = stored[0] if self.quantizer.packed else rq_layout.pack_signs(stored[0])
@@ -210,10 +243,33 @@ class _Prepared:
         return signs.reshape(-1), stored[1], stored[2], None
 
     def scan(self, stored: Columns, rows: RowNumbers, centroid: Vectors, top: Top, keep: Keep | None, /) -> None:
-        self.rotated.scan(*self._columns(stored), *self._line(centroid), top, rows, keep)
+        a, b, reach = self._line(centroid)
+        coarse = (stored[1], stored[2], stored[3], reach) if self.by_signs else ()
+        self.rotated.scan(*self._columns(stored), a, b, top, rows, keep, 0, *coarse)
 
     def distances(self, stored: Columns, count: int, centroid: Vectors, /) -> npt.NDArray[np.float32]:
-        return self.rotated.distances(*self._columns(stored), *self._line(centroid))
+        a, b, _ = self._line(centroid)
+        return self.rotated.distances(*self._columns(stored), a, b)
+
+
+@dataclass(frozen=True, slots=True)
+class _ResidualPrepared:
+    """Of files of old: a query is rotated for each partition."""
+
+    quantizer: RabitQuantizer
+    query: Vectors
+
+    def _in(self, centroid: Vectors) -> _Prepared:
+        one = self.quantizer
+        apart = self.query - centroid.astype(self.query.dtype, copy=False)
+        rotated = RabitQuery(one.rotated(apart[None])[0] * np.float32(one._unit), 0)
+        return _Prepared(one, self.query.astype(np.float64), rotated, 0)
+
+    def scan(self, stored: Columns, rows: RowNumbers, centroid: Vectors, top: Top, keep: Keep | None, /) -> None:
+        self._in(centroid).scan(stored, rows, centroid, top, keep)
+
+    def distances(self, stored: Columns, count: int, centroid: Vectors, /) -> npt.NDArray[np.float32]:
+        return self._in(centroid).distances(stored, count, centroid)
 
 
 class RabitKind:
@@ -234,11 +290,13 @@ class RabitKind:
         found = _model(about, metric, dimension, lambda problem: CorruptFile(path, problem, place))
         if about.get("layered"):
             raise NotSupported(f"{path}: its RaBitQ codes are split into layers, which this version does not know")
-        if about.get("query_estimator") != "raw_query":
+        estimator = about.get("query_estimator", RESIDUAL)
+        if estimator not in (RAW, RESIDUAL) or (estimator == RESIDUAL and found.extra_bits):
             raise NotSupported(
-                f"{path}: its RaBitQ factors are for the estimator {about.get('query_estimator')!r}, and this version "
-                "knows 'raw_query'; build the index anew"
+                f"{path}: its RaBitQ factors are for the estimator {estimator!r} with {found.bits} bits, which this "
+                "version does not know; build the index anew"
             )
+        found = replace(found, estimator=estimator)
         if found.signs is not None:
             return found
         position = about.get("rotate_mat_position")

@@ -13,6 +13,7 @@
 
 /* Squares of so many bytes fit 31 bits. */
 #define LC_SQ_WIDEST 32768
+#define LC_SQ_AHEAD 4096
 
 static uint64_t lc_sq_squares_plain(const uint8_t *query, const uint8_t *codes, size_t d) {
     uint64_t sum = 0;
@@ -133,6 +134,12 @@ LC_AVX512 static void lc_sq_products_avx512(const float *query, const uint8_t *c
     _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
 }
 #endif
+
+/* Of rows that lie one after the other, ask for bytes that come a little later: a partition is seldom in the nearest
+ * cache, and the processor's own guesses end with the page. Asking beyond the end does no harm. */
+static inline void lc_sq_fetch(const uint8_t *codes, size_t size) {
+    for (size_t i = 0; i < size; i += 64) __builtin_prefetch(codes + LC_SQ_AHEAD + i);
+}
 
 /* Distances of some rows; shift is what the least value adds to every product. Where four are compared at a time, the
  * last ones are some rows twice. */

@@ -15,11 +15,13 @@ from lancelet.index.vector.top cimport Top
 
 cdef extern from "sq_scan.h" nogil:
     int lc_cpu_level()
+    void lc_sq_fetch(const uint8_t*, size_t)
     void lc_sq_squares(const uint8_t*, const uint8_t**, size_t, size_t, float, float*, int)
     void lc_sq_products(const float*, const uint8_t**, size_t, size_t, float, float, float*, int)
 
 
 DEF BLOCK = 64
+DEF FEW = 16
 
 cdef int _level = lc_cpu_level()
 
@@ -41,14 +43,18 @@ cdef struct Question:
 
 cdef void _score(const Question* question, const uint8_t* codes, Py_ssize_t count, float* out) noexcept nogil:
     """Distances of at most BLOCK rows, one after the other."""
-    cdef const uint8_t* rows[BLOCK]
-    cdef Py_ssize_t i
-    for i in range(count):
-        rows[i] = codes + i * question.d
-    if question.bytes != NULL:
-        lc_sq_squares(question.bytes, rows, question.d, count, question.scale * question.scale, out, _level)
-    else:
-        lc_sq_products(question.floats, rows, question.d, count, question.scale, question.shift, out, _level)
+    cdef const uint8_t* rows[FEW]
+    cdef Py_ssize_t i, at = 0, some, d = question.d
+    while at < count:
+        some = min(<Py_ssize_t>FEW, count - at)
+        lc_sq_fetch(codes + at * d, some * d)
+        for i in range(some):
+            rows[i] = codes + (at + i) * d
+        if question.bytes != NULL:
+            lc_sq_squares(question.bytes, rows, d, some, question.scale * question.scale, out + at, _level)
+        else:
+            lc_sq_products(question.floats, rows, d, some, question.scale, question.shift, out + at, _level)
+        at += some
 
 
 cdef class SqQuery:
