@@ -1097,58 +1097,35 @@ class LanceDataset:
         >>> dataset.create_index("v", "IVF_SQ", num_partitions=4).describe_indices()[0].index_type
         'IVF_SQ'
         """
-        from lancelet._api.indexing import build_index, build_index_part
-        from lancelet._api.vector_indexing import is_vector_type, vector_options
+        from lancelet._api.vector_indexing import build_any_index
 
-        if not is_vector_type(index_type):
-            given = {"train": train, "fragment_ids": fragment_ids, "index_uuid": index_uuid, **kwargs}
-            self.create_scalar_index(
-                column, index_type, name, replace=replace, progress_callback=progress_callback, **given
-            )
-            return self
-        options = vector_options(
-            index_type,
-            {
-                "metric": metric,
-                "num_partitions": num_partitions,
-                "ivf_centroids": ivf_centroids,
-                "pq_codebook": pq_codebook,
-                "num_sub_vectors": num_sub_vectors,
-                "accelerator": accelerator,
-                "index_cache_size": index_cache_size,
-                "shuffle_partition_batches": shuffle_partition_batches,
-                "shuffle_partition_concurrency": shuffle_partition_concurrency,
-                "ivf_centroids_file": ivf_centroids_file,
-                "precomputed_partition_dataset": precomputed_partition_dataset,
-                "target_partition_size": target_partition_size,
-                "skip_transpose": skip_transpose,
-                **kwargs,
-            },
-        )
-        if fragment_ids is not None:
-            build_index_part(
-                self._table,
-                column,
-                index_type,
-                name,
-                fragment_ids,
-                options,
-                uuid=index_uuid,
-                progress=progress_callback,
-            )
-            return self
-        snapshot = build_index(
+        options = {
+            "metric": metric,
+            "num_partitions": num_partitions,
+            "ivf_centroids": ivf_centroids,
+            "pq_codebook": pq_codebook,
+            "num_sub_vectors": num_sub_vectors,
+            "accelerator": accelerator,
+            "index_cache_size": index_cache_size,
+            "shuffle_partition_batches": shuffle_partition_batches,
+            "shuffle_partition_concurrency": shuffle_partition_concurrency,
+            "ivf_centroids_file": ivf_centroids_file,
+            "precomputed_partition_dataset": precomputed_partition_dataset,
+            "target_partition_size": target_partition_size,
+            "skip_transpose": skip_transpose,
+        }
+        snapshot = build_any_index(
             self._table,
             column,
             index_type,
             name,
             options,
+            kwargs,
             replace=replace,
             train=train,
-            fragment_ids=None,
+            fragment_ids=fragment_ids,
             uuid=index_uuid,
             progress=progress_callback,
-            document_granularity=None,
         )
         self._move(snapshot)
         return self

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from lancelet._api.indexing import build_index, build_index_part
 from lancelet.errors import InvalidInput, MissingPackage, NotSupported, StorageError
 from lancelet.index.registry import known_named
 from lancelet.log import LOGGER
+
+if TYPE_CHECKING:
+    from lancelet.execution.table_reader import TableReader
+    from lancelet.progress import IndexProgress
+    from lancelet.table.manifest.snapshot import Snapshot
 
 _ACCELERATED: Final = "IVF_PQ"
 
@@ -28,6 +34,41 @@ def refuse_vector_type(index_type: Any) -> None:
         raise NotSupported(f"{index_type} is no scalar index; create_index builds it")
 
 
+def build_any_index(
+    table: TableReader,
+    column: str | list[str],
+    index_type: Any,
+    name: str | None,
+    vector: Mapping[str, Any],
+    options: Mapping[str, Any],
+    *,
+    replace: bool,
+    train: bool,
+    fragment_ids: list[int] | None,
+    uuid: str | None,
+    progress: Callable[[IndexProgress], None] | None,
+) -> Snapshot:
+    """See :meth:`lancelet.LanceDataset.create_index`; ``vector`` are options that only vector indices have."""
+    if is_vector_type(index_type):
+        options = vector_options(index_type, {**vector, **options})
+        if fragment_ids is not None:
+            build_index_part(table, column, index_type, name, fragment_ids, options, uuid=uuid, progress=progress)
+            return table.snapshot
+    return build_index(
+        table,
+        column,
+        index_type,
+        name,
+        options,
+        replace=replace,
+        train=train,
+        fragment_ids=fragment_ids,
+        uuid=uuid,
+        progress=progress,
+        document_granularity=None,
+    )
+
+
 def vector_options(index_type: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a vector index out of the arguments of :meth:`lancelet.LanceDataset.create_index`."""
     options = {name: value for name, value in given.items() if value is not None}
@@ -36,7 +77,7 @@ def vector_options(index_type: str, given: Mapping[str, Any]) -> dict[str, Any]:
             "The 'index_cache_size' parameter of create_index is ignored: the index cache belongs to the dataset or "
             "session, dataset(..., index_cache_size_bytes=...)",
             DeprecationWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     if options.pop("precomputed_partition_dataset", None) is not None:
         raise NotSupported("partitions that were worked out before cannot be given; give ivf_centroids alone")

@@ -6,8 +6,9 @@ Both files of a segment have a message ``IVF`` about partitions: that of ``index
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 _TYPES: Final = {1: "<f2", 2: "<f4", 3: "<f8", 4: "u1", 5: "<u2", 6: "<u4", 7: "<u8"}
 _NUMBERS: Final = {np.dtype(name): number for number, name in _TYPES.items()}
-_CHUNK_BYTES: Final = 4 << 20
+_CHUNK_BYTES: Final = 1 << 20
 """Distances to all centroids are worked out for so many bytes of them at once."""
 
 
@@ -110,19 +111,30 @@ def ranking_metric(metric: Metric) -> Metric:
 
 def assign(vectors: Vectors, centroids: Vectors, metric: Metric) -> tuple[npt.NDArray[np.uint32], float]:
     """The partition of each vector (normalised already), and the sum of the distances to their centroids."""
+    nearest, total = nearest_of(vectors, centroids, metric)
+    if metric is Metric.L2:
+        total += squares_of(vectors)
+    return nearest, total
+
+
+def squares_of(vectors: Vectors) -> float:
+    """The sum of the squares of all numbers."""
+    exact = vectors.astype(np.float32, copy=False).reshape(-1)
+    return sum(float(np.dot(part, part)) for part in np.array_split(exact, 1 + len(exact) // _CHUNK_BYTES))
+
+
+def nearest_of(vectors: Vectors, centroids: Vectors, metric: Metric) -> tuple[npt.NDArray[np.uint32], float]:
+    """The same; of l2, the sum is too small by that of the squares of the vectors."""
     nearest = np.empty(len(vectors), np.uint32)
-    loss = 0.0
+    total = 0.0
     for part, marks in _marks(vectors, centroids, metric):
         chosen = marks.argmin(axis=1)
         nearest[part] = chosen
-        loss += float(np.take_along_axis(marks, chosen[:, None], 1).sum(dtype=np.float64))
-    if metric is not Metric.DOT and metric is not Metric.HAMMING:
-        exact = vectors.astype(np.float32, copy=False)
-        loss += float(np.einsum("ij,ij->", exact, exact, dtype=np.float64))
-    return nearest, loss
+        total += float(marks[np.arange(len(chosen)), chosen].sum(dtype=np.float64))
+    return nearest, total
 
 
-def _marks(vectors: Vectors, centroids: Vectors, metric: Metric) -> Any:
+def _marks(vectors: Vectors, centroids: Vectors, metric: Metric) -> Iterator[tuple[slice, npt.NDArray[np.float32]]]:
     """For pieces of the vectors numbers that order the centroids as distances do."""
     step = max(1, _CHUNK_BYTES // (4 * max(1, len(centroids))))
     if metric is Metric.HAMMING:
@@ -131,17 +143,16 @@ def _marks(vectors: Vectors, centroids: Vectors, metric: Metric) -> Any:
             part = slice(start, start + step)
             yield part, bit_counts(vectors[part, None, :] ^ centroids[None])
         return
-    model = centroids.astype(np.float32, copy=False).T
-    squares = np.einsum("ij,ij->j", model, model)
+    model = centroids.astype(np.float32, copy=False)
+    added = np.einsum("ij,ij->i", model, model) if metric is Metric.L2 else np.ones(len(model), np.float32)
+    turned = np.ascontiguousarray(model.T) * np.float32(-2 if metric is Metric.L2 else -1)
+    room = np.empty((min(step, len(vectors)), len(model)), np.float32)
     for start in range(0, len(vectors), step):
         part = slice(start, start + step)
-        products = vectors[part].astype(np.float32, copy=False) @ model
-        if metric is Metric.DOT:
-            yield part, np.subtract(np.float32(1), products, out=products)
-        else:
-            products *= np.float32(-2)
-            products += squares
-            yield part, products
+        values = vectors[part].astype(np.float32, copy=False)
+        products = np.matmul(values, turned, out=room[: len(values)])
+        products += added
+        yield part, products
 
 
 _BIT_COUNTS: Final = np.array([number.bit_count() for number in range(256)], np.uint8)

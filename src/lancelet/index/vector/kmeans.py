@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lancelet.index.vector import pq_scan
-from lancelet.index.vector.centroids import assign, bit_counts
+from lancelet.index.vector.centroids import bit_counts, nearest_of, squares_of
 from lancelet.index.vector.metric import Metric
 from lancelet.runtime.threads import checkpoint
 
@@ -28,11 +28,13 @@ if TYPE_CHECKING:
 _EARLY_RATE: Final = 48
 """Vectors for each centroid in the early steps."""
 _EARLY_STEPS: Final = 10
-_LATE_STEPS: Final = 5
-_ENOUGH: Final = 1e-3
+_LATE_STEPS: Final = 12
+_ENOUGH: Final = 1e-4
 """A step that makes the loss smaller by less than this share is the last."""
 _NUDGE: Final = np.float32(1e-3)
 _FEW_WORDS: Final = 16
+_SUM_BYTES: Final = 2 << 20
+"""Vectors that are sorted by cluster at once."""
 _SMALL: Final = 0.1
 """Clusters with a smaller share than this of the mean size are given up."""
 
@@ -65,9 +67,11 @@ def _improve(values: Floats, centroids: Floats, metric: Metric, steps: int, rand
     """Move centroids to the middle of what is near to them; tells the last loss."""
     before = np.inf
     loss = 0.0
+    constant = squares_of(values) if metric is Metric.L2 else 0.0
     for step in range(steps):
         checkpoint()
-        nearest, loss = assign(values, centroids, metric)
+        nearest, least = nearest_of(values, centroids, metric)
+        loss = constant + least
         sizes, sums = _sums(values, nearest, len(centroids))
         _move(centroids, sizes, sums, metric)
         if step + 1 < steps:
@@ -80,14 +84,14 @@ def _improve(values: Floats, centroids: Floats, metric: Metric, steps: int, rand
 
 def _sums(values: Floats, nearest: npt.NDArray[np.uint32], count: int) -> tuple[npt.NDArray[np.int64], Floats]:
     """How many vectors each cluster has, and their sum."""
-    sizes = np.bincount(nearest, minlength=count)
-    order = np.argsort(nearest, kind="stable")
-    some = np.flatnonzero(sizes)
     sums = np.zeros((count, values.shape[1]), np.float32)
-    starts = (np.cumsum(sizes) - sizes)[some]
-    if len(some):
-        sums[some] = np.add.reduceat(values[order], starts, axis=0)
-    return sizes, sums
+    step = max(1, _SUM_BYTES // (4 * max(1, values.shape[1])))
+    for start in range(0, len(values), step):
+        near = nearest[start : start + step]
+        order = np.argsort(near, kind="stable")
+        some, places = np.unique(near[order], return_index=True)
+        sums[some] += np.add.reduceat(values[start : start + step][order], places, axis=0)
+    return np.bincount(nearest, minlength=count), sums
 
 
 def _move(centroids: Floats, sizes: npt.NDArray[np.int64], sums: Floats, metric: Metric) -> None:
@@ -125,7 +129,7 @@ def _train_bits(sample: Vectors, count: int, max_steps: int, random: np.random.G
     bits = np.unpackbits(sample, axis=1).astype(np.float32)
     for _ in range(max_steps):
         checkpoint()
-        nearest, _ = assign(sample, centroids, Metric.HAMMING)
+        nearest, _ = nearest_of(sample, centroids, Metric.HAMMING)
         loss = float(bit_counts(sample ^ centroids[nearest]).sum(dtype=np.float64))
         if before - loss < _ENOUGH * before:
             break
