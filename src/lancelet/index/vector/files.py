@@ -323,7 +323,7 @@ class VectorFileWriter:
         batch, about = self._graph.build(
             self._model.quantizer, stored, len(rows), self._model.centroids[number], options, self._seed
         )
-        self._graphs.append(json.dumps(about, separators=(",", ":")))
+        self._graphs.append(json.dumps(about, separators=(",", ":")) if about else "")
         self._graph_lengths.append(batch.num_rows)
         if batch.num_rows:
             self._index.write(batch)
