@@ -335,3 +335,41 @@ def test_other_elements_through_an_index(tmp_path: Path, element: str) -> None:
     check_same(where, nearest=nearest | {"nprobes": 2})
     check_same(where, nearest=nearest | {"nprobes": 4, "refine_factor": 2})
     check_against_brute_force(lancelet.dataset(where), query, metric)
+
+
+@pytest.mark.parametrize("kind", ["IVF_RQ", "IVF_HNSW_FLAT", "IVF_HNSW_SQ", "IVF_HNSW_PQ"])
+def test_codes_of_bits_and_graphs_find_the_near_rows_in_every_state(tmp_path: Path, kind: str) -> None:
+    rng = np.random.default_rng(16)
+    where = str(tmp_path / "t")
+    theirs = lance.write_dataset(rows_of(rng, 0, 700), where, max_rows_per_file=300)
+    options: dict[str, Any] = {"num_sub_vectors": 8} if kind.endswith("PQ") else {}
+    theirs.create_index("v", kind, num_partitions=2, metric="l2", **options)
+
+    def check() -> None:
+        dataset, query = lancelet.dataset(where), rng.normal(size=D).astype(np.float32)
+        assert f"VectorIndexQuery: {kind}" in dataset.scanner(["id"], nearest=NEAR).explain_plan()
+        if kind == "IVF_RQ":
+            check_against_brute_force(dataset, query, "l2")
+            return
+        everything = dataset.to_table(["id", "v"], with_row_id=True)
+        ids, exact = everything["_rowid"].to_numpy(), distances(everything["v"], query, "l2")
+        nearest = {"column": "v", "q": query, "k": 10, "nprobes": 2, "refine_factor": 4, "ef": 150}
+        for condition in ("true", "id % 3 = 0"):
+            left = exact.copy()
+            left[~np.isin(ids, dataset.to_table([], filter=condition, with_row_id=True)["_rowid"])] = np.nan
+            best = set(ids[np.argsort(left)[:10]].tolist())
+            scanner = dataset.scanner(
+                ["_distance"], nearest=nearest, filter=condition, prefilter=True, with_row_id=True
+            )
+            found = scanner.to_table()
+            assert len(best & set(found["_rowid"].to_pylist())) >= 9
+            of_row = dict(zip(ids.tolist(), left.tolist(), strict=True))
+            expected = [of_row[row] for row in found["_rowid"].to_pylist()]
+            np.testing.assert_allclose(found["_distance"], expected, rtol=1e-5)
+
+    check()
+    lancelet.dataset(where).delete("id % 7 = 1")
+    lancelet.write_dataset(rows_of(rng, 700, 40), where, mode="append")
+    check()
+    lance.dataset(where).optimize.compact_files()
+    check()
