@@ -19,17 +19,18 @@ def vector_array(values: npt.NDArray[Any], element: str, nulls: npt.NDArray[np.b
     return array if nulls is None else pa.FixedSizeListArray.from_arrays(flat, values.shape[1], mask=pa.array(nulls))
 
 
-def odd_vectors(rng: np.random.Generator, rows: int, d: int, element: str) -> pa.Array:
-    """Vectors with zeros, copies of each other, nulls, and where there are such numbers no numbers and infinite ones."""
+def odd_vectors(rng: np.random.Generator, rows: int, d: int, element: str, *, copies: bool = True) -> pa.Array:
+    """Vectors with nulls, and where there are such numbers no numbers and infinite ones; ``copies``: also equal vectors."""
     if element == "uint8":
         values: npt.NDArray[Any] = rng.integers(0, 256, (rows, d))
     else:
         values = rng.normal(size=(rows, d))
         values[rng.random(rows) < 0.03, 1] = np.nan
         values[rng.random(rows) < 0.03, 0] = np.inf
-    values[rng.random(rows) < 0.05] = 0
-    copies = rng.random(rows) < 0.1
-    values[copies] = values[rng.integers(0, rows, copies.sum())]
+    if copies:
+        values[rng.random(rows) < 0.05] = 0
+        again = rng.random(rows) < 0.1
+        values[again] = values[rng.integers(0, rows, again.sum())]
     return vector_array(values, element, rng.random(rows) < 0.05)
 
 

@@ -51,6 +51,8 @@ FEW_INDEXED = 1 << 15
 FEW_LEFT = 1024
 ENTRIES_A_TEST = 256
 """With few rows left, testing one of them takes as long as reading so many entries of an index."""
+FEW_ALLOWED = 4096
+"""So few rows that a search may find are all compared: looking for them in an index takes longer."""
 
 # What is kept
 

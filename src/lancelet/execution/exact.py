@@ -110,6 +110,20 @@ class ExactSearch:
             done += self._offer(part, tops, number, None if ids is None else ids[here], marks)
         return done
 
+    def compare_rows(self, table: TableReader, rows: RowIds, tops: list[Top], *, by_id: bool = False) -> int:
+        """Single rows by address, or by row id; those that are gone are passed over. Tells how many vectors were compared."""
+        if by_id:
+            owners, offsets, found = table.locate_ids(rows)
+        else:
+            owners, offsets, found = table.locate_live(rows)
+        owners, offsets = owners[found], offsets[found]
+        done = 0
+        for owner in np.unique(owners).tolist():
+            reader = table.reader(owner)
+            some = np.unique(offsets[owners == owner])
+            done += self.compare(reader, RowRange(0, reader.physical_rows), some, tops)
+        return done
+
     def _offer(self, part: Vectors, tops: list[Top], first: int, ids: RowIds | None, keep: Marks | None) -> int:
         if part.ends is None:
             return self.queries.scan(part.data, tops, first, ids, keep)

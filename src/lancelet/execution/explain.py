@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lancelet.execution.candidates import Search
@@ -18,6 +19,7 @@ from lancelet.index.questions import Missing
 if TYPE_CHECKING:
     from lancelet.execution.candidates import Candidates
     from lancelet.execution.nearest_plan import Nearest
+    from lancelet.execution.vector_indices import VectorIndex
     from lancelet.index.vector.query import SearchUse
 
 
@@ -110,10 +112,46 @@ def _explain_search(
         steps.append(f"Filter: {to_sql(plan.filter)}")
     steps.append(_nearest(nearest))
     lines = ["  " * depth + step for depth, step in enumerate(steps)]
-    counts = "" if use is None else f", vectors compared={use.refined}"
-    lines.append("  " * len(steps) + f"ExactSearch: metric={nearest.exact_metric().value}{counts}")
-    below = explain(table, exact_plan(plan, nearest), verbose=verbose, found=found).splitlines()[1:]
+    reads = exact_plan(plan, nearest)
+    below: list[str] = []
+    index = table.vector_indices.choose(nearest)
+    compared = "" if use is None else f", vectors compared={use.refined}"
+    if index is None and plan.indexed_only and nearest.use_index:
+        below.append("NoRows: fast_search, and no index with this metric")
+    elif index is None:
+        below.append(f"ExactSearch: metric={nearest.exact_metric().value}{compared}")
+        below += explain(table, reads, verbose=verbose, found=found).splitlines()[1:]
+    elif use is not None and not use.segments and use.refined:
+        below.append(f"ExactSearch: metric={index.metric.value}, few rows to look at{compared}")
+        below += explain(table, replace(reads, outputs=()), verbose=verbose, found=found).splitlines()[1:]
+    else:
+        if nearest.refine is not None:
+            below.append(f"Refine: factor={nearest.refine}")
+        below.append(_index_query(index, nearest, verbose, use))
+        if reads.filter is not None or reads.mask is not None:
+            below += explain(table, replace(reads, outputs=()), verbose=verbose, found=found).splitlines()[1:]
+        left = () if plan.indexed_only else index.unindexed(table, nearest, plan.fragment_ids)
+        if left:
+            below.append(f"ExactSearch: metric={index.metric.value}, not indexed")
+            below += explain(table, replace(reads, fragment_ids=left), verbose=verbose).splitlines()[1:]
     return "\n".join([*lines, *("  " * len(steps) + line for line in below)])
+
+
+def _index_query(index: VectorIndex, nearest: Nearest, verbose: bool, use: SearchUse | None) -> str:
+    covered = index.fragments
+    parts = [
+        f"VectorIndexQuery: {index.title} {index.name}, metric={index.metric.value}",
+        f"fragments={sorted(covered) if verbose else len(covered)}",
+        f"segments={len(index.parts)}",
+    ]
+    if nearest.effort is not None:
+        parts.append(f"effort={nearest.effort}")
+    elif nearest.min_probes is not None or nearest.max_probes is not None:
+        most = "all" if nearest.max_probes is None else nearest.max_probes
+        parts.append(f"probes={nearest.min_probes or 1} to {most}")
+    if use is not None:
+        parts.append(f"partitions probed={use.partitions}, codes scored={use.codes}, rows refined={use.refined}")
+    return ", ".join(parts)
 
 
 def _nearest(nearest: Nearest) -> str:

@@ -24,6 +24,7 @@ from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.encoding.rows import Indices
 from lancelet.errors import NotSupported
 from lancelet.execution.exact import ExactSearch
+from lancelet.execution.indexed import IndexedSearch
 from lancelet.execution.plan import Outputs, ScanPlan, column_of, exact_plan, is_search_column, needed_fields
 from lancelet.execution.scan import Scan
 from lancelet.execution.shown import scan_field
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from lancelet.execution.candidates import Candidates
     from lancelet.execution.nearest_plan import Nearest
     from lancelet.execution.table_reader import TableReader
-    from lancelet.index.vector.top import Top
+    from lancelet.execution.vector_indices import VectorIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +127,19 @@ class NearestScan:
         debug(
             "the nearest %s rows of %s are looked for in '%s'", nearest.count, table.snapshot.uri, nearest.column.name
         )
+        if self.index is not None:
+            return self._located(IndexedSearch(table, self.plan, nearest, self.index, self._reads, self.use).run())
+        if self.plan.indexed_only and nearest.use_index:
+            return self._located([])
         metric = nearest.exact_metric()
         nearest.column.check_metric(metric)
-        if self.plan.indexed_only and nearest.use_index:
-            tops: list[Top] = []
-        else:
-            search = ExactSearch.of(table, nearest, metric, nearest.count)
-            tops = search.run(self._reads, self.use)
-        return self._located([top.sorted() for top in tops])
+        search = ExactSearch.of(table, nearest, metric, nearest.count)
+        return self._located([top.sorted() for top in search.run(self._reads, self.use)])
+
+    @cached_property
+    def index(self) -> VectorIndex | None:
+        """The index that is asked; None: all vectors are compared."""
+        return self.table.vector_indices.choose(self.nearest)
 
     def _located(self, answers: Sequence[tuple[npt.NDArray[np.float32], npt.NDArray[np.uint64]]]) -> Hits:
         """Where the rows of the answers are; one answer for each query, of distances and row ids."""

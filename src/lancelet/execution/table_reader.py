@@ -24,6 +24,7 @@ from lancelet.table.rows.row_ids import RowIdSequence
 
 if TYPE_CHECKING:
     from lancelet.execution.open_indices import TableIndices
+    from lancelet.execution.vector_indices import VectorIndices
     from lancelet.index.row_set import RowSet
 
 
@@ -138,6 +139,10 @@ class TableReader:
             found[here] = alive
         return owners, offsets, found
 
+    def locate_live(self, addresses: npt.NDArray[np.uint64]) -> tuple[Indices, Indices, npt.NDArray[np.bool_]]:
+        """Places of fragments, physical offsets, and whether the table still has the row at an address."""
+        return self._find(addresses)
+
     def locate_ids(self, row_ids: npt.NDArray[np.uint64]) -> tuple[Indices, Indices, npt.NDArray[np.bool_]]:
         """Places of fragments, physical offsets, and whether the table still has the row."""
         if not self.snapshot.manifest.has_stable_row_ids:
@@ -159,6 +164,13 @@ class TableReader:
         from lancelet.execution.open_indices import TableIndices
 
         return TableIndices(self)
+
+    @cached_property
+    def vector_indices(self) -> VectorIndices:
+        """The indices that searches can ask."""
+        from lancelet.execution.vector_indices import VectorIndices
+
+        return VectorIndices(self)
 
     def physical_rows(self, fragment_id: int) -> int:
         """Rows of a fragment of this version, deleted ones included."""

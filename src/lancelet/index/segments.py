@@ -152,6 +152,10 @@ class Whereabouts:
         kind = kind_of_entry(entry)
         return kind is not None and not kind.names_addresses(entry)
 
+    def keeps_names(self, entry: IndexMetadata) -> bool:
+        """Whether a segment calls rows by the addresses that they have now."""
+        return self._reuse is None and not self.names_ids(entry)
+
     def source(self, entry: IndexMetadata, dtype: pa.DataType) -> Source:
         """An older segment, to be carried over into a new one: what it does not cover any more is dropped."""
         segment = open_segment(self.snapshot, entry, dtype)

@@ -23,7 +23,7 @@ def own_probes(count: int) -> int:
 def probes_of(query: VectorQuery, partitions: int) -> tuple[int, int]:
     """How many partitions are looked at first, and at most when these have too few rows that count."""
     lowest = 1 if query.min_probes is None else query.min_probes
-    highest = partitions if query.max_probes is None else query.max_probes
+    highest = max(partitions, lowest) if query.max_probes is None else query.max_probes
     if lowest < 1 or highest < 1 or lowest > highest:
         raise InvalidOption(
             f"a search probes from {lowest} to {highest} partitions; give at least 1, and no less at most"

@@ -97,7 +97,8 @@ class VectorSegment:
         query = replace(wanted, vector=self._normal(wanted.vector), count=count)
         renaming = rename if isinstance(rename, KeyedRename) else KeyedRename(rename, None)
         order = self._rank(query.vector)
-        first, most = probes_of(query, len(order))
+        # How many partitions are probed follows from the rows that are wanted in the end, not from those to be refined.
+        first, most = probes_of(wanted, len(order))
         top = Top(count, query.lower, query.upper)
         prepared = model.quantizer.prepare(query, model.metric)
         compared = kept = at = 0

@@ -1,0 +1,203 @@
+"""Search through an index: its nearest rows, those that it does not know, and exact distances where these are wanted.
+
+::
+
+    segments, side by side ──► k (or k * refine_factor) nearest rows by their codes
+    fragments not indexed  ──► k nearest rows, every vector compared
+                                   │
+              only segments:  distances are those of the codes
+              both, or refine_factor: vectors of all found rows are read, and compared (spec indices.md 14.13)
+
+Of rows that segments know, those are passed over that were deleted, moved into fragments that are not indexed, or do not
+pass a filter that comes first. When so few rows pass that comparing them all is less work, that is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from lancelet.execution.allowed import AllowedRows, passing_rows
+from lancelet.execution.costs import FEW_ALLOWED
+from lancelet.execution.exact import ExactSearch
+from lancelet.execution.plan import exact_plan
+from lancelet.execution.scan import Scan
+from lancelet.execution.threads import core_count, ordered_map
+from lancelet.index.vector.query import ALL_KEPT, KeyedRename, VectorQuery
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from lancelet.execution.nearest_plan import Nearest
+    from lancelet.execution.plan import ScanPlan
+    from lancelet.execution.table_reader import TableReader
+    from lancelet.execution.vector_indices import VectorIndex, VectorPart
+    from lancelet.index.row_set import RowNumbers
+    from lancelet.index.vector.query import SearchUse
+    from lancelet.index.vector.top import Top
+
+Answer = tuple[npt.NDArray[np.float32], npt.NDArray[np.uint64]]
+"""Distances and row ids, the nearest first."""
+
+_MULTI_SHARE = 4
+"""Of rows with several vectors, each of the query's vectors asks for so many times more: other vectors of a row may be nearer."""
+
+
+@dataclass(frozen=True)
+class IndexedSearch:
+    """One search of a version through one of its indices."""
+
+    table: TableReader
+    plan: ScanPlan
+    nearest: Nearest
+    index: VectorIndex
+    reads: Scan
+    """Of the column, with the filter when it comes first."""
+    use: SearchUse
+
+    @cached_property
+    def wanted(self) -> frozenset[int]:
+        """The fragments that are searched."""
+        ids = self.plan.fragment_ids
+        return self.table.all_rows.fragments if ids is None else frozenset(ids)
+
+    @cached_property
+    def unindexed(self) -> tuple[int, ...]:
+        """The fragments whose vectors are all compared."""
+        if self.plan.indexed_only:
+            return ()
+        return self.index.unindexed(self.table, self.nearest, self.plan.fragment_ids)
+
+    @cached_property
+    def allowed(self) -> AllowedRows:
+        """What may be found."""
+        restricted = self.reads.plan.filter is not None or self.plan.mask is not None
+        return AllowedRows(self.table, self.wanted, passing_rows(self.reads) if restricted else None)
+
+    @cached_property
+    def _key(self) -> Hashable:
+        """What masks of partitions are kept under: for all searches of a version, or for this one."""
+        return (
+            object() if self.allowed.rows is not None else (self.table.snapshot.manifest.path, self.plan.fragment_ids)
+        )
+
+    def run(self) -> list[Answer]:
+        """An answer for each query, or one for all the vectors of a query of several."""
+        nearest, table = self.nearest, self.table
+        exact = ExactSearch.of(table, nearest, self.index.metric, nearest.count)
+        if self._is_narrow:
+            assert self.allowed.rows is not None
+            tops = exact.new_tops()
+            self.use.note(refined=exact.compare_rows(table, self.allowed.rows.numbers(), tops))
+            return [top.sorted() for top in tops]
+        if not self._compares:
+            return self._ask(nearest.count)
+        tops = exact.new_tops()
+        if self.unindexed:
+            plan = replace(exact_plan(self.plan, nearest), fragment_ids=self.unindexed)
+            exact.run(Scan(table, plan), self.use, tops)
+        self._refine(tops)
+        return [top.sorted() for top in tops]
+
+    @cached_property
+    def _is_narrow(self) -> bool:
+        """Whether so few rows are allowed that all of them are compared, unless probes or a range say how the index is asked."""
+        nearest = self.nearest
+        told = (nearest.min_probes, nearest.max_probes, nearest.effort, nearest.lower, nearest.upper)
+        if any(option is not None for option in told) or self.plan.indexed_only or nearest.segments is not None:
+            return False
+        return self.allowed.count_up_to(max(FEW_ALLOWED, nearest.count)) is not None
+
+    @property
+    def _compares(self) -> bool:
+        """Whether the vectors of found rows are read."""
+        return bool(self.unindexed) or self.nearest.refine is not None or self.nearest.column.is_multi
+
+    def _refine(self, tops: list[Top]) -> None:
+        """Compare the vectors of rows that the index finds."""
+        nearest, table = self.nearest, self.table
+        count = nearest.count * (nearest.refine or 1)
+        if nearest.column.is_multi:
+            answers = self._ask(count * _MULTI_SHARE)
+            rows = np.unique(np.concatenate([ids for _, ids in answers])) if answers else np.empty(0, np.uint64)
+            exact = ExactSearch.of(table, nearest, self.index.metric, nearest.count)
+            self.use.note(refined=exact.compare_rows(table, rows, tops, by_id=True))
+            return
+        for number, (_, ids) in enumerate(self._ask(count)):
+            one = replace(nearest, queries=nearest.queries[number : number + 1])
+            exact = ExactSearch.of(table, one, self.index.metric, nearest.count)
+            self.use.note(refined=exact.compare_rows(table, ids, [tops[number]], by_id=True))
+
+    def _ask(self, count: int) -> list[Answer]:
+        """The nearest rows by their codes, for each query vector."""
+        count = max(min(count, self.table.num_rows), 1)
+        indices = self.table.vector_indices
+        segments = [(indices.open(part), self._rename(part)) for part in self.index.parts]
+        queries = [self._query(vector) for vector in self.nearest.queries]
+        several = len(queries) * len(segments) > 1
+        pairs = [(query, segment, rename) for query in queries for segment, rename in segments]
+        ahead = core_count() + 1 if several else 1
+        found = list(ordered_map(lambda pair: pair[1].best(pair[0], count, pair[2]), pairs, ahead))
+        self.table.cache.indices.trim()
+        step = len(segments)
+        return [
+            _merged([(part.marks, part.rows) for part in found[at * step : (at + 1) * step]], count)
+            for at in range(len(queries))
+        ]
+
+    def _query(self, vector: npt.NDArray[np.generic]) -> VectorQuery:
+        nearest = self.nearest
+        multi = nearest.column.is_multi
+        return VectorQuery(
+            vector,
+            nearest.count,
+            None if multi else nearest.lower,
+            None if multi else nearest.upper,
+            nearest.min_probes,
+            nearest.max_probes,
+            nearest.effort,
+            nearest.ef,
+            nearest.approx,
+            self.use,
+        )
+
+    def _rename(self, part: VectorPart) -> KeyedRename:
+        """Row ids of a segment's rows, and which of these count."""
+        if self._keeps_all(part):
+            return ALL_KEPT
+        return KeyedRename(partial(self._renamed, part), self._key)
+
+    def _renamed(self, part: VectorPart, rows: RowNumbers) -> tuple[RowNumbers, npt.NDArray[np.bool_]]:
+        where = self.table.vector_indices.where
+        addresses, kept = where.addresses(part.entry, rows)
+        counted = kept.copy()
+        counted[kept] = self.allowed.marks(addresses[kept])
+        return (rows if where.names_ids(part.entry) else addresses), counted
+
+    def _keeps_all(self, part: VectorPart) -> bool:
+        """Whether all rows of a segment are there, allowed, and called as it calls them."""
+        where = self.table.vector_indices.where
+        if self.allowed.rows is not None or not where.keeps_names(part.entry):
+            return False
+        if part.entry.fragment_ids != part.fragments or not part.fragments <= self.wanted:
+            return False
+        readers = self.table.readers(sorted(part.fragments))
+        return all(reader.fragment.deletion_file is None for reader in readers)
+
+
+def _merged(answers: Sequence[Answer], count: int) -> Answer:
+    """The best of several answers."""
+    if len(answers) == 1:
+        marks, ids = answers[0]
+        # A segment goes by its own names of rows, which may order equal ones otherwise.
+        order = np.lexsort((ids, marks))
+        return marks[order], ids[order]
+    marks = np.concatenate([np.empty(0, np.float32), *(marks for marks, _ in answers)])
+    ids = np.concatenate([np.empty(0, np.uint64), *(ids for _, ids in answers)])
+    order = np.lexsort((ids, marks))[:count]
+    return marks[order], ids[order]
