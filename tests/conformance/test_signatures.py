@@ -20,7 +20,7 @@ LATER = "of later work"
 INSIDE = "pylance's own affair, not for its users"
 NO_MODULE = {
     **dict.fromkeys(("arrow", "debug", "hf", "otel", "torch", "tracing"), LATER),
-    **dict.fromkeys(("indices.builder", "query", "vector"), "vector and text search are " + LATER),
+    **dict.fromkeys(("query", "vector"), "vector and text search are " + LATER),
     **dict.fromkeys(("download",), "language models for text search are " + LATER),
     **dict.fromkeys(("mem_wal",), "the MemWAL is " + LATER),
     **dict.fromkeys(("conftest", "dependencies", "lance"), INSIDE),
@@ -52,7 +52,6 @@ MISSING = {
             "FullTextQuery",
             "HNSW",
             "IndexSegment",
-            "IndicesBuilder",
             "KMeans",
             "LanceDataset.centroids",
             "LanceDataset.get_ivf_model",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import warnings
 from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 
-from lancelet.errors import InvalidInput, MissingPackage, NotSupported, StorageError
+from lancelet.errors import InvalidInput, NotSupported, StorageError
 from lancelet.index.registry import known_named
+from lancelet.index.vector.options import ACCELERATOR
 from lancelet.log import LOGGER
 
 _ACCELERATED: Final = "IVF_PQ"
@@ -52,7 +52,9 @@ def vector_options(index_type: str, given: Mapping[str, Any]) -> dict[str, Any]:
         if index_type.upper() != _ACCELERATED:
             LOGGER.warning("Index type %s does not support GPU acceleration; falling back to CPU", index_type)
         else:
-            _check_accelerator(accelerator)
+            from lancelet.index.vector.accelerator import Accelerator
+
+            options[ACCELERATOR] = Accelerator(accelerator)
     return options
 
 
@@ -63,13 +65,3 @@ def _load(path: str) -> Any:
         raise StorageError(path, f"holds no centroids: {error}") from None
     except ValueError as error:
         raise InvalidInput(f"{path} is no file of numpy's with centroids: {error}") from None
-
-
-def _check_accelerator(accelerator: Any) -> None:
-    try:
-        importlib.import_module("torch")
-    except ImportError:
-        raise MissingPackage(
-            f"accelerator={str(accelerator)!r} needs torch; install it, or leave accelerator out to build on the processor"
-        ) from None
-    raise NotSupported(f"indices are not built on {accelerator} yet; leave accelerator out to build on the processor")
