@@ -124,7 +124,7 @@ _later = lazy_names(
         "lancelet.udf": ("batch_udf",),
         "lancelet.util": ("sanitize_ts",),
     },
-    modules=("log", "namespace", "progress", "sampler", "types", "udf", "util"),
+    modules=("indices", "log", "namespace", "progress", "sampler", "types", "udf", "util", "vector"),
 )
 
 

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from lancelet._api.index_descriptions import IndexDescription
+    from lancelet._api.ivf_model import IvfModel
     from lancelet._api.merge_insert import MergeInsertBuilder
     from lancelet._api.storage_accessor import StorageOptionsAccessor
     from lancelet._api.transaction import Index, LanceOperation, Transaction
@@ -133,6 +134,7 @@ __getattr__ = lazy_names(
         "lancelet.udf": ("BatchUDF", "BatchUDFCheckpoint", "batch_udf"),
         "lancelet._api.fragment_metadata": ("DataFile", "FragmentMetadata"),
         "lancelet._api.transaction": ("Index", "IndexFile", "LanceOperation", "Transaction"),
+        "lancelet._api.vector_reader": ("VectorIndexReader",),
         "lancelet._api.index_descriptions": ("IndexConfig", "IndexInformation", "SupportedDistributedIndices"),
         "lancelet.bitmap": ("Bitmap",),
         "lancelet.changes.delta": ("DatasetDelta",),
@@ -400,6 +402,18 @@ class LanceDataset:
     def has_index(self) -> bool:
         """Whether there is any index on the table."""
         return len(self._snapshot.manifest.indices) > 0
+
+    def get_ivf_model(self, index_name: str) -> IvfModel:
+        """The centroids of a vector index, and its metric."""
+        from lancelet._api.vector_reader import ivf_model
+
+        return ivf_model(self._table, index_name)
+
+    def centroids(self, *, index_name: str | None = None, column: str | None = None) -> pa.FixedSizeListArray:
+        """The centroids of a vector index, or of the first one on a column."""
+        from lancelet._api.vector_reader import centroids_of
+
+        return centroids_of(self._table, index_name, column)
 
     def describe_indices(self) -> list[IndexDescription]:
         """All indices, as the manifest describes them."""

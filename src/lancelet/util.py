@@ -1,13 +1,26 @@
-"""Times and spans as users give them, under pylance's names."""
+"""Times and spans, k-means and checks of vector indices, under pylance's names."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lancelet._api.opening import parse_time
+from lancelet._naming.lazy import lazy_names
 
-__all__ = ["sanitize_ts", "td_to_micros"]
+if TYPE_CHECKING:
+    from lancelet._api.clustering import KMeans, MetricType
+    from lancelet._api.vector_checks import validate_vector_index
+
+__all__ = ["KMeans", "MetricType", "sanitize_ts", "td_to_micros", "validate_vector_index"]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "lancelet._api.clustering": ("KMeans", "MetricType"),
+        "lancelet._api.vector_checks": ("validate_vector_index",),
+    },
+)
 
 
 def sanitize_ts(ts: Any) -> datetime:

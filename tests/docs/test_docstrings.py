@@ -33,7 +33,7 @@ PUBLIC = (
         "lancelet.schema",
         "lancelet.spark",
     ),
-    *("lancelet.testing", "lancelet.types", "lancelet.udf", "lancelet.util"),
+    *("lancelet.testing", "lancelet.types", "lancelet.udf", "lancelet.util", "lancelet.vector"),
 )
 """What users import."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lancelet._api.indexing import build_index, build_index_part
-from lancelet.errors import InvalidInput, MissingPackage, NotSupported, StorageError
+from lancelet.errors import InvalidInput, NotSupported, StorageError
 from lancelet.index.registry import known_named
+from lancelet.index.vector.options import ACCELERATOR
 from lancelet.log import LOGGER
 
 if TYPE_CHECKING:
@@ -93,7 +93,9 @@ def vector_options(index_type: str, given: Mapping[str, Any]) -> dict[str, Any]:
         if index_type.upper() != _ACCELERATED:
             LOGGER.warning("Index type %s does not support GPU acceleration; falling back to CPU", index_type)
         else:
-            _check_accelerator(accelerator)
+            from lancelet.index.vector.accelerator import Accelerator
+
+            options[ACCELERATOR] = Accelerator(accelerator)
     return options
 
 
@@ -104,13 +106,3 @@ def _load(path: str) -> Any:
         raise StorageError(path, f"holds no centroids: {error}") from None
     except ValueError as error:
         raise InvalidInput(f"{path} is no file of numpy's with centroids: {error}") from None
-
-
-def _check_accelerator(accelerator: Any) -> None:
-    try:
-        importlib.import_module("torch")
-    except ImportError:
-        raise MissingPackage(
-            f"accelerator={str(accelerator)!r} needs torch; install it, or leave accelerator out to build on the processor"
-        ) from None
-    raise NotSupported(f"indices are not built on {accelerator} yet; leave accelerator out to build on the processor")

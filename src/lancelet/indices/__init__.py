@@ -15,6 +15,7 @@ from lancelet._api.index_descriptions import (
 from lancelet._naming.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from lancelet.indices.builder import IndicesBuilder
     from lancelet.indices.ivf import IvfModel
     from lancelet.indices.pq import PqModel
 
@@ -24,6 +25,7 @@ __all__ = [
     "IndexFileVersion",
     "IndexInformation",
     "IndexSegmentDescription",
+    "IndicesBuilder",
     "IvfModel",
     "PqModel",
     "SupportedDistributedIndices",
@@ -40,8 +42,9 @@ class IndexFileVersion(str, Enum):
 __getattr__ = lazy_names(
     __name__,
     {
+        "lancelet.indices.builder": ("IndicesBuilder",),
         "lancelet.indices.ivf": ("IvfModel",),
         "lancelet.indices.pq": ("PqModel",),
     },
-    modules=("ivf", "pq"),
+    modules=("builder", "ivf", "pq"),
 )

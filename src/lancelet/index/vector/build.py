@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lancelet.index.folder import SegmentWriter
     from lancelet.index.kind import NewRows, Source
     from lancelet.index.row_set import RowNumbers
+    from lancelet.index.vector.accelerator import Accelerator
     from lancelet.index.vector.options import VectorOptions
     from lancelet.index.vector.query import Columns, Vectors
 
@@ -59,7 +60,7 @@ def write_vectors(sources: Sequence[Source], rows: NewRows, out: SegmentWriter, 
         runs = _Runs(len(model.centroids), max(_LEAST_RUN, out.memory_limit // _RUN_SHARE), stack)
         for source in older:
             runs.add_all(_old_entries(source, model))
-        runs.add_all(_new_entries(rows, model))
+        runs.add_all(_new_entries(rows, model, options.accelerator))
         with VectorFileWriter(out, options.index_type, model, options.graph, seed) as writer:
             rows.stages.begin("merge_partitions", len(model.centroids), "partitions")
             for number, (numbers, codes) in enumerate(runs.partitions()):
@@ -98,7 +99,8 @@ def train_model(rows: NewRows, options: VectorOptions) -> VectorModel | None:
         # Vectors that cannot be indexed are no rows; where the sample is all there is, that is known.
         partitions = options.partitions_of(min(count, len(sample)) if wanted >= count else count)
         used = sample[: max(options.sample_rate * partitions, partitions)]
-        found, loss = train_centroids(used, partitions, metric, options.max_iters, options.seed)
+        step = None if options.accelerator is None else options.accelerator.step
+        found, loss = train_centroids(used, partitions, metric, options.max_iters, options.seed, step)
         centroids = found.astype(options.dtype)
     stages.complete()
     stages.begin("train_quantizer", None, "")
@@ -138,20 +140,28 @@ class _Entries:
         return int(self.partitions.nbytes + self.rows.nbytes + sum(column.nbytes for column in self.codes))
 
 
-def encoded(values: pa.Array, numbers: RowNumbers, model: VectorModel) -> _Entries:
+def encoded(
+    values: pa.Array, numbers: RowNumbers, model: VectorModel, accelerator: Accelerator | None = None
+) -> _Entries:
     """Entries of some rows."""
     vectors, places = indexable(values, model.metric)
-    partitions, _ = assign(vectors, model.centroids, ranking_metric(model.metric))
-    return _Entries(partitions, numbers[places], model.quantizer.encode(vectors, partitions, model.centroids))
+    metric = ranking_metric(model.metric)
+    if accelerator is None:
+        partitions, _ = assign(vectors, model.centroids, metric)
+        codes = model.quantizer.encode(vectors, partitions, model.centroids)
+    else:
+        partitions, _ = accelerator.assign(vectors, model.centroids, metric)
+        codes = accelerator.encode(model.quantizer, vectors, partitions, model.centroids)
+    return _Entries(partitions, numbers[places], codes)
 
 
-def _new_entries(rows: NewRows, model: VectorModel) -> Iterator[_Entries]:
+def _new_entries(rows: NewRows, model: VectorModel, accelerator: Accelerator | None) -> Iterator[_Entries]:
     stages = rows.stages
     stages.begin("shuffle", rows.count, "rows")
     done = 0
     for batch in rows.batches:
         numbers = np.asarray(batch.column(ROW).to_numpy(zero_copy_only=False), np.uint64)
-        yield encoded(batch.column(VALUE), numbers, model)
+        yield encoded(batch.column(VALUE), numbers, model, accelerator)
         done += batch.num_rows
         stages.advance(done)
     stages.complete()

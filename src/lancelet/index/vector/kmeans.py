@@ -10,13 +10,14 @@ The result depends on the sample and the seed alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from lancelet.index.vector import pq_scan
-from lancelet.index.vector.centroids import bit_counts, nearest_of, squares_of
+from lancelet.index.vector.centroids import assign, bit_counts, nearest_of
 from lancelet.index.vector.metric import Metric
 from lancelet.runtime.threads import checkpoint
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from lancelet.index.vector.query import Vectors
 
     Floats = npt.NDArray[np.float32]
+    Step = Callable[[Floats, Floats, Metric], tuple[npt.NDArray[np.int64], Floats, float]]
+    """Of vectors and centroids the sizes and sums of the clusters, and the sum of the distances."""
 
 _EARLY_RATE: Final = 48
 """Vectors for each centroid in the early steps."""
@@ -39,10 +42,13 @@ _SMALL: Final = 0.1
 """Clusters with a smaller share than this of the mean size are given up."""
 
 
-def train_centroids(sample: Vectors, count: int, metric: Metric, max_steps: int, seed: int) -> tuple[Vectors, float]:
+def train_centroids(
+    sample: Vectors, count: int, metric: Metric, max_steps: int, seed: int, step: Step | None = None
+) -> tuple[Vectors, float]:
     """Centroids of a sample (normalised already), and the sum of the distances to them.
 
-    There are fewer of them where the sample has fewer vectors. Those of bytes are bytes, others 32-bit numbers.
+    There are fewer of them where the sample has fewer vectors. Those of bytes are bytes, others 32-bit numbers. ``step`` does
+    the work elsewhere.
     """
     count = min(count, len(sample))
     random = np.random.default_rng(seed)
@@ -57,22 +63,21 @@ def train_centroids(sample: Vectors, count: int, metric: Metric, max_steps: int,
     if len(values) > 2 * early:
         some = values[np.sort(random.choice(len(values), early, replace=False))]
         done = min(_EARLY_STEPS, max(0, max_steps - 1))
-        _improve(some, centroids, metric, done, random)
+        _improve(some, centroids, metric, done, random, step or _step)
         steps = min(_LATE_STEPS, max_steps - done)
-    loss = _improve(values, centroids, metric, steps, random)
+    loss = _improve(values, centroids, metric, steps, random, step or _step)
     return centroids, loss
 
 
-def _improve(values: Floats, centroids: Floats, metric: Metric, steps: int, random: np.random.Generator) -> float:
+def _improve(
+    values: Floats, centroids: Floats, metric: Metric, steps: int, random: np.random.Generator, work: Step
+) -> float:
     """Move centroids to the middle of what is near to them; tells the last loss."""
     before = np.inf
     loss = 0.0
-    constant = squares_of(values) if metric is Metric.L2 else 0.0
     for step in range(steps):
         checkpoint()
-        nearest, least = nearest_of(values, centroids, metric)
-        loss = constant + least
-        sizes, sums = _sums(values, nearest, len(centroids))
+        sizes, sums, loss = work(values, centroids, metric)
         _move(centroids, sizes, sums, metric)
         if step + 1 < steps:
             _share(centroids, sizes, random)
@@ -80,6 +85,11 @@ def _improve(values: Floats, centroids: Floats, metric: Metric, steps: int, rand
             break
         before = loss
     return loss
+
+
+def _step(values: Floats, centroids: Floats, metric: Metric) -> tuple[npt.NDArray[np.int64], Floats, float]:
+    nearest, loss = assign(values, centroids, metric)
+    return *_sums(values, nearest, len(centroids)), loss
 
 
 def _sums(values: Floats, nearest: npt.NDArray[np.uint32], count: int) -> tuple[npt.NDArray[np.int64], Floats]:
@@ -142,18 +152,18 @@ def _train_bits(sample: Vectors, count: int, max_steps: int, random: np.random.G
     return centroids, loss
 
 
-def train_words(sample: Floats, parts: int, count: int, max_steps: int, seed: int) -> Floats:
+def train_words(sample: Floats, parts: int, count: int, max_steps: int, seed: int, step: Step | None = None) -> Floats:
     """A codebook ``[parts, count, length]`` for vectors that are cut into parts; there are 16 or 256 words."""
     length = sample.shape[1] // parts
     words = np.zeros((parts, count, length), np.float32)
     random = np.random.default_rng(seed)
     for part in range(parts):
         piece = np.ascontiguousarray(sample[:, part * length : (part + 1) * length])
-        words[part] = _train_part(piece, count, max_steps, random)
+        words[part] = _train_part(piece, count, max_steps, random, step or _word_step)
     return words
 
 
-def _train_part(values: Floats, count: int, max_steps: int, random: np.random.Generator) -> Floats:
+def _train_part(values: Floats, count: int, max_steps: int, random: np.random.Generator, work: Step) -> Floats:
     if not len(values):
         return np.zeros((count, values.shape[1]), np.float32)
     # Where there are fewer vectors than words, some words are the same; of these the first is taken.
@@ -169,8 +179,7 @@ def _train_part(values: Floats, count: int, max_steps: int, random: np.random.Ge
         before = np.inf
         for step in range(steps):
             checkpoint()
-            nearest = _nearest_words(seen, words)
-            sizes, sums = _sums(seen, nearest, count)
+            sizes, sums, _ = work(seen, words, Metric.L2)
             _move(words, sizes, sums, Metric.L2)
             # The squares of the middles, by the sizes of the clusters, are what the loss has become smaller by.
             loss = -float(np.einsum("i,ij,ij->", sizes.astype(np.float64), words, words))
@@ -180,6 +189,10 @@ def _train_part(values: Floats, count: int, max_steps: int, random: np.random.Ge
             if step + 1 < steps:
                 _share(words, sizes, random)
     return words
+
+
+def _word_step(values: Floats, words: Floats, metric: Metric) -> tuple[npt.NDArray[np.int64], Floats, float]:
+    return *_sums(values, _nearest_words(values, words), len(words)), 0.0
 
 
 def _nearest_words(values: Floats, words: Floats) -> npt.NDArray[np.uint32]:

@@ -17,11 +17,14 @@ from lancelet.index.vector.metric import Metric, metric_named
 from lancelet.index.vector.quantizers import parts_of
 
 if TYPE_CHECKING:
+    from lancelet.index.vector.accelerator import Accelerator
     from lancelet.index.vector.query import GraphKind, QuantizerKind, Vectors
 
 MODEL: Final = "model"
 """An option of ours: a :class:`VectorModel`, so that nothing is trained."""
 INDEX_TYPE: Final = "index_type"
+ACCELERATOR: Final = "accelerator"
+"""An :class:`Accelerator`, on which the large products are done."""
 _SAMPLE_RATE: Final = 256
 _MAX_STEPS: Final = 50
 _SHUFFLE_BATCHES: Final = 10240
@@ -53,6 +56,7 @@ class VectorOptions:
     shuffle_batches: int = _SHUFFLE_BATCHES
     shuffle_concurrency: int = _SHUFFLE_CONCURRENCY
     skip_transpose: bool = False
+    accelerator: Accelerator | None = None
 
     @property
     def parts(self) -> tuple[QuantizerKind, GraphKind | None]:
@@ -152,6 +156,7 @@ def read_options(dtype: pa.DataType, options: Mapping[str, Any], column: str = "
         raise InvalidOption(f"target_partition_size is a number of rows, not {target!r}")
     asked = {**options, "sample_rate": sample_rate, "max_iters": max_iters}
     inner = quantizer.check(asked, metric, element, dimension)
+    accelerator = options.get(ACCELERATOR)
     return VectorOptions(
         index_type,
         metric,
@@ -164,11 +169,18 @@ def read_options(dtype: pa.DataType, options: Mapping[str, Any], column: str = "
         sample_rate,
         max_iters,
         int(options.get("seed") or 0),
-        {**inner, "sample_rate": sample_rate, "max_iters": max_iters, "skip_transpose": options.get("skip_transpose")},
+        {
+            **inner,
+            "sample_rate": sample_rate,
+            "max_iters": max_iters,
+            "skip_transpose": options.get("skip_transpose"),
+            "step": None if accelerator is None else accelerator.step,
+        },
         None if graph is None else graph.check(options),
         _count(options, "shuffle_partition_batches", _SHUFFLE_BATCHES),
         _count(options, "shuffle_partition_concurrency", _SHUFFLE_CONCURRENCY),
         bool(options.get("skip_transpose")),
+        accelerator,
     )
 
 

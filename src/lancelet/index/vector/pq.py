@@ -246,7 +246,8 @@ class ProductKind:
         codebook = options["pq_codebook"]
         if codebook is None:
             sample = vectors if metric is Metric.DOT else vectors - centroids.astype(vectors.dtype)[partitions]
-            codebook = train_words(sample.astype(np.float32, copy=False), parts, 1 << bits, options["max_iters"], seed)
+            values = sample.astype(np.float32, copy=False)
+            codebook = train_words(values, parts, 1 << bits, options["max_iters"], seed, options.get("step"))
         return ProductQuantizer(metric, codebook.astype(vectors.dtype), bits, not options.get("skip_transpose"))
 
 
