@@ -51,19 +51,32 @@ def pytest_report_header() -> str | None:
 SPARK_TESTS = Path(__file__).parent / "spark"
 
 
-# Before xdist looks at the groups.
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that use the Spark session stay on one worker, since it starts slowly; being many, they come first there."""
     for item in items:
-        in_session = "spark" in getattr(item, "fixturenames", ())
-        if in_session:
-            item.add_marker(pytest.mark.xdist_group("spark"))
-        if in_session or item.path.is_relative_to(SPARK_TESTS):
+        if item.path.is_relative_to(SPARK_TESTS) or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"))
             item.add_marker(pytest.mark.filterwarnings("ignore:lance is not fork-safe"))
             # Sockets to the Java process, which Spark leaves to the collector.
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests with a Spark session stay on one worker, since it starts slowly; being many, they come first.
+
+    Marks of groups do not reach the scheduler with every pytest, so that names tell.
+    """
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling
+
+    class TogetherOnSpark(LoadGroupScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            in_session = "tests/spark/" in nodeid or "_with_spark" in nodeid
+            alone = "test_elsewhere" in nodeid or "test_types" in nodeid
+            return "spark" if in_session and not alone else nodeid
+
+    return TogetherOnSpark(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -321,7 +321,7 @@ def run(spark: object, source: str, target: str, checkpoint: str, formats: str =
         .start(target)
     )
     try:
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(600)
     finally:
         query.stop()
     return query

@@ -352,7 +352,13 @@ class _Translation:
         return build.call("array_element", [parent, index])
 
     def _literal(self, node: Any, top: bool) -> Expr:
-        return _text(node.this) if node.is_string else number_from_text(node.this)
+        if node.is_string:
+            return _text(node.this)
+        try:
+            return number_from_text(node.this)
+        except ValueError:
+            # A number to the tokenizer: digits and an "e" without an exponent.
+            raise FilterSyntaxError(_excerpt(self.source.text), None, f"{node.this} is no number") from None
 
     def _hexstring(self, node: Any, top: bool) -> Expr:
         digits = node.this

@@ -239,3 +239,9 @@ def test_sqlglot_is_imported_only_when_text_is_parsed():
     import subprocess
 
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("text", ["a = 1e", "1eILIKE TRUE", "a < 2E"])
+def test_numbers_whose_exponent_is_missing(text: str):
+    with pytest.raises(FilterSyntaxError, match=r"\d[eE] is no number"):
+        parse_filter(text, SCHEMA)
