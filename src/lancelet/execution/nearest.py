@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from lancelet.execution.table_reader import TableReader
     from lancelet.index.vector.top import Top
 
+Answer = tuple[npt.NDArray[np.float32], npt.NDArray[np.uint64]]
+"""Distances and row ids, the nearest first."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hits:
@@ -66,9 +69,15 @@ class Hits:
 
 
 class NearestScan:
-    """One execution of a plan with a search in it."""
+    """One execution of a plan with a search in it; where ``answers`` were found elsewhere, what comes after the search."""
 
-    def __init__(self, table: TableReader, plan: ScanPlan, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        table: TableReader,
+        plan: ScanPlan,
+        threads: int | None = None,
+        answers: Sequence[Answer] | None = None,
+    ) -> None:
         assert plan.nearest is not None, "the plan has a search"
         self.table = table
         self.plan = plan
@@ -76,6 +85,7 @@ class NearestScan:
         self.use = SearchUse()
         """What the search looked at, once it has run."""
         self._threads = threads
+        self._answers = answers
         self._reads = Scan(table, exact_plan(plan, self.nearest), threads)
 
     @property
@@ -126,6 +136,8 @@ class NearestScan:
         debug(
             "the nearest %s rows of %s are looked for in '%s'", nearest.count, table.snapshot.uri, nearest.column.name
         )
+        if self._answers is not None:
+            return self._located(self._answers)
         metric = nearest.exact_metric()
         nearest.column.check_metric(metric)
         if self.plan.indexed_only and nearest.use_index:
@@ -135,7 +147,7 @@ class NearestScan:
             tops = search.run(self._reads, self.use)
         return self._located([top.sorted() for top in tops])
 
-    def _located(self, answers: Sequence[tuple[npt.NDArray[np.float32], npt.NDArray[np.uint64]]]) -> Hits:
+    def _located(self, answers: Sequence[Answer]) -> Hits:
         """Where the rows of the answers are; one answer for each query, of distances and row ids."""
         sizes = [len(marks) for marks, _ in answers]
         marks = np.concatenate([np.empty(0, np.float32), *(marks for marks, _ in answers)])
