@@ -487,6 +487,11 @@ class LanceScanner:
         return open_scan(self._ds.table, self._plan)
 
     @property
+    def plan(self) -> ScanPlan:
+        """What is read, as a small value that goes to other processes."""
+        return self._plan
+
+    @property
     def projected_schema(self) -> pa.Schema:
         """The schema of the result."""
         return self._plan.output_schema

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from lancelet.execution.table_reader import TableReader
     from lancelet.execution.vector_indices import VectorIndex
 
+Answer = tuple[npt.NDArray[np.float32], npt.NDArray[np.uint64]]
+"""Distances and row ids, the nearest first."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hits:
@@ -67,9 +70,15 @@ class Hits:
 
 
 class NearestScan:
-    """One execution of a plan with a search in it."""
+    """One execution of a plan with a search in it; where ``answers`` were found elsewhere, what comes after the search."""
 
-    def __init__(self, table: TableReader, plan: ScanPlan, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        table: TableReader,
+        plan: ScanPlan,
+        threads: int | None = None,
+        answers: Sequence[Answer] | None = None,
+    ) -> None:
         assert plan.nearest is not None, "the plan has a search"
         self.table = table
         self.plan = plan
@@ -77,6 +86,7 @@ class NearestScan:
         self.use = SearchUse()
         """What the search looked at, once it has run."""
         self._threads = threads
+        self._answers = answers
         self._reads = Scan(table, exact_plan(plan, self.nearest), threads)
 
     @property
@@ -127,6 +137,8 @@ class NearestScan:
         debug(
             "the nearest %s rows of %s are looked for in '%s'", nearest.count, table.snapshot.uri, nearest.column.name
         )
+        if self._answers is not None:
+            return self._located(self._answers)
         if self.index is not None:
             return self._located(IndexedSearch(table, self.plan, nearest, self.index, self._reads, self.use).run())
         if self.plan.indexed_only and nearest.use_index:
@@ -141,7 +153,7 @@ class NearestScan:
         """The index that is asked; None: all vectors are compared."""
         return self.table.vector_indices.choose(self.nearest)
 
-    def _located(self, answers: Sequence[tuple[npt.NDArray[np.float32], npt.NDArray[np.uint64]]]) -> Hits:
+    def _located(self, answers: Sequence[Answer]) -> Hits:
         """Where the rows of the answers are; one answer for each query, of distances and row ids."""
         sizes = [len(marks) for marks, _ in answers]
         marks = np.concatenate([np.empty(0, np.float32), *(marks for marks, _ in answers)])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lancelet.errors import MissingFile, NotSupported
+from lancelet.spark.search.function import register_functions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,4 +101,6 @@ def local_session(
     }
     for key, value in (own | (settings or {})).items():
         builder = builder.config(key, value)
-    return configure(builder, bridge=bridge).getOrCreate()
+    spark = configure(builder, bridge=bridge).getOrCreate()
+    register_functions(spark)
+    return spark

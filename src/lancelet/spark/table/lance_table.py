@@ -22,7 +22,9 @@ from lancelet.table.refs.read import check_reference
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from typing_extensions import Unpack
 
+    from lancelet._api.scanner import Columns
     from lancelet.dataset import LanceDataset
     from lancelet.editing.delete import DeleteResult
     from lancelet.editing.merge import MergeResult
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from lancelet.indices import IndexDescription
     from lancelet.maintenance.cleanup_report import CleanupExplanation
     from lancelet.maintenance.compaction.commit import CompactionMetrics
+    from lancelet.spark.search.request import SearchOptions
     from lancelet.spark.table.merge import Clause, Merge
     from lancelet.table.cleanup.run import CleanupStats
     from lancelet.table.refs.read import Reference
@@ -306,6 +309,148 @@ class LanceTable:
         store = open_store(target, elsewhere(self._place.storage_options))
         made = shallow_clone(source, store) if isShallow else clone_deep(self._spark, source, store)
         return LanceTable(self._spark, TableRef(made.uri, elsewhere(self._place.storage_options)))
+
+    # Vectors
+
+    def search(
+        self,
+        query: Any,
+        column: str | None = None,
+        k: int = 10,
+        *,
+        filter: str | None = None,  # noqa: A002 - as in scanners
+        columns: Columns = None,
+        prefilter: bool = False,
+        fast_search: bool = False,
+        with_row_id: bool = False,
+        **options: Unpack[SearchOptions],
+    ) -> DataFrame:
+        """The rows whose vectors are nearest to a query, the nearest first, with their distances as ``_distance``.
+
+        Segments of an index, and the rows that no index knows, are searched by tasks side by side; the answer is that of
+        ``LanceDataset.to_table(nearest=...)``. The data frame stays with the version that is the newest now.
+
+        Parameters
+        ----------
+        query
+            A vector; several of them, whose numbers come first in the result as ``query_index``; or a data frame with
+            such vectors in its only column, or in the one that is called as the table's. Queries are held by the driver:
+            for many of them see :meth:`joinNearest`.
+        column
+            The column of vectors; ``vector`` by default, or the only one that there is.
+        k
+            How many rows for each query, at most.
+        filter
+            SQL of Lance's, as in ``LanceDataset.to_table``: among the rows that were found, or with ``prefilter`` among all.
+        columns
+            Names, or a dict of names and expressions; all columns by default.
+        fast_search
+            Leave out rows that the index does not know.
+        with_row_id
+            Add ``_rowid``.
+        options
+            ``metric``, ``nprobes``, ``minimum_nprobes``, ``maximum_nprobes``, ``refine_factor``, ``ef``, ``use_index``,
+            ``approx_mode``, ``search_effort`` and ``distance_range`` mean what they do in ``nearest``.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> import lancelet
+        >>> import pyarrow as pa
+        >>> uri = str(Path("pictures.lance").absolute())  # or s3://bucket/pictures.lance
+        >>> vectors = pa.array([[0.0, 0.0], [1.0, 0.0], [3.0, 4.0]], pa.list_(pa.float32(), 2))
+        >>> dataset = lancelet.write_dataset(pa.table({"id": [1, 2, 3], "v": vectors}), uri)
+        >>> LanceTable.forPath(spark, uri).search([1, 1], k=2, columns=["id"]).show()
+        +---+---------+
+        | id|_distance|
+        +---+---------+
+        |  2|      1.0|
+        |  1|      2.0|
+        +---+---------+
+        <BLANKLINE>
+        """
+        from lancelet.spark.search.job import search_frame
+        from lancelet.spark.search.request import SearchRequest, collected_queries, search_column
+        from lancelet.spark.table.edit import pin_version
+
+        dataset = self._dataset()
+        request = SearchRequest(
+            column,
+            k,
+            filter,
+            columns,
+            prefilter,
+            fast_search,
+            with_row_id,
+            case_sensitive=is_case_sensitive(self._spark),
+        )
+        if hasattr(query, "mapInArrow"):
+            query = collected_queries(query, search_column(dataset.table.snapshot.manifest.schema, column))
+        plan = request.plan(dataset, query, options)
+        return search_frame(self._spark, dataset.table, pin_version(dataset.table.snapshot, self._place), plan)
+
+    def joinNearest(
+        self,
+        frame: DataFrame,
+        on: str,
+        k: int = 1,
+        how: str = "inner",
+        *,
+        column: str | None = None,
+        filter: str | None = None,  # noqa: A002 - as in scanners
+        columns: Columns = None,
+        prefilter: bool = False,
+        fast_search: bool = False,
+        with_row_id: bool = False,
+        **options: Unpack[SearchOptions],
+    ) -> DataFrame:
+        """Beside each row of a data frame the ``k`` rows of the table that are nearest to it, with their ``_distance``.
+
+        Each task asks the table, and its index, about the rows of its partition; nothing is shuffled. Vectors that are null
+        or have a NaN in them are near to nothing.
+
+        Parameters
+        ----------
+        frame
+            The rows to join.
+        on
+            Its column of vectors, arrays of numbers.
+        how
+            ``"inner"``, or ``"left"`` to keep rows for which nothing was found.
+        columns
+            Columns of the table, or a dict of new names and expressions where both sides have a column of one name.
+        k, column, filter, prefilter, fast_search, with_row_id, options
+            See :meth:`search`.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> import lancelet
+        >>> import pyarrow as pa
+        >>> uri = str(Path("cities.lance").absolute())  # or s3://bucket/cities.lance
+        >>> places = pa.array([[52.5, 13.4], [48.9, 2.4]], pa.list_(pa.float32(), 2))
+        >>> dataset = lancelet.write_dataset(pa.table({"city": ["Berlin", "Paris"], "place": places}), uri)
+        >>> trips = spark.createDataFrame([("Ann", [50.0, 3.0])], "name string, at array<double>")
+        >>> LanceTable.forPath(spark, uri).joinNearest(trips, "at", columns=["city"]).select("name", "city").collect()
+        [Row(name='Ann', city='Paris')]
+        """
+        from lancelet.spark.search.join import join_frame
+        from lancelet.spark.search.request import SearchRequest
+        from lancelet.spark.table.edit import pin_version
+
+        dataset = self._dataset()
+        request = SearchRequest(
+            column,
+            k,
+            filter,
+            columns,
+            prefilter,
+            fast_search,
+            with_row_id,
+            case_sensitive=is_case_sensitive(self._spark),
+        )
+        here = pin_version(dataset.table.snapshot, self._place)
+        return join_frame(frame, dataset, here, on, how, request, options)
 
     # Indices
 

@@ -1,0 +1,226 @@
+"""Searches on Spark give what one process gives: as a job, in a join, and in SQL."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import types as st
+from pyspark.sql.udtf import AnalyzeArgument
+
+import lancelet
+from lancelet.errors import InvalidInput, InvalidType, LanceletError, UnknownColumn
+from lancelet.spark import LanceTable, register_functions
+from lancelet.spark.plan import split_fragments
+from lancelet.spark.search import job as search_job
+from lancelet.spark.search.function import VectorSearch
+
+DIMENSION = 8
+ROWS = 900
+FRAGMENT = 150
+RANDOM = np.random.default_rng(11)
+QUERIES = RANDOM.integers(-3, 4, (5, DIMENSION)).astype(np.float32)
+
+
+def rows(first: int, count: int) -> pa.Table:
+    """Small whole numbers: many rows are equally far from a query."""
+    values = RANDOM.integers(-3, 4, (count, DIMENSION)).astype(np.float32)
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), DIMENSION)
+    vectors = pa.array(
+        [None if at % 97 == 5 else vector for at, vector in enumerate(vectors.to_pylist())], vectors.type
+    )
+    ids = np.arange(first, first + count)
+    return pa.table({"id": ids, "s": [f"row {number}" for number in ids], "vector": vectors})
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
+    place = str(tmp_path_factory.mktemp("vectors") / "t.lance")
+    lance.write_dataset(rows(0, ROWS), place, max_rows_per_file=FRAGMENT)
+    lance.dataset(place).delete("id % 10 = 3")
+    return place
+
+
+@pytest.fixture(autouse=True)
+def small_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several tasks for tables of a few kilobytes."""
+
+    def cut(*args):
+        return split_fragments(*args, split_bytes=10_000)
+
+    monkeypatch.setattr(search_job, "split_fragments", cut)
+
+
+def found(frame) -> pa.Table:
+    return frame.toArrow().combine_chunks()
+
+
+def same(frame, expected: pa.Table) -> None:
+    """The same columns and rows, in the same order."""
+    got = found(frame)
+    assert got.column_names == expected.column_names
+    assert got.to_pylist() == expected.to_pylist()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"metric": "cosine", "k": 3, "columns": ["s", "_distance"]},
+        {"filter": "id > 500", "with_row_id": True},
+        {"filter": "id > 500", "prefilter": True, "columns": ["id"]},
+        {"distance_range": (10.0, 30.0), "metric": "l2"},
+        {"k": 5000, "columns": {"n": "id + 1"}},
+    ],
+)
+def test_a_search(spark: SparkSession, uri: str, arguments: dict) -> None:
+    query = QUERIES if len(arguments) % 2 else QUERIES[0]
+    inside = {key: value for key, value in arguments.items() if key in ("metric", "k", "distance_range")}
+    outside = {key: value for key, value in arguments.items() if key not in inside}
+    columns = outside.get("columns")
+    if isinstance(columns, dict):
+        outside["columns"] = {**columns, "_distance": "_distance"}
+    elif columns is not None and "_distance" not in columns:
+        outside["columns"] = [*columns, "_distance"]
+    expected = lancelet.dataset(uri).to_table(nearest={"column": "vector", "q": query, **inside}, **outside)
+    same(LanceTable.forPath(spark, uri).search(query, **arguments), expected)
+
+
+def test_a_data_frame_of_queries(spark: SparkSession, uri: str) -> None:
+    table = LanceTable.forPath(spark, uri)
+    frame = spark.createDataFrame([(vector.tolist(),) for vector in QUERIES], "q array<double>").coalesce(1)
+    expected = lancelet.dataset(uri).to_table(nearest={"column": "vector", "q": QUERIES, "k": 4})
+    same(table.search(frame, k=4), expected)
+    with pytest.raises(InvalidInput, match="none of them is called 'vector'; select the one"):
+        table.search(frame.selectExpr("q", "1 AS n"))
+    with pytest.raises(InvalidInput, match="has no rows; give at least one query"):
+        table.search(frame.limit(0))
+
+
+def test_a_search_stays_with_its_version(spark: SparkSession, tmp_path: Path) -> None:
+    place = str(tmp_path / "t")
+    lancelet.write_dataset(rows(0, 300), place)
+    table = LanceTable.forPath(spark, place)
+    before = lancelet.dataset(place).to_table(nearest={"column": "vector", "q": QUERIES[0]})
+    frame = table.search(QUERIES[0])
+    lancelet.dataset(place).delete(f"id = {before['id'][0].as_py()}")
+    same(frame, before)
+    lancelet.dataset(place).delete("true")
+    assert table.search(QUERIES).count() == 0
+
+
+def neighbours(uri: str, vector: list[float], k: int, **options) -> list[tuple[int, float]]:
+    answer = lancelet.dataset(uri).to_table(
+        ["id", "_distance"], nearest={"column": "vector", "q": vector, "k": k}, **options
+    )
+    return list(zip(answer["id"].to_pylist(), answer["_distance"].to_pylist(), strict=True))
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_a_join(spark: SparkSession, uri: str, how: str) -> None:
+    asked = [(number, vector.tolist()) for number, vector in enumerate(QUERIES)]
+    alone = [(90, None), (91, [float("nan")] * DIMENSION)]
+    frame = spark.createDataFrame([*asked, *alone], "key int, at array<float>").repartition(3)
+    joined = LanceTable.forPath(spark, uri).joinNearest(
+        frame, "at", 3, how, columns=["id"], filter="id >= 100", prefilter=True
+    )
+    assert joined.columns == ["key", "at", "id", "_distance"]
+    got: dict[int, list] = {}
+    for row in joined.collect():
+        got.setdefault(row.key, []).append((row.id, row._distance))
+    expected = {key: neighbours(uri, at, 3, filter="id >= 100", prefilter=True) for key, at in asked}
+    assert got == expected | ({key: [(None, None)] for key, _ in alone} if how == "left" else {})
+
+
+def test_sql(spark: SparkSession, uri: str) -> None:
+    register_functions(spark)
+    ds = lancelet.dataset(uri)
+    numbers = ", ".join(str(float(number)) for number in QUERIES[0])
+    by_place = spark.sql(f"SELECT * FROM VECTOR_SEARCH('{uri}', array({numbers}), 4)")
+    same(by_place, ds.to_table(nearest={"column": "vector", "q": QUERIES[0], "k": 4}))
+    by_name = spark.sql(
+        f"SELECT * FROM vector_search(TABLE => '{uri}', query_vector => array({numbers}), columns => array('S', 'ID'), "
+        "limit => 3, filter => 'id > 500', prefilter => true, offset => 2, with_row_id => true, distance_type => 'cosine')"
+    )
+    nearest = {"column": "vector", "q": QUERIES[0], "k": 5, "metric": "cosine"}
+    expected = ds.to_table(["s", "id", "_distance"], "id > 500", nearest=nearest, prefilter=True, with_row_id=True)
+    same(by_name, expected.slice(2))
+    both = f"array(array({numbers}), array({numbers}))"
+    batch = spark.sql(f"SELECT * FROM VECTOR_SEARCH(table => '{uri}', query_vector => {both}, k => 2, version => 1)")
+    first = lancelet.dataset(uri, version=1)
+    same(batch, first.to_table(nearest={"column": "vector", "q": [QUERIES[0]] * 2, "k": 2}))
+    assert not batch.schema["query_index"].nullable
+    rows = spark.sql(
+        f"SELECT q.key, f.id, f._distance FROM VALUES (0, array({numbers})), (1, NULL) AS q(key, at), "
+        f"LATERAL VECTOR_SEARCH(table => '{uri}', query_vector => q.at, k => 2) AS f"
+    )
+    assert [(row.key, row.id, row._distance) for row in rows.collect()] == [
+        (0, *pair) for pair in neighbours(uri, QUERIES[0].tolist(), 2)
+    ]
+
+
+def sentence(call) -> str:
+    with pytest.raises(Exception) as caught:
+        call()
+    text = str(caught.value).partition("JVM stacktrace:")[0]
+    assert len(text) < 1500, text
+    return re.sub(r"\s+", " ", text)
+
+
+def constant(value: object) -> AnalyzeArgument:
+    return AnalyzeArgument(st._infer_type(value), value, False, True)
+
+
+def test_mistakes_in_sql(spark: SparkSession, uri: str) -> None:
+    register_functions(spark)
+    wrong = f"SELECT * FROM VECTOR_SEARCH(table => '{uri}', query_vector => array(1, 2), probes => 3)"
+    assert "VECTOR_SEARCH has no argument 'probes'; it has: query_vector, table," in sentence(
+        lambda: spark.sql(wrong).count()
+    )
+
+    vector = [1.0] * DIMENSION
+    for places, names, flaw in (
+        ((uri, vector), {"k": 3}, "does not support mixing arguments with names and without"),
+        ((uri, vector, 3, 4), {}, "takes table, query_vector, k without names"),
+        ((), {"table": uri, "query_vector": vector, "k": 3, "limit": 4}, "is given k twice, as 'limit' too"),
+        ((uri,), {}, "VECTOR_SEARCH needs query_vector"),
+        ((uri, vector, "3"), {}, "k of VECTOR_SEARCH is a whole number, not '3'"),
+        ((uri, "near"), {}, "query_vector of VECTOR_SEARCH is an array of numbers"),
+        ((uri, [1, 2]), {}, "Query vector size 2 does not match index column size 8 of 'vector'"),
+        ((f"{uri}x", vector), {}, "takes the path of a table, or with namespace => 'folder' its name there"),
+        ((), {"table": uri, "query_vector": vector, "columns": ["nope"]}, "nope"),
+        ((), {"table": uri, "query_vector": [vector], "offset": 1}, "offset goes with one query"),
+    ):
+        given = {name: constant(value) for name, value in names.items()}
+        with pytest.raises(LanceletError, match=re.escape(flaw)):
+            VectorSearch.analyze(*map(constant, places), **given)
+
+
+def test_mistakes(spark: SparkSession, uri: str) -> None:
+    table = LanceTable.forPath(spark, uri)
+    with pytest.raises(InvalidInput, match="Query vector size 2 does not match"):
+        table.search([1.0, 2.0])
+    with pytest.raises(InvalidInput, match="has a NaN in it"):
+        table.search([float("nan")] * DIMENSION)
+    with pytest.raises(UnknownColumn, match="nope"):
+        table.search(QUERIES[0], "nope")
+    with pytest.raises(InvalidType, match="must be a vector"):
+        table.search(QUERIES[0], "s")
+    with pytest.raises(InvalidInput, match="Nearest-K must be > 0"):
+        table.search(QUERIES[0], k=0)
+    frame = spark.createDataFrame([(1, [1.0, 2.0])], "id int, at array<float>")
+    with pytest.raises(InvalidInput, match="both sides have a column 'id'; choose and rename"):
+        table.joinNearest(frame, "at")
+    with pytest.raises(InvalidInput, match="the data frame has no column 'nope'; it has: id, at"):
+        table.joinNearest(frame, "nope")
+    with pytest.raises(InvalidInput, match="column 'id' of the data frame is int; vectors are arrays of numbers"):
+        table.joinNearest(frame, "id")
+    with pytest.raises(InvalidInput, match="how='inner' or how='left', not 'outer'"):
+        table.joinNearest(frame, "at", how="outer")
+    short = table.joinNearest(frame, "at", columns=["s"])
+    assert "column 'at' has vectors of 2 numbers, where 8 are wanted" in sentence(short.collect)
