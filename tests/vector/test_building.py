@@ -228,7 +228,6 @@ MISTAKES = [
     ("v", "IVF_FLAT", {"ivf_centroids": np.zeros((4, 15), np.float32)}),
     ("v", "IVF_FLAT", {"ivf_centroids": np.zeros((4, 16), np.float32), "num_partitions": 5}),
     ("v", "IVF_FLAT", {"index_uuid": "abc"}),
-    ("v", "IVF_PQ", {"num_sub_vectors": 4, "num_partitions": 2, "accelerator": "cuda"}),
     ("bytes", "IVF_FLAT", {"metric": "l2"}),
     ("bytes", "IVF_PQ", {"metric": "hamming", "num_sub_vectors": 4}),
     ("bytes", "IVF_SQ", {"metric": "hamming"}),

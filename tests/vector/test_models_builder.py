@@ -51,7 +51,8 @@ def loss(values: np.ndarray, centroids: pa.FixedSizeListArray) -> float:
 
 @pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
 def test_centroids_are_as_good_as_those_of_pylance(tmp_path: Path, metric: str) -> None:
-    values = vectors()
+    # Without clusters: where there are, a lucky start decides.
+    values = np.random.default_rng(3).standard_normal((ROWS, WIDTH)).astype(np.float32)
     values /= np.linalg.norm(values, axis=1, keepdims=True)
     ours = lancelet.write_dataset({"vector": column(values)}, tmp_path / "t")
     model = IndicesBuilder(ours, "vector").train_ivf(12, distance_type=metric, sample_rate=100)
@@ -59,7 +60,7 @@ def test_centroids_are_as_good_as_those_of_pylance(tmp_path: Path, metric: str) 
     best = min(loss(values, theirs.train_ivf(12, distance_type=metric, sample_rate=100).centroids) for _ in range(3))
     assert model.distance_type == metric
     assert model.centroids.type == pa.list_(pa.float32(), WIDTH)
-    assert loss(values, model.centroids) <= best * 1.15
+    assert loss(values, model.centroids) <= best * 1.05
     again = IndicesBuilder(ours, "vector").train_ivf(12, distance_type=metric, sample_rate=100)
     assert again.centroids.equals(model.centroids)
 
