@@ -151,6 +151,13 @@ def test_samples_are_rows_by_chance(place: str) -> None:
         assert len({number for batch in rows for number in batch}) == 20
 
 
+def test_expressions_stay_expressions_in_a_sample(place: str) -> None:
+    for options in ({}, {"samples": 20}, {"shard_granularity": "batch"}):
+        for batch in data.LanceDataset(place, 8, columns={"int": "int * 1000"}, with_row_id=True, **options):
+            assert list(batch) == ["int", "_rowid"]
+            assert (batch["int"] % 1000 == 0).all()
+
+
 def test_a_cache_that_was_not_filled_is_filled_the_next_time(place: str, tmp_path: Path) -> None:
     whole = data.LanceDataset(place, 30, columns=["int"], cache=str(tmp_path / "here"))
     next(iter(whole))

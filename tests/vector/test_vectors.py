@@ -188,8 +188,17 @@ def test_what_hangs_together_has_one_head(count: int, links: list[tuple[int, int
     assert found.tolist() == expected
 
 
-@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_SQ"])
-@pytest.mark.parametrize("metric, threshold", [("l2", 0.5), ("cosine", 0.02), ("dot", -6.0)])
+@pytest.mark.parametrize(
+    "kind, metric, threshold",
+    [
+        *(
+            (kind, *how)
+            for kind in ("IVF_FLAT", "IVF_PQ", "IVF_SQ")
+            for how in (("l2", 0.5), ("cosine", 0.02), ("dot", -6.0))
+        ),
+        *((kind, "l2", 0.5) for kind in ("IVF_RQ", "IVF_HNSW_FLAT", "IVF_HNSW_SQ", "IVF_HNSW_PQ")),
+    ],
+)
 def test_duplicates_are_those_of_pylance(place: str, kind: str, metric: str, threshold: float) -> None:
     table = built(place, kind, metric)
     found = vector.find_duplicate_pairs(table, "v", threshold).read_all()

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -288,7 +288,7 @@ def _read_parts(
 ) -> Iterator[pa.RecordBatch]:
     """Batches of given rows; several of them are one take, which costs little more than one of them."""
     if with_row_id:
-        columns = _with_row_id(dataset, columns)
+        columns = add_row_id(dataset, columns)
     take = dataset._take_rows if by_id else dataset.take
     group = max(1, ahead)
     for first in range(0, len(parts), group):
@@ -300,10 +300,11 @@ def _read_parts(
             start += len(part)
 
 
-def _with_row_id(dataset: LanceDataset, columns: Columns) -> Columns:
+def add_row_id(dataset: LanceDataset, columns: Columns) -> Columns:
+    """Columns of a take, and the row id."""
     if columns is None:
         return [*dataset.schema.names, ROW_ID]
-    return {**columns, ROW_ID: ROW_ID} if isinstance(columns, dict) else [*columns, ROW_ID]
+    return {**columns, ROW_ID: ROW_ID} if isinstance(columns, Mapping) else [*columns, ROW_ID]
 
 
 def _every_nth_row(batches: Iterator[pa.RecordBatch], rank: int, world_size: int) -> Iterator[pa.RecordBatch]:

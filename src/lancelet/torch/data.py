@@ -19,7 +19,7 @@ import torch
 import torch.utils.data
 
 from lancelet._api.entry import dataset as open_dataset
-from lancelet._api.samplers import FullScanSampler, Sampler, ShardedBatchSampler, ShardedFragmentSampler
+from lancelet._api.samplers import FullScanSampler, Sampler, ShardedBatchSampler, ShardedFragmentSampler, add_row_id
 from lancelet._api.sampling import maybe_sample
 from lancelet.dataset import LanceDataset as Table
 from lancelet.errors import InvalidInput
@@ -167,13 +167,13 @@ class LanceDataset(torch.utils.data.IterableDataset[Any]):
 
     def _read(self) -> Iterator[pa.RecordBatch]:
         """The rows of this process. Where there are blobs, their row ids stand for them."""
-        columns = self.columns
+        columns: Any = self.columns
         if self._blobs:
             names = self.dataset.schema.names if columns is None else columns
             columns = [name for name in names if name not in self._blobs]
         if self.samples:
             if self.with_row_id or self._blobs:
-                columns = [*(self.dataset.schema.names if columns is None else columns), ROW_ID]
+                columns = add_row_id(self.dataset, columns)
             wanted: Any = self.dataset.schema.names if columns is None else columns
             return maybe_sample(self.dataset, self.samples, wanted, self.batch_size, filt=self.filter)
         found = self._sampler()(
