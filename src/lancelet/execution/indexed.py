@@ -28,6 +28,8 @@ from lancelet.execution.exact import ExactSearch
 from lancelet.execution.plan import exact_plan
 from lancelet.execution.scan import Scan
 from lancelet.execution.threads import core_count, ordered_map
+from lancelet.expressions.expr import Call, Literal, walk
+from lancelet.expressions.functions import FUNCTIONS
 from lancelet.index.vector.query import ALL_KEPT, KeyedRename, VectorQuery
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from lancelet.execution.plan import ScanPlan
     from lancelet.execution.table_reader import TableReader
     from lancelet.execution.vector_indices import VectorIndex, VectorPart
+    from lancelet.expressions.expr import Expr
     from lancelet.index.row_set import RowNumbers
     from lancelet.index.vector.query import SearchUse
     from lancelet.index.vector.top import Top
@@ -75,16 +78,21 @@ class IndexedSearch:
 
     @cached_property
     def allowed(self) -> AllowedRows:
-        """What may be found."""
+        """What may be found; kept for the next search with the same filter."""
         restricted = self.reads.plan.filter is not None or self.plan.mask is not None
-        return AllowedRows(self.table, self.wanted, passing_rows(self.reads) if restricted else None)
+
+        def make() -> AllowedRows:
+            return AllowedRows(self.table, self.wanted, passing_rows(self.reads) if restricted else None)
+
+        return self.table.vector_indices.kept_rows(self._key, make) if restricted else make()
 
     @cached_property
     def _key(self) -> Hashable:
-        """What masks of partitions are kept under: for all searches of a version, or for this one."""
-        return (
-            object() if self.allowed.rows is not None else (self.table.snapshot.manifest.path, self.plan.fragment_ids)
-        )
+        """What masks of partitions are kept under: the version, and what chooses among its rows."""
+        plan, condition = self.reads.plan, self.reads.plan.filter
+        if condition is not None and not _is_repeatable(condition):
+            return object()
+        return self.table.snapshot.manifest.path, plan.fragment_ids, condition, plan.mask, plan.indexed_only
 
     def run(self) -> list[Answer]:
         """An answer for each query, or one for all the vectors of a query of several."""
@@ -188,6 +196,16 @@ class IndexedSearch:
             return False
         readers = self.table.readers(sorted(part.fragments))
         return all(reader.fragment.deletion_file is None for reader in readers)
+
+
+def _is_repeatable(condition: Expr) -> bool:
+    """Whether equal filters have equal answers: nothing in them is drawn by chance, or equal and yet not the same."""
+    for node in walk(condition):
+        if isinstance(node, Call) and FUNCTIONS[node.name].volatile:
+            return False
+        if isinstance(node, Literal) and isinstance(node.value, float) and node.value == 0:
+            return False
+    return True
 
 
 def _merged(answers: Sequence[Answer], count: int) -> Answer:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from lancelet.execution.table_reader import TableReader
     from lancelet.index.vector.metric import Metric
     from lancelet.index.vector.segment import VectorSegment
+
+
+K = TypeVar("K")
+_KEPT_FILTERS: Final = 8
+_KEPT_BITS: Final = 1 << 29
+"""For so many filters, and together for so many rows, it is kept which rows pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,7 @@ class VectorIndices:
         manifest = table.snapshot.manifest
         self._by_field: dict[int, list[VectorPart]] = {}
         self._metrics: dict[UUID, Metric] = {}
+        self._kept: dict[Hashable, object] = {}
         fields = {node.id: node for node in manifest.schema.walk()} if len(manifest.indices) else {}
         for entry in read_indices(manifest) if fields else ():
             node = fields.get(entry.fields[0]) if len(entry.fields) == 1 else None
@@ -138,6 +145,19 @@ class VectorIndices:
 
         held: OpenVectors = table.cache.indices.get(part.entry.uuid, make)
         return held.segment
+
+    def kept_rows(self, key: Hashable, make: Callable[[], K]) -> K:
+        """What was made under a key before, or now; the last few are kept, as long as they are small."""
+        found: Any = self._kept.get(key)
+        if found is None:
+            found = make()
+            most = min(_KEPT_BITS // max(self._table.num_rows, 1), _KEPT_FILTERS)
+            while self._kept and len(self._kept) >= max(most, 1):
+                self._kept.pop(next(iter(self._kept)), None)
+            if most:
+                self._kept[key] = found
+        kept: K = found
+        return kept
 
     def hold_segments(self, name: str, segments: Collection[UUID] | None = None) -> None:
         """Open the segments of an index, or some of them, and read what fits into memory."""
