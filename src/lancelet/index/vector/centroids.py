@@ -6,8 +6,8 @@ Both files of a segment have a message ``IVF`` about partitions: that of ``index
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,6 +16,8 @@ import numpy.typing as npt
 from lancelet.errors import CorruptFile
 from lancelet.format.proto.vector_index_pb2 import IVF, Tensor
 from lancelet.index.vector.metric import Metric
+from lancelet.index.vector.nearest import Centroids, nearest
+from lancelet.runtime.threads import Pool, core_count
 from lancelet.table.manifest.manifest import parse_message
 
 if TYPE_CHECKING:
@@ -24,7 +26,10 @@ if TYPE_CHECKING:
 _TYPES: Final = {1: "<f2", 2: "<f4", 3: "<f8", 4: "u1", 5: "<u2", 6: "<u4", 7: "<u8"}
 _NUMBERS: Final = {np.dtype(name): number for number, name in _TYPES.items()}
 _CHUNK_BYTES: Final = 1 << 20
-"""Distances to all centroids are worked out for so many bytes of them at once."""
+_ROWS_AT_ONCE: Final = 1 << 13
+_WORTH_THREADS: Final = 1 << 27
+"""Products that are worth more than one thread."""
+_POOL: Final = Pool("lancelet-centroids", core_count())
 
 
 def tensor_of(array: Vectors) -> Tensor:
@@ -127,34 +132,39 @@ def squares_of(vectors: Vectors) -> float:
 
 def nearest_of(vectors: Vectors, centroids: Vectors, metric: Metric) -> tuple[npt.NDArray[np.uint32], float]:
     """The same; of l2, the sum is too small by that of the squares of the vectors."""
-    nearest = np.empty(len(vectors), np.uint32)
-    total = 0.0
-    for part, marks in _marks(vectors, centroids, metric):
-        chosen = marks.argmin(axis=1)
-        nearest[part] = chosen
-        total += float(marks[np.arange(len(chosen)), chosen].sum(dtype=np.float64))
-    return nearest, total
-
-
-def _marks(vectors: Vectors, centroids: Vectors, metric: Metric) -> Iterator[tuple[slice, npt.NDArray[np.float32]]]:
-    """For pieces of the vectors numbers that order the centroids as distances do."""
-    step = max(1, _CHUNK_BYTES // (4 * max(1, len(centroids))))
     if metric is Metric.HAMMING:
-        step = max(1, step // max(1, vectors.shape[1]))
-        for start in range(0, len(vectors), step):
-            part = slice(start, start + step)
-            yield part, bit_counts(vectors[part, None, :] ^ centroids[None])
-        return
-    model = centroids.astype(np.float32, copy=False)
-    added = np.einsum("ij,ij->i", model, model) if metric is Metric.L2 else np.ones(len(model), np.float32)
-    turned = np.ascontiguousarray(model.T) * np.float32(-2 if metric is Metric.L2 else -1)
-    room = np.empty((min(step, len(vectors)), len(model)), np.float32)
+        return _nearest_bits(vectors, centroids)
+    values = centroids.astype(np.float32, copy=False)
+    is_l2 = metric is Metric.L2
+    model = Centroids(values, np.einsum("ij,ij->i", values, values) / np.float32(2) if is_l2 else 1.0)
+    found = np.empty(len(vectors), np.uint32)
+
+    def work(start: int, stop: int) -> float:
+        total = 0.0
+        for at in range(start, stop, _ROWS_AT_ONCE):
+            part = slice(at, min(at + _ROWS_AT_ONCE, stop))
+            found[part], marks = nearest(np.ascontiguousarray(vectors[part], np.float32), model)
+            total += float(marks.sum(dtype=np.float64))
+        return total
+
+    pieces = core_count() if len(vectors) * values.size >= _WORTH_THREADS else 1
+    ends = np.linspace(0, len(vectors), pieces + 1).astype(int).tolist()
+    if pieces == 1:
+        total = work(0, len(vectors))
+    else:
+        total = sum(_POOL.all([partial(work, *ends[place : place + 2]) for place in range(pieces)]))
+    return found, 2 * total if is_l2 else total
+
+
+def _nearest_bits(vectors: Vectors, centroids: Vectors) -> tuple[npt.NDArray[np.uint32], float]:
+    found, total = np.empty(len(vectors), np.uint32), 0.0
+    step = max(1, _CHUNK_BYTES // max(1, centroids.size))
     for start in range(0, len(vectors), step):
         part = slice(start, start + step)
-        values = vectors[part].astype(np.float32, copy=False)
-        products = np.matmul(values, turned, out=room[: len(values)])
-        products += added
-        yield part, products
+        marks = bit_counts(vectors[part, None, :] ^ centroids[None])
+        found[part] = marks.argmin(axis=1)
+        total += float(marks.min(axis=1).sum(dtype=np.float64))
+    return found, total
 
 
 _BIT_COUNTS: Final = np.array([number.bit_count() for number in range(256)], np.uint8)

@@ -1,6 +1,6 @@
 """k-means: centroids of partitions, and words of codebooks.
 
-Distances to all centroids are one product of matrices. Most steps see a part of the sample only, the last ones
+Most steps see a part of the sample only, the last ones
 all of it: the centroids are about where they belong by then, and it is a fraction of the work. A centroid that nothing
 is near to takes a share of the largest cluster, and so does one that has hardly anything: partitions of about the same size are
 what searches want.

@@ -17,12 +17,16 @@ QUANTIZERS: Final[dict[str, QuantizerKind]] = {kind.name: kind for kind in (flat
 GRAPHS: Final[dict[str, GraphKind]] = {kind.name: kind for kind in (hnsw.KIND,)}
 
 _PREFIX: Final = "IVF_"
+_WITHOUT_GRAPHS: Final = ("RQ",)
+"""Quantizers over which there are no graphs, here and in pylance."""
 
 
 def is_known(index_type: str) -> bool:
     """Whether an index of this type is one that is built and searched here."""
     graph, _, quantizer = index_type.upper().removeprefix(_PREFIX).rpartition("_")
-    return index_type.upper().startswith(_PREFIX) and quantizer in QUANTIZERS and (not graph or graph in GRAPHS)
+    if not index_type.upper().startswith(_PREFIX) or quantizer not in QUANTIZERS:
+        return False
+    return not graph or (graph in GRAPHS and quantizer not in _WITHOUT_GRAPHS)
 
 
 def parts_of(index_type: str) -> tuple[QuantizerKind, GraphKind | None]:
