@@ -22,7 +22,9 @@ _PREFIX: Final = "IVF_"
 def is_known(index_type: str) -> bool:
     """Whether an index of this type is one that is built and searched here."""
     graph, _, quantizer = index_type.upper().removeprefix(_PREFIX).rpartition("_")
-    return index_type.upper().startswith(_PREFIX) and quantizer in QUANTIZERS and (not graph or graph in GRAPHS)
+    if not index_type.upper().startswith(_PREFIX) or quantizer not in QUANTIZERS:
+        return False
+    return not graph or (graph in GRAPHS and quantizer in GRAPHS[graph].quantizers)
 
 
 def parts_of(index_type: str) -> tuple[QuantizerKind, GraphKind | None]:
