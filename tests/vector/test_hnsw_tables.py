@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 import lancelet
-from lancelet.errors import LanceletError
+from lancelet.errors import InvalidInput, LanceletError
 from lancelet.index.vector.query import ALL_KEPT, VectorQuery
 from vector.samples import CLOSE, agree, open_segments, table_of, theirs, vectors
 
@@ -68,11 +68,9 @@ def complete(uri: str) -> None:
     whole = dataset.to_table(["id", "v"])
     query = whole["v"].combine_chunks().values.to_numpy()[:16]
     nearest = {"column": "v", "q": query, "k": len(whole), "nprobes": 20}
-    found = dataset.to_table(["id", "_distance"], nearest=nearest, fast_search=True)
-    assert sorted(found["id"].to_pylist()) == sorted(whole["id"].to_pylist())
-    (segment,) = open_segments(uri)
-    ours = segment.best(VectorQuery(query, len(whole), ef=len(whole)), len(whole), ALL_KEPT)
-    np.testing.assert_allclose(ours.marks, found["_distance"].to_numpy(), rtol=1e-5, atol=1e-5)
+    for module in (lance, lancelet):
+        found = module.dataset(uri).to_table(["id", "_distance"], nearest=nearest, fast_search=True)
+        assert sorted(found["id"].to_pylist()) == sorted(whole["id"].to_pylist()), module.__name__
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -133,3 +131,13 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(LanceletError):
             dataset.create_index("v", kind, num_partitions=1, **options)
+
+
+def test_a_search_keeps_at_least_as_many_in_mind_as_it_gives(tmp_path: Path) -> None:
+    indexed(str(tmp_path), "IVF_HNSW_SQ", vectors("f32", 600))
+    dataset = lancelet.dataset(tmp_path)
+    nearest = {"column": "v", "q": [0.0] * 16, "k": 10}
+    assert dataset.to_table(nearest={**nearest, "ef": 10}).num_rows == 10
+    for options in ({"ef": 9}, {"ef": 10, "refine_factor": 2}):
+        with pytest.raises(InvalidInput, match="ef must be greater than or equal to k"):
+            dataset.to_table(nearest={**nearest, **options})
