@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drawing import examples
 from lancelet.index.vector import hnsw
 from lancelet.index.vector.graph import Growth, Lists, Points
 
@@ -85,8 +86,10 @@ def test_distances_by_number_are_those_of_numpy() -> None:
 @pytest.mark.parametrize("level", ["0", "1"])
 def test_distances_are_the_same_on_every_processor(level: str) -> None:
     code = "import test_graph; test_graph.check_distances()"
-    environment = {**os.environ, "LANCELET_SIMD": level, "OPENBLAS_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=Path(__file__).parent)
+    folder = Path(__file__).parent
+    search = os.pathsep.join([str(folder.parent), *sys.path])
+    environment = {**os.environ, "LANCELET_SIMD": level, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": search}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=folder)
 
 
 def test_points_that_make_no_sense_are_refused() -> None:
@@ -165,7 +168,7 @@ def small_sets(draw: st.DrawFn) -> npt.NDArray[np.float32]:
     return values[random.integers(0, kinds, count)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(small_sets(), st.sampled_from(["l2", "dot"]), st.integers(4, 9), st.integers(0, 3))
 def test_a_walk_that_keeps_all_in_mind_finds_all(
     vectors: npt.NDArray[np.float32], metric: str, m: int, seed: int
@@ -181,7 +184,7 @@ def test_a_walk_that_keeps_all_in_mind_finds_all(
     assert compared >= len(vectors)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(small_sets(), st.integers(0, 1000), st.floats(0, 1), st.none() | st.floats(0, 40, width=32))
 def test_rows_that_are_not_kept_are_passed_through(
     vectors: npt.NDArray[np.float32], seed: int, share: float, lower: float | None

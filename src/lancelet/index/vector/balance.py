@@ -49,7 +49,7 @@ def rebalanced_model(segments: Sequence[VectorSegment], options: VectorOptions, 
 
 def _cut(segment: VectorSegment, number: int, count: int, options: VectorOptions) -> Vectors:
     """Centroids for the vectors of one partition, as far as their codes tell of them."""
-    (partition,) = segment.files.read([number])
+    (partition,) = segment.files.read([number], graphs=False)
     model = segment.model
     codes = model.quantizer.pick_up(partition.stored)
     most = options.sample_rate * count

@@ -189,8 +189,8 @@ class VectorFiles:
     def nbytes(self) -> int:
         return self.index.nbytes + self.storage.nbytes + int(self.model.centroids.nbytes)
 
-    def read(self, numbers: Sequence[int]) -> list[Partition]:
-        """Partitions by their numbers; all are asked for at once."""
+    def read(self, numbers: Sequence[int], graphs: bool = True) -> list[Partition]:
+        """Partitions by their numbers, maybe without their graphs; all are asked for at once."""
         found = [Partition(np.empty(0, np.uint64), []) for _ in numbers]
         ranges = [_range(self.extents, number) for number in numbers]
         for partition, array in zip(found, self.storage.slices(ROW_ID, ranges), strict=True):
@@ -198,12 +198,11 @@ class VectorFiles:
         for column in self.model.quantizer.fields:
             for partition, array in zip(found, self.storage.slices(column.name, ranges), strict=True):
                 partition.stored.append(_numbers(array, self.storage.path, column.name))
-        if self.graph is not None:
+        if self.graph is not None and graphs:
             wanted = [_range(self.heads.graph_extents, number) for number in numbers]
-            columns = {name: self.index.slices(name, wanted) for name in self.graph.schema.names}
+            columns = {name: self.index.slices(name, wanted) for name in self.graph.searched}
             for at, (number, partition) in enumerate(zip(numbers, found, strict=True)):
-                arrays = [columns[name][at] for name in self.graph.schema.names]
-                batch = pa.RecordBatch.from_arrays(arrays, names=self.graph.schema.names)
+                batch = pa.RecordBatch.from_pydict({name: column[at] for name, column in columns.items()})
                 if len(partition.rows):
                     about = self.heads.graphs[number]
                     partition.graph = self.graph.open(batch, about, len(partition.rows), self.index.path)

@@ -319,29 +319,35 @@ static void lc_hand_end(lc_hand *hand) {
     memset(hand, 0, sizeof *hand);
 }
 
-/* Of candidates, the nearest first, those that are nearer to the node than to any one that was taken before; then the
- * nearest of the others, until there are `limit`. */
+/* Squared distances may be so much longer by way of another neighbour. */
+#define LC_DETOUR 1.44f
+
+/* Of candidates, the nearest first, those that are nearer to the node than to any one that was taken before: ways into all
+ * directions. Then those that are not much nearer to such a one, and then the nearest, until there are `limit`. Of the three
+ * steps the first keeps the graph together, the second finds what lies beside the vectors that the graph knows, and the last
+ * fills up. Products are no distances that could be stretched: they have two steps. */
 static size_t lc_select(const lc_growth *growth, lc_hand *hand, lc_mark *marks, size_t n, size_t limit, uint32_t *out) {
     const lc_points *points = &growth->points;
     size_t taken = 0;
-    for (size_t i = 0; i < n && taken < limit; i++) {
-        uint32_t node = lc_node(marks[i]);
-        float apart = lc_distance(marks[i]);
-        int diverse = 1;
-        marks[i] &= ~(lc_mark)1;
-        if (taken) {
-            const void *peer = lc_peer(points, node, hand->room);
-            for (size_t j = 0; j < taken && diverse; j += 8) {
-                size_t some = taken - j < 8 ? taken - j : 8;
-                points->peers(points, peer, out + j, some, hand->near);
-                for (size_t k = 0; k < some; k++) diverse &= !(hand->near[k] < apart);
+    for (size_t i = 0; i < n; i++) marks[i] &= ~(lc_mark)1;
+    for (int step = 0; step < (points->metric == LC_DOT ? 1 : 2); step++)
+        for (size_t i = 0; i < n && taken < limit; i++) {
+            uint32_t node = lc_node(marks[i]);
+            float apart = lc_distance(marks[i]), detour = step ? LC_DETOUR : 1.0f;
+            int diverse = !(marks[i] & 1);
+            if (taken && diverse) {
+                const void *peer = lc_peer(points, node, hand->room);
+                for (size_t j = 0; j < taken && diverse; j += 8) {
+                    size_t some = taken - j < 8 ? taken - j : 8;
+                    points->peers(points, peer, out + j, some, hand->near);
+                    for (size_t k = 0; k < some; k++) diverse &= !(hand->near[k] * detour < apart);
+                }
+            }
+            if (diverse) {
+                out[taken++] = node;
+                marks[i] |= 1;
             }
         }
-        if (diverse) {
-            out[taken++] = node;
-            marks[i] |= 1;
-        }
-    }
     for (size_t i = 0; i < n && taken < limit; i++)
         if (!(marks[i] & 1)) out[taken++] = lc_node(marks[i]);
     return taken;

@@ -17,8 +17,6 @@ QUANTIZERS: Final[dict[str, QuantizerKind]] = {kind.name: kind for kind in (flat
 GRAPHS: Final[dict[str, GraphKind]] = {kind.name: kind for kind in (hnsw.KIND,)}
 
 _PREFIX: Final = "IVF_"
-_WITHOUT_GRAPHS: Final = ("RQ",)
-"""Quantizers over which there are no graphs, here and in pylance."""
 
 
 def is_known(index_type: str) -> bool:
@@ -26,7 +24,7 @@ def is_known(index_type: str) -> bool:
     graph, _, quantizer = index_type.upper().removeprefix(_PREFIX).rpartition("_")
     if not index_type.upper().startswith(_PREFIX) or quantizer not in QUANTIZERS:
         return False
-    return not graph or (graph in GRAPHS and quantizer not in _WITHOUT_GRAPHS)
+    return not graph or (graph in GRAPHS and quantizer in GRAPHS[graph].quantizers)
 
 
 def parts_of(index_type: str) -> tuple[QuantizerKind, GraphKind | None]:

@@ -219,8 +219,12 @@ class GraphKind(Protocol):
 
     name: str
     """``HNSW``; the key of the JSON texts in the file is ``lance:hnsw``."""
+    quantizers: tuple[str, ...]
+    """Names of those whose codes it compares."""
     schema: pa.Schema
     """Of ``index.idx``."""
+    searched: tuple[str, ...]
+    """The columns that :meth:`open` wants; the others are for others."""
 
     def check(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Its options out of all those of an index, complete."""
@@ -234,7 +238,7 @@ class GraphKind(Protocol):
         options: Mapping[str, Any],
         seed: int,
     ) -> tuple[pa.RecordBatch, dict[str, Any]]:
-        """The rows and the JSON of one partition."""
+        """The rows and the JSON of one partition; an empty one has no rows, and nothing is said of it."""
 
     def open(self, batch: pa.RecordBatch, about: Mapping[str, Any], count: int, path: str) -> Graph:
         """Of the rows and the JSON of a partition with so many vectors; everything is checked."""

@@ -163,8 +163,8 @@ class VectorSegment:
             found |= read
         return [found[number] for number in numbers]
 
-    def stream(self) -> Iterator[tuple[int, Partition]]:
-        """All partitions in order, none of which stays in memory."""
+    def stream(self, graphs: bool = False) -> Iterator[tuple[int, Partition]]:
+        """All partitions in order, maybe with their graphs; none stays in memory."""
         sizes = self.sizes
         each = sum(_width(column.type) for column in self.model.quantizer.fields) + 8
         group: list[int] = []
@@ -173,7 +173,7 @@ class VectorSegment:
             group.append(number)
             rows += int(sizes[number])
             if rows * each >= _READ_AT_ONCE or number + 1 == len(sizes):
-                yield from zip(group, self.files.read(group), strict=True)
+                yield from zip(group, self.files.read(group, graphs), strict=True)
                 group, rows = [], 0
 
     def hold(self) -> None:
@@ -187,7 +187,7 @@ class VectorSegment:
 
     def entries(self, source: Source) -> Iterator[Entries]:
         """Each vector counts as one entry of its row; what the codes say of it is not compared."""
-        for _, partition in self.stream():
+        for _, partition in self.stream(graphs=True):
             yield np.full(len(partition.rows), _ONE), partition.rows
 
     def digests(self, values: pa.Array) -> tuple[npt.NDArray[np.uint64], None]:
