@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import lance
@@ -19,6 +20,7 @@ from lancelet.spark import LanceTable, register_functions
 from lancelet.spark.plan import split_fragments
 from lancelet.spark.search import job as search_job
 from lancelet.spark.search.function import VectorSearch
+from lancelet.spark.table import indices
 
 DIMENSION = 8
 ROWS = 900
@@ -50,8 +52,8 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 def small_splits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several tasks for tables of a few kilobytes."""
 
-    def cut(*args):
-        return split_fragments(*args, split_bytes=10_000)
+    def cut(*args, whole_fragments):
+        return split_fragments(*args, split_bytes=10_000, whole_fragments=whole_fragments)
 
     monkeypatch.setattr(search_job, "split_fragments", cut)
 
@@ -89,6 +91,116 @@ def test_a_search(spark: SparkSession, uri: str, arguments: dict) -> None:
         outside["columns"] = [*columns, "_distance"]
     expected = lancelet.dataset(uri).to_table(nearest={"column": "vector", "q": query, **inside}, **outside)
     same(LanceTable.forPath(spark, uri).search(query, **arguments), expected)
+
+
+@pytest.fixture(scope="module")
+def indexed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Tables with an index that Spark has built, and with the one that a single process builds of the same rows."""
+    folder = tmp_path_factory.mktemp("indexed")
+    data = rows(0, 2000)
+    places = {}
+    for name in ("spark", "process"):
+        places[name] = str(folder / name)
+        lance.write_dataset(data, places[name], max_rows_per_file=300)
+    options = {"num_partitions": 5, "num_sub_vectors": 4}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(indices, "_PART_BYTES", 600 * 4 * DIMENSION)
+        LanceTable.forPath(spark, places["spark"]).createIndex("vector", "IVF_PQ", **options)
+    lancelet.dataset(places["process"]).create_index("vector", "IVF_PQ", **options)
+    return places
+
+
+def test_an_index_is_that_of_one_process(spark: SparkSession, indexed: dict[str, str]) -> None:
+    """The same model, the same codes: the same answers, to us and to pylance."""
+    nearest = {"column": "vector", "q": QUERIES, "nprobes": 2}
+    ours, theirs = (lancelet.dataset(indexed[name]) for name in ("spark", "process"))
+    assert len(ours.describe_indices()[0].segments) == 1
+    assert ours.to_table(nearest=nearest).equals(theirs.to_table(nearest=nearest))
+    one = {**nearest, "q": QUERIES[0]}
+    assert (
+        lance.dataset(indexed["spark"])
+        .to_table(nearest=one)
+        .equals(lance.dataset(indexed["process"]).to_table(nearest=one))
+    )
+    folders = {path.parent.name for path in Path(indexed["spark"], "_indices").rglob("*") if path.is_file()}
+    assert folders == {segment.uuid for segment in ours.describe_indices()[0].segments}
+
+
+@pytest.fixture(scope="module")
+def grown(spark: SparkSession, indexed: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Two segments, rows that no segment knows, and some that are gone."""
+    place = str(tmp_path_factory.mktemp("grown") / "t")
+    shutil.copytree(indexed["spark"], place)
+    lance.write_dataset(rows(2000, 500), place, mode="append")
+    LanceTable.forPath(spark, place).optimizeIndices(numIndicesToMerge=0)
+    assert len(lancelet.dataset(place).describe_indices()[0].segments) == 2
+    lance.write_dataset(rows(2500, 100), place, mode="append", max_rows_per_file=50)
+    lance.dataset(place).delete("id % 10 = 3")
+    return place
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"nprobes": 2, "columns": ["id", "_distance"]},
+        {"fast_search": True, "with_row_id": True},
+        {"refine_factor": 3, "fast_search": True, "nprobes": 1},
+        {"filter": "id >= 2400", "prefilter": True, "k": 20},
+        {"filter": "id % 3 = 0", "prefilter": True, "fast_search": True},
+        {"use_index": False, "k": 3},
+        {"metric": "cosine"},
+        {"distance_range": (5.0, 30.0), "nprobes": 5},
+    ],
+)
+def test_segments_and_the_rest(spark: SparkSession, grown: str, arguments: dict) -> None:
+    query = QUERIES if len(arguments) % 2 else QUERIES[0]
+    outside = ("columns", "fast_search", "with_row_id", "filter", "prefilter")
+    nearest = {key: value for key, value in arguments.items() if key not in outside}
+    options = {key: value for key, value in arguments.items() if key in outside}
+    expected = lancelet.dataset(grown).to_table(nearest={"column": "vector", "q": query, **nearest}, **options)
+    same(LanceTable.forPath(spark, grown).search(query, **arguments), expected)
+
+
+def test_a_join_asks_the_index(spark: SparkSession, grown: str) -> None:
+    frame = spark.createDataFrame(
+        [(number, vector.tolist()) for number, vector in enumerate(QUERIES)], "key int, at array<float>"
+    )
+    joined = LanceTable.forPath(spark, grown).joinNearest(frame, "at", 4, columns=["id"], fast_search=True, nprobes=2)
+    nearest = {"column": "vector", "q": QUERIES, "k": 4, "nprobes": 2}
+    expected = lancelet.dataset(grown).to_table(["id", "_distance"], nearest=nearest, fast_search=True)
+    got = sorted((row.key, row._distance, row.id) for row in joined.collect())
+    assert got == sorted(zip(*(expected[name].to_pylist() for name in ("query_index", "_distance", "id")), strict=True))
+
+
+def test_graphs_stay_where_they_were_built(spark: SparkSession, indexed: dict[str, str], tmp_path: Path) -> None:
+    place = str(tmp_path / "t")
+    shutil.copytree(indexed["process"], place)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(indices, "_PART_BYTES", 1200 * 4 * DIMENSION)
+        LanceTable.forPath(spark, place).createIndex("vector", "IVF_HNSW_SQ", name="graph", num_partitions=2)
+    ds = lancelet.dataset(place)
+    ds.drop_index("vector_idx")
+    (graph,) = lancelet.dataset(place).describe_indices()
+    assert [len(segment.fragment_ids) for segment in graph.segments] == [4, 3]
+    ds = lancelet.dataset(place)
+    truth = ds.to_table(["id"], nearest={"column": "vector", "q": QUERIES[0], "k": 20, "use_index": False})
+    nearest = {"column": "vector", "q": QUERIES[0], "k": 20, "nprobes": 2, "ef": 200, "refine_factor": 2}
+    asked = ds.to_table(["id"], nearest=nearest)
+    assert len(set(asked["id"].to_pylist()) & set(truth["id"].to_pylist())) >= 18
+
+
+def test_an_index_that_cannot_be_built(spark: SparkSession, uri: str, tmp_path: Path) -> None:
+    table = LanceTable.forPath(spark, uri)
+    with pytest.raises(InvalidInput, match="metric"):
+        table.createIndex("vector", "IVF_PQ", metric="hamming")
+    with pytest.raises(InvalidType, match="Vector column s"):
+        table.createIndex("s", "IVF_FLAT")
+    assert table.indices() == []
+    few = str(tmp_path / "few")
+    lancelet.write_dataset(rows(0, 20), few)
+    with pytest.warns(UserWarning, match="is trained from at least 256 vectors, and there are 19"):
+        LanceTable.forPath(spark, few).createIndex("vector", "IVF_PQ", num_partitions=1, num_sub_vectors=4)
+    assert LanceTable.forPath(spark, few).search(QUERIES[0], k=3).count() == 3
 
 
 def test_a_data_frame_of_queries(spark: SparkSession, uri: str) -> None:

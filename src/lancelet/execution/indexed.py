@@ -98,13 +98,13 @@ class IndexedSearch:
         """An answer for each query, or one for all the vectors of a query of several."""
         nearest, table = self.nearest, self.table
         exact = ExactSearch.of(table, nearest, self.index.metric, nearest.count)
-        if self._is_narrow:
+        if self.is_narrow:
             assert self.allowed.rows is not None
             tops = exact.new_tops()
             self.use.note(refined=exact.compare_rows(table, self.allowed.rows.numbers(), tops))
             return [top.sorted() for top in tops]
-        if not self._compares:
-            return self._ask(nearest.count)
+        if not self.compares:
+            return self.ask(nearest.count)
         tops = exact.new_tops()
         if self.unindexed:
             plan = replace(exact_plan(self.plan, nearest), fragment_ids=self.unindexed)
@@ -113,7 +113,7 @@ class IndexedSearch:
         return [top.sorted() for top in tops]
 
     @cached_property
-    def _is_narrow(self) -> bool:
+    def is_narrow(self) -> bool:
         """Whether so few rows are allowed that all of them are compared, unless probes or a range say how the index is asked."""
         nearest = self.nearest
         told = (nearest.min_probes, nearest.max_probes, nearest.effort, nearest.lower, nearest.upper)
@@ -122,7 +122,7 @@ class IndexedSearch:
         return self.allowed.count_up_to(max(FEW_ALLOWED, nearest.count)) is not None
 
     @property
-    def _compares(self) -> bool:
+    def compares(self) -> bool:
         """Whether the vectors of found rows are read."""
         return bool(self.unindexed) or self.nearest.refine is not None or self.nearest.column.is_multi
 
@@ -131,17 +131,17 @@ class IndexedSearch:
         nearest, table = self.nearest, self.table
         count = nearest.count * (nearest.refine or 1)
         if nearest.column.is_multi:
-            answers = self._ask(count * _MULTI_SHARE)
+            answers = self.ask(count * _MULTI_SHARE)
             rows = np.unique(np.concatenate([ids for _, ids in answers])) if answers else np.empty(0, np.uint64)
             exact = ExactSearch.of(table, nearest, self.index.metric, nearest.count)
             self.use.note(refined=exact.compare_rows(table, rows, tops, by_id=True))
             return
-        for number, (_, ids) in enumerate(self._ask(count)):
+        for number, (_, ids) in enumerate(self.ask(count)):
             one = replace(nearest, queries=nearest.queries[number : number + 1])
             exact = ExactSearch.of(table, one, self.index.metric, nearest.count)
             self.use.note(refined=exact.compare_rows(table, ids, [tops[number]], by_id=True))
 
-    def _ask(self, count: int) -> list[Answer]:
+    def ask(self, count: int) -> list[Answer]:
         """The nearest rows by their codes, for each query vector."""
         count = max(min(count, self.table.num_rows), 1)
         indices = self.table.vector_indices

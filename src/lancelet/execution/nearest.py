@@ -36,12 +36,10 @@ from lancelet.log import debug
 
 if TYPE_CHECKING:
     from lancelet.execution.candidates import Candidates
+    from lancelet.execution.indexed import Answer
     from lancelet.execution.nearest_plan import Nearest
     from lancelet.execution.table_reader import TableReader
     from lancelet.execution.vector_indices import VectorIndex
-
-Answer = tuple[npt.NDArray[np.float32], npt.NDArray[np.uint64]]
-"""Distances and row ids, the nearest first."""
 
 
 @dataclass(frozen=True, slots=True)

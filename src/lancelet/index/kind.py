@@ -219,6 +219,14 @@ class Kind(KnownKind, ABC):
         """The same for a segment of the same index, which shares what this one has learned."""
         return self.options(folder)
 
+    def learned(self, rows: NewRows, options: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Options with what is learned from rows, so that segments over some of them go together; None: these are too few."""
+        return options
+
+    def is_worth_merging(self, rows: int, options: Mapping[str, Any]) -> bool:
+        """Whether segments that were built side by side, over so many rows in all, are best made one."""
+        return True
+
     def is_built(self, entry: IndexMetadata) -> bool:
         """Whether a segment has files; one that waits for rows to learn from has none."""
         return True

@@ -59,6 +59,11 @@ class IndexedColumns:
         return joined_type([pa.field(column.path[-1], column.type) for column in self.columns])
 
     @property
+    def width(self) -> int:
+        """About how many bytes a row has."""
+        return max(1, sum(_width(column.type) for column in self.columns))
+
+    @property
     def paths(self) -> list[str]:
         """As users name them."""
         return [quoted_path(column.path) for column in self.columns]
@@ -109,7 +114,7 @@ def read_rows(
     values = tuple((f"{VALUE}{number}", column) for number, column in enumerate(indexed.columns))
     outputs = (*values, (ROW, Column((name,), pa.uint64())))
     chosen = tuple(sorted(fragments))
-    width = max(1, sum(_width(column.type) for column in indexed.columns))
+    width = indexed.width
     batch_size = max(1, min(_BATCH_ROWS, _BATCH_BYTES // width))
     plan = ScanPlan(manifest.schema, outputs, batch_size=batch_size, fragment_ids=chosen)
 

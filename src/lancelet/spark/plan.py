@@ -199,10 +199,15 @@ def plan_splits(
 
 
 def split_fragments(
-    table: TableReader, fragments: Iterable[Fragment], wanted: frozenset[int], split_bytes: int = SPLIT_BYTES
+    table: TableReader,
+    fragments: Iterable[Fragment],
+    wanted: frozenset[int],
+    split_bytes: int = SPLIT_BYTES,
+    *,
+    whole_fragments: bool = False,
 ) -> list[Split]:
     """Splits over some fragments of a table; ``wanted`` are the fields to read."""
-    return list(_packed(_pieces(table, fragments, wanted, split_bytes), split_bytes))
+    return list(_packed(_pieces(table, fragments, wanted, None if whole_fragments else split_bytes), split_bytes))
 
 
 def _shares(table: TableReader, condition: Expr | None) -> dict[int, float]:

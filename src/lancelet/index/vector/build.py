@@ -24,10 +24,10 @@ import pyarrow as pa
 from lancelet.errors import IndexRefused
 from lancelet.index.kind import ROW, VALUE, Built
 from lancelet.index.vector.centroids import assign, ranking_metric
-from lancelet.index.vector.files import VectorFileWriter, VectorModel
+from lancelet.index.vector.files import Partition, VectorFileWriter, VectorModel
 from lancelet.index.vector.kmeans import train_centroids
 from lancelet.index.vector.rows import indexable
-from lancelet.index.vector.segment import VectorSegment
+from lancelet.index.vector.segment import READ_AT_ONCE, VectorSegment
 from lancelet.index.vector.sq import ScalarQuantizer
 from lancelet.runtime.threads import checkpoint
 
@@ -57,13 +57,18 @@ def write_vectors(sources: Sequence[Source], rows: NewRows, out: SegmentWriter, 
         return Built(options.details(), options.index_version, covers=False)
     seed = options.seed
     with ExitStack() as stack:
-        runs = _Runs(len(model.centroids), max(_LEAST_RUN, out.memory_limit // _RUN_SHARE), stack)
-        for source in older:
-            runs.add_all(_old_entries(source, model))
-        runs.add_all(_new_entries(rows, model, options.accelerator))
+        alike = bool(older) and all(segment.model.same_as(model) for segment in segments)
+        if alike and rows.count is None and rows.batches == ():
+            partitions = _side_by_side(older, model)
+        else:
+            runs = _Runs(len(model.centroids), max(_LEAST_RUN, out.memory_limit // _RUN_SHARE), stack)
+            for source in older:
+                runs.add_all(_old_entries(source, model))
+            runs.add_all(_new_entries(rows, model, options.accelerator))
+            partitions = runs.partitions()
         with VectorFileWriter(out, options.index_type, model, options.graph, seed) as writer:
             rows.stages.begin("merge_partitions", len(model.centroids), "partitions")
-            for number, (numbers, codes) in enumerate(runs.partitions()):
+            for number, (numbers, codes) in enumerate(partitions):
                 writer.add(numbers, codes)
                 rows.stages.advance(number + 1)
             rows.stages.complete()
@@ -127,6 +132,8 @@ def _sample(rows: NewRows, wanted: int, options: VectorOptions) -> Vectors:
 
 
 # Entries
+
+_PartitionEntries = tuple["RowNumbers", list[npt.NDArray[Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +221,45 @@ def _old_entries(source: Source, model: VectorModel) -> Iterator[_Entries]:
         yield _Entries(partitions, rows, codes)
 
 
+def _side_by_side(sources: Sequence[Source], model: VectorModel) -> Iterator[_PartitionEntries]:
+    """The partitions of segments that share a model: each out of that of all of them, without a look at the others."""
+    segments = [source.segment for source in sources]
+    share = READ_AT_ONCE // max(1, len(segments))
+    streams = [segment.stream(share) for segment in segments if isinstance(segment, VectorSegment)]
+    for parts in zip(*streams, strict=True):
+        checkpoint()
+        pieces: list[list[npt.NDArray[Any]]] = []
+        for source, (_, partition) in zip(sources, parts, strict=True):
+            entries = _kept_entries(source, partition, model)
+            if len(entries[0]):
+                pieces.append(entries)
+        yield _in_order(pieces)
+
+
+def _kept_entries(source: Source, partition: Partition, model: VectorModel) -> list[npt.NDArray[Any]]:
+    """Rows and codes of a partition, as far as the rows are wanted, under the numbers that these have now."""
+    rows = partition.rows
+    if not len(rows):
+        return [rows]
+    codes = model.quantizer.pick_up(partition.stored)
+    if source.rename is None:
+        return [rows, *codes]
+    rows, kept = source.rename(rows)
+    return [rows, *codes] if kept.all() else [rows[kept], *(column[kept] for column in codes)]
+
+
+def _in_order(pieces: Sequence[Sequence[npt.NDArray[Any]]]) -> _PartitionEntries:
+    """One partition out of pieces of it, by ascending row."""
+    if not pieces:
+        return np.empty(0, np.uint64), []
+    columns = [np.concatenate(parts) if len(parts) > 1 else parts[0] for parts in zip(*pieces, strict=True)]
+    rows = columns[0]
+    if np.any(rows[1:] < rows[:-1]):
+        order = np.argsort(rows, kind="stable")
+        columns = [column[order] for column in columns]
+    return columns[0], columns[1:]
+
+
 class _Runs:
     """Entries by partition: in memory as long as they fit, otherwise in temporary files."""
 
@@ -259,21 +305,12 @@ class _Runs:
             file.write(np.ascontiguousarray(column).reshape(-1).view(np.uint8).data)
         self._runs.append(_Run(ends, [], file, shapes))
 
-    def partitions(self) -> Iterator[tuple[RowNumbers, list[npt.NDArray[Any]]]]:
+    def partitions(self) -> Iterator[_PartitionEntries]:
         """Rows, ascending, and codes of each partition."""
         self._sort()
         for number in range(self._count):
             checkpoint()
-            pieces = [piece for run in self._runs if len((piece := run.read(number))[0])]
-            if not pieces:
-                yield np.empty(0, np.uint64), []
-                continue
-            columns = [np.concatenate(parts) if len(parts) > 1 else parts[0] for parts in zip(*pieces, strict=True)]
-            rows = columns[0]
-            if np.any(rows[1:] < rows[:-1]):
-                order = np.argsort(rows, kind="stable")
-                columns = [column[order] for column in columns]
-            yield columns[0], columns[1:]
+            yield _in_order([piece for run in self._runs if len((piece := run.read(number))[0])])
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ _GRAPHS: Final = "lance:hnsw"
 _MARKER: Final = pa.schema([pa.field("__flat_marker", pa.uint64(), nullable=False)])
 _CONTIGUOUS: Final = {"lance-encoding:structural-encoding": "fullzip"}
 _ELEMENTS: Final = (pa.float16(), pa.float32(), pa.float64(), pa.uint8())
+_ROW_BYTES: Final = 8
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,11 @@ class VectorModel:
     centroids: Vectors
     quantizer: Quantizer
     loss: float | None = None
+
+    @property
+    def entry_bytes(self) -> int:
+        """How large an entry is: its row and its codes."""
+        return _ROW_BYTES + sum(_width(column.type) for column in self.quantizer.fields)
 
     def same_as(self, other: VectorModel) -> bool:
         """Whether codes of one mean the same to the other."""
@@ -70,6 +76,13 @@ class VectorModel:
             about = model.quantizer.describe(nothing)
             said.append((model.metric, model.quantizer.name, json.dumps(about, sort_keys=True), buffers))
         return said[0] == said[1] and np.array_equal(self.centroids, other.centroids)
+
+
+def _width(dtype: pa.DataType) -> int:
+    """Bytes of a value."""
+    if pa.types.is_fixed_size_list(dtype):
+        return int(dtype.list_size * dtype.value_type.bit_width // 8)
+    return int(dtype.bit_width // 8)
 
 
 def element_of(dtype: pa.DataType) -> tuple[np.dtype[Any], int, bool]:

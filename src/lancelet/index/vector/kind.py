@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _METRICS: Final = ("L2", "COSINE", "DOT", "HAMMING")
 _PLACE: Final = "index details"
 _FILE: Final = "index.idx"
+_MERGED_BYTES: Final = 4 << 30
 _NEWEST: Final = 2
 """That of RQ; all others have 1."""
 
@@ -138,6 +139,24 @@ class VectorKind(RankedKind):
         from lancelet.index.vector.options import read_options
 
         return write_vectors(sources, rows, out, read_options(rows.dtype, options))
+
+    def learned(self, rows: NewRows, options: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        from lancelet.index.vector.build import train_model
+        from lancelet.index.vector.options import ACCELERATOR, MODEL, read_options
+
+        told = read_options(rows.dtype, options)
+        model = told.model or train_model(rows, told)
+        plain = {name: value for name, value in options.items() if name != ACCELERATOR}
+        return None if model is None else {**plain, MODEL: model}
+
+    def is_worth_merging(self, rows: int, options: Mapping[str, Any]) -> bool:
+        """Graphs would be built anew, and very many codes are better left where they are."""
+        from lancelet.index.vector.options import INDEX_TYPE, MODEL
+        from lancelet.index.vector.quantizers import parts_of
+
+        model = options.get(MODEL)
+        _, graph = parts_of(str(options[INDEX_TYPE]))
+        return graph is None and model is not None and rows * model.entry_bytes <= _MERGED_BYTES
 
     def is_built(self, entry: IndexMetadata) -> bool:
         return bool(entry.files or entry.fragment_ids)

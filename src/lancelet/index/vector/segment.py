@@ -41,7 +41,7 @@ _KEPT_BYTES: Final = 1 << 30
 """Of partitions that were read."""
 _KEPT_MASKS: Final = 4
 """For each partition."""
-_READ_AT_ONCE: Final = 64 << 20
+READ_AT_ONCE: Final = 64 << 20
 _ONE: Final = np.uint64(1)
 
 
@@ -163,16 +163,16 @@ class VectorSegment:
             found |= read
         return [found[number] for number in numbers]
 
-    def stream(self, graphs: bool = False) -> Iterator[tuple[int, Partition]]:
-        """All partitions in order, maybe with their graphs; none stays in memory."""
+    def stream(self, graphs: bool = False, at_once: int = READ_AT_ONCE) -> Iterator[tuple[int, Partition]]:
+        """All partitions in order, maybe with their graphs; none stays in memory, and about so many bytes are read at once."""
         sizes = self.sizes
-        each = sum(_width(column.type) for column in self.model.quantizer.fields) + 8
+        each = self.model.entry_bytes
         group: list[int] = []
         rows = 0
         for number in range(len(sizes)):
             group.append(number)
             rows += int(sizes[number])
-            if rows * each >= _READ_AT_ONCE or number + 1 == len(sizes):
+            if rows * each >= at_once or number + 1 == len(sizes):
                 yield from zip(group, self.files.read(group, graphs), strict=True)
                 group, rows = [], 0
 
@@ -207,10 +207,3 @@ def _mask(partition: Partition, rename: KeyedRename) -> npt.NDArray[np.bool_]:
             partition.masks.pop(next(iter(partition.masks)), None)
         partition.masks[rename.key] = found
     return found
-
-
-def _width(dtype: pa.DataType) -> int:
-    """Bytes of a value."""
-    if pa.types.is_fixed_size_list(dtype):
-        return int(dtype.list_size * dtype.value_type.bit_width // 8)
-    return int(dtype.bit_width // 8)

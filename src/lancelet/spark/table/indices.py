@@ -2,7 +2,9 @@
 
 Kinds that are built by ranges (BTREE) are sorted by Spark: each task gets a range of the values and writes its pages,
 the driver writes the lookup. Columns whose order Spark does not share, and the other kinds, are built in
-parts over some fragments each, which the driver puts together.
+parts over some fragments each, which the driver puts together. For kinds that learn (vectors), the driver draws a sample and learns
+from it first, so that all parts are of one model; parts that are not worth merging (graphs, very many codes) become
+segments of the index as they are.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import math
 import uuid as uuids
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -19,6 +21,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
+from lancelet._api.vector_indexing import vector_options
 from lancelet.editing.retry import retried
 from lancelet.errors import StorageError
 from lancelet.execution.table_reader import TableReader
@@ -37,7 +40,7 @@ from lancelet.index.segments import (
 )
 from lancelet.indexing.create import build_segment, name_index
 from lancelet.indexing.optimize import optimize_indices
-from lancelet.indexing.rows import find_column
+from lancelet.indexing.rows import find_column, find_columns, read_rows
 from lancelet.spark.table.edit import pin_version
 from lancelet.spark.table.jobs import run_over, run_tasks
 from lancelet.spark.table.values import table_frame
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
     from lancelet.table.manifest.snapshot import Snapshot
 
 _PART_ROWS = 2_000_000
+_PART_BYTES = 256 << 20
 _ATTEMPTS = 1 << 32
 _STEM_BYTES = 8
 _SORTED_ALIKE = (
@@ -75,23 +79,25 @@ def create_index(
     column: str,
     kind_name: str,
     name: str | None,
-    replace: bool,
+    replaces: bool,
     options: Mapping[str, Any],
 ) -> None:
     """Build an index over all rows; again on the newest version when fragments were rewritten meanwhile."""
     kind = kind_named(kind_name)
+    told = kind.options_of(kind_name, vector_options(kind_name, options) if kind.has_metric else options)
 
     def attempt(table: TableReader) -> Snapshot:
         found, field = find_column(table, column)
-        kind.check(field.arrow_field.with_type(found.type), options)
-        chosen, replaced = name_index(table, column, kind, name, replace)
-        new = NewSegment(chosen, (field.id,), kind, frozenset(table.snapshot.manifest.fragments.ids.tolist()), options)
+        kind.check(field.arrow_field.with_type(found.type), told)
+        chosen, replaced = name_index(table, column, kind, name, replaces)
+        new = NewSegment(chosen, (field.id,), kind, frozenset(table.snapshot.manifest.fragments.ids.tolist()), told)
         with WrittenFiles(table.snapshot.store) as files:
             if isinstance(kind, BuiltByRange) and _sorts_alike(found.type):
-                entry = _sorted(spark, table, place, found, new, kind, files)
+                entries = [_sorted(spark, table, place, found, new, kind, files)]
             else:
-                entry = _joined(spark, table, place, column, found, new, files)
-            return commit(table.snapshot, ops.CreateIndex((ops.IndexSegment.of(entry),), replaced), files=files)
+                entries = _joined(spark, table, place, column, found, new, files)
+            segments = tuple(ops.IndexSegment.of(entry) for entry in entries)
+            return commit(table.snapshot, ops.CreateIndex(segments, replaced), files=files)
 
     retried(TableReader(place.open()), attempt, None, SPARK_SECONDS)
 
@@ -104,7 +110,8 @@ def extend_indices(
     def parts(
         table: TableReader, column: Sequence[str], new: NewSegment, files: WrittenFiles
     ) -> list[table_pb2.IndexMetadata]:
-        return _parts(spark, table, place, column, new, files)
+        options = _learned(table, column, new)
+        return [] if options is None else _parts(spark, table, place, column, replace(new, options=options), files)
 
     optimize_indices(TableReader(place.open()), merged=merged, names=names, retrain=retrain, parts=parts)
 
@@ -190,15 +197,29 @@ def _joined(
     found: Column,
     new: NewSegment,
     files: WrittenFiles,
-) -> table_pb2.IndexMetadata:
-    """One segment out of parts over some fragments each."""
+) -> list[table_pb2.IndexMetadata]:
+    """One segment out of parts over some fragments each, or where merging them does not pay, the parts."""
+    options = _learned(table, column, new)
+    if options is None:
+        return [write_segment(table.snapshot, new, (), NewRows(found.type), files)]
+    new = replace(new, options=options)
+    if not new.kind.is_worth_merging(table.num_rows, options):
+        return _parts(spark, table, place, column, new, files)
     with WrittenFiles(table.snapshot.store) as passing:
         parts = _parts(spark, table, place, column, new, passing)
         entries = [index_from_proto(part, table.snapshot.manifest.path) for part in parts]
         sources = [Source(open_segment(table.snapshot, entry, found.type)) for entry in entries]
         entry = write_segment(table.snapshot, new, sources, NewRows(found.type), files)
         passing.remove()
-        return entry
+        return [entry]
+
+
+def _learned(table: TableReader, column: str | Sequence[str], new: NewSegment) -> Mapping[str, Any] | None:
+    """Options of a new segment with what its rows teach; None: they are too few."""
+    if not new.kind.learns:
+        return new.options
+    rows = read_rows(table, find_columns(table, column), new.kind, new.coverage)
+    return new.kind.learned(rows, new.options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +270,7 @@ def _parts(
     stem = uuids.uuid4().bytes[:_STEM_BYTES]
     tasks = [
         _FragmentPart(here, column, new.kind, new.name, dict(new.options), stem, group)
-        for group in _groups(table, new.coverage)
+        for group in _groups(table, new.coverage, _part_rows(table, column, new.kind))
     ]
     made: list[table_pb2.IndexMetadata] = []
 
@@ -272,14 +293,21 @@ def _paths(entry: table_pb2.IndexMetadata) -> list[str]:
     return [f"{INDICES_DIR}/{UUID(bytes=entry.uuid.uuid)}/{file.path}" for file in entry.files]
 
 
-def _groups(table: TableReader, wanted: frozenset[int]) -> list[tuple[int, ...]]:
+def _part_rows(table: TableReader, column: str | Sequence[str], kind: Kind) -> int:
+    """How many rows a part has; rows to learn from are wide, and take long."""
+    if not kind.learns:
+        return _PART_ROWS
+    return max(1, min(_PART_ROWS, _PART_BYTES // find_columns(table, column).width))
+
+
+def _groups(table: TableReader, wanted: frozenset[int], most: int) -> list[tuple[int, ...]]:
     """Neighbouring fragments with about as many rows as a part has."""
     groups: list[list[int]] = []
-    rows = _PART_ROWS
+    rows = most
     for number, count in zip(table.snapshot.manifest.fragments.ids.tolist(), table.row_counts.tolist(), strict=True):
         if number not in wanted:
             continue
-        if rows + count > _PART_ROWS:
+        if rows + count > most:
             groups.append([])
             rows = 0
         groups[-1].append(number)

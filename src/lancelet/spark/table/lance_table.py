@@ -464,7 +464,9 @@ class LanceTable:
     ) -> None:
         """Build an index over a column, on the executors, and commit it once.
 
-        The kinds and their options are those of :meth:`lancelet.LanceDataset.create_scalar_index`.
+        The kinds and their options are those of :meth:`lancelet.LanceDataset.create_scalar_index`, and for vectors those of
+        :meth:`lancelet.LanceDataset.create_index`: ``createIndex("embedding", "IVF_PQ", metric="cosine")``. The driver learns from a
+        sample of the vectors; tasks assign and encode all of them.
         """
         from lancelet.spark.table.indices import create_index
 
