@@ -225,7 +225,7 @@ def _side_by_side(sources: Sequence[Source], model: VectorModel) -> Iterator[_Pa
     """The partitions of segments that share a model: each out of that of all of them, without a look at the others."""
     segments = [source.segment for source in sources]
     share = READ_AT_ONCE // max(1, len(segments))
-    streams = [segment.stream(share) for segment in segments if isinstance(segment, VectorSegment)]
+    streams = [segment.stream(at_once=share) for segment in segments if isinstance(segment, VectorSegment)]
     for parts in zip(*streams, strict=True):
         checkpoint()
         pieces: list[list[npt.NDArray[Any]]] = []

@@ -79,9 +79,9 @@ class HnswKind:
     """How such graphs are made and opened."""
 
     name = "HNSW"
-    quantizers = ("FLAT", "SQ", "PQ")
+    quantizers: tuple[str, ...] = ("FLAT", "SQ", "PQ")
     schema = SCHEMA
-    searched = (_ID, _NEIGHBOURS)
+    searched: tuple[str, ...] = (_ID, _NEIGHBOURS)
 
     def check(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """``m``, ``ef_construction`` and ``max_level``."""
