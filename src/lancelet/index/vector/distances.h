@@ -230,23 +230,37 @@ LC_AVX2 static void lc_hamming_popcnt(const lc_queries *queries, const unsigned 
 }
 #endif
 
+/* Vectors that are compared soon are on their way meanwhile: so many rows ahead. */
+#define LC_AHEAD 16
+static inline void lc_ahead(const unsigned char *const *rows, size_t row, int step, size_t count, size_t width) {
+    size_t at;
+    int r;
+    if (row + LC_AHEAD + (size_t)step > count) return;
+    for (r = 0; r < step; r++)
+        for (at = 0; at < width; at += 64) __builtin_prefetch(rows[row + LC_AHEAD + r] + at);
+}
+
 /* All distances of a block of at most LC_BLOCK rows; the one of row r to query q goes to out[q * stride + r].
  * The list of rows has room for LC_MOST_ROWS more, which are filled here. */
 #define LC_FLOATING_BLOCK(name, number, tiles_type)                                                                  \
     static void name(const tiles_type *tiles, int step, const lc_queries *queries, const unsigned char **rows,       \
                      size_t count, float *out, size_t stride) {                                                      \
-        size_t d = queries->d, row, which, i;                                                                        \
+        size_t d = queries->d, row, which, i, width = d * lc_element_size(queries->element);                         \
         number squares[LC_BLOCK + LC_MOST_ROWS];                                                                     \
         float tile[LC_MOST_ROWS * 4];                                                                                \
         int cosine = queries->metric == LC_COSINE, l2 = queries->metric == LC_L2, columns, r, c;                     \
         for (i = count; i < count + LC_MOST_ROWS; i++) rows[i] = rows[count - 1];                                    \
         if (cosine)                                                                                                  \
-            for (row = 0; row < count; row += step) tiles->squares(rows + row, d, squares + row);                    \
+            for (row = 0; row < count; row += step) {                                                                \
+                lc_ahead(rows, row, step, count, width);                                                             \
+                tiles->squares(rows + row, d, squares + row);                                                        \
+            }                                                                                                        \
         for (which = 0; which < queries->count; which += columns) {                                                  \
             const number *some[4];                                                                                   \
             columns = queries->count - which >= 4 ? 4 : 1;                                                           \
             for (c = 0; c < columns; c++) some[c] = (const number *)queries->values + (which + c) * d;               \
             for (row = 0; row < count; row += step) {                                                                \
+                if (which == 0 && !cosine) lc_ahead(rows, row, step, count, width);                                  \
                 if (columns == 4)                                                                                    \
                     (l2 ? tiles->l2_4 : tiles->dot_4)(rows + row, some, d, tile);                                    \
                 else                                                                                                 \
