@@ -24,6 +24,7 @@
 
 #define LC_INLINE static inline __attribute__((always_inline))
 #define LC_BLOCK 64
+#define LC_AHEAD 256
 
 typedef float lc_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 
@@ -359,6 +360,8 @@ LC_AVX512V static uint64_t lc_pq8_within(const uint8_t *bytes, const uint8_t *co
     for (size_t j = 0; j < m; j++) {
         const __m512i code = _mm512_loadu_si512(codes + j * stride);
         const uint8_t *row = bytes + j * 256;
+        /* columns are far apart, so the next blocks of each are asked for */
+        __builtin_prefetch(codes + j * stride + LC_AHEAD);
         const __m512i low = _mm512_permutex2var_epi8(_mm512_loadu_si512(row), code, _mm512_loadu_si512(row + 64));
         const __m512i high = _mm512_permutex2var_epi8(_mm512_loadu_si512(row + 128), code, _mm512_loadu_si512(row + 192));
         const __m512i step = _mm512_mask_blend_epi8(_mm512_movepi8_mask(code), low, high);

@@ -36,6 +36,7 @@ cdef extern from "pq_scan.h" nogil:
 
 
 DEF BLOCK = 64
+DEF LINE = 64
 # Of a block with more rows left than this all are looked at exactly: side by side they cost less than one by one.
 DEF FEW = 12
 
@@ -159,14 +160,14 @@ def scan(
         numbers = &rows[0]
     if kept is not None:
         mask = &kept[0]
-    # One piece of memory: the least entries, byte tables, a block of codes.
-    cdef uint8_t* spare = <uint8_t*>malloc(m * count + width * BLOCK + m * sizeof(float))
+    # One piece of memory: byte tables from a cache line on, a block of codes, the least entries.
+    cdef uint8_t* spare = <uint8_t*>malloc(LINE + m * count + width * BLOCK + m * sizeof(float))
     if spare == NULL:
         raise MemoryError
     with nogil:
         _scan(
             &table[0, 0], &codes[0], n, m, count, width, bits, transposed, top,
-            numbers, mask, first, offset, spare,
+            numbers, mask, first, offset, spare + (LINE - <size_t>spare % LINE),
         )
     free(spare)
 
@@ -175,9 +176,9 @@ cdef void _scan(
     const float* table, const uint8_t* codes, Py_ssize_t n, Py_ssize_t m, Py_ssize_t count, Py_ssize_t width, int bits,
     bint transposed, Top top, const uint64_t* rows, const uint8_t* kept, uint64_t first, float offset, uint8_t* spare,
 ) noexcept nogil:
-    cdef float* least = <float*>spare
-    cdef uint8_t* bytes = spare + m * sizeof(float)
+    cdef uint8_t* bytes = spare
     cdef uint8_t* copied = bytes + m * count
+    cdef float* least = <float*>(copied + width * BLOCK)
     cdef const uint8_t* block
     cdef lc_bounds bounds
     cdef bint bounded = lc_pq_has_bounds(bits, _level), surveyed = False

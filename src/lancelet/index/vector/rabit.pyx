@@ -38,6 +38,7 @@ cdef extern from "rabit.h" nogil:
 
 
 DEF BATCH = 32
+DEF LINE = 64
 # Sums of bytes have to fit 16 bits.
 DEF MOST = 65535
 
@@ -92,24 +93,25 @@ cdef class RabitQuery:
     """A rotated query that partitions are scanned for, with some extra bits, or by signs alone (0)."""
 
     cdef lc_rabit _query
-    cdef float* _numbers
+    cdef void* _memory
 
     def __cinit__(self, const float[::1] query, int bits):
         cdef Py_ssize_t d = query.shape[0], width = (d + 7) // 8, blocks = (d + 63) // 64, i
         if not 1 <= d <= MOST * 4 or not 0 <= bits <= 8:
             raise ValueError(f"a query of {d} numbers for {bits} extra bits: up to {MOST * 4}, and 0 to 8 are expected")
-        # One piece of memory: the query, its tables of floats, then those of bytes.
-        self._numbers = <float*>calloc(64 * blocks + 32 * width, sizeof(float) + 1)
-        if self._numbers == NULL:
+        # One piece of memory, from a cache line on: the query, its tables of floats, then those of bytes.
+        self._memory = calloc(LINE + (64 * blocks + 32 * width) * (sizeof(float) + 1), 1)
+        if self._memory == NULL:
             raise MemoryError
-        for i in range(d):
-            self._numbers[i] = query[i]
-        cdef float* sums = self._numbers + 64 * blocks
+        cdef float* numbers = <float*>(<uint8_t*>self._memory + (LINE - <size_t>self._memory % LINE))
+        cdef float* sums = numbers + 64 * blocks
         cdef uint8_t* bytes = <uint8_t*>(sums + 32 * width)
-        lc_rabit_prepare(self._numbers, d, bits, sums, bytes, <int8_t*>(bytes + 32 * width), &self._query)
+        for i in range(d):
+            numbers[i] = query[i]
+        lc_rabit_prepare(numbers, d, bits, sums, bytes, <int8_t*>(bytes + 32 * width), &self._query)
 
     def __dealloc__(self):
-        free(self._numbers)
+        free(self._memory)
 
     cdef Py_ssize_t _rows_of(
         self, const uint8_t[::1] signs, const float[::1] add, const float[::1] scale, const uint8_t[::1] extra
