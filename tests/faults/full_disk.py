@@ -23,7 +23,7 @@ PAGE = 4096
 ROWS = 60
 
 
-READERS = ("abandon", "cleanup", "count", "scan", "sort", "take", "verify")
+READERS = ("abandon", "cleanup", "count", "nearest", "scan", "sort", "take", "verify")
 """Operations that write nothing of their own."""
 WRITERS = ("sort_on_disk", *(name for name in OPERATIONS if name not in READERS))
 

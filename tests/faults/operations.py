@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -36,8 +37,15 @@ def rows(first: int, count: int) -> pa.Table:
             "l": pa.FixedSizeListArray.from_arrays(pa.array([1, 2] * count), 2).cast(pa.list_(pa.int64())),
             "t": words,
             "x": pc.divide(pc.cast(numbers, pa.float64()), 7.0),
+            "v": vectors(first, count),
         }
     )
+
+
+def vectors(first: int, count: int) -> pa.Array:
+    """Four numbers for each row."""
+    numbers = np.arange(first, first + count, dtype=np.int64)[:, None] * (3, 5, 7, 11) % 101
+    return pa.FixedSizeListArray.from_arrays(pa.array(numbers.astype(np.float32).ravel()), 4)
 
 
 def prepare(uri: str, count: int, options: dict[str, str] | None = None) -> None:
@@ -46,6 +54,7 @@ def prepare(uri: str, count: int, options: dict[str, str] | None = None) -> None
     table = lancelet.write_dataset(whole, uri, max_rows_per_file=max(count // 4, 1), storage_options=options)
     table.create_scalar_index("k", "BTREE", "old_k")
     table.create_scalar_index("c", "BITMAP", "old_c")
+    table.create_index("v", "IVF_SQ", "old_v", num_partitions=2)
     lancelet.write_dataset(more, uri, mode="append", storage_options=options)
     lancelet.dataset(uri, storage_options=options).delete("k % 7 = 3")
 
@@ -117,6 +126,18 @@ def indexed(column: str, kind: str) -> Operation:
     return lambda uri, count: lancelet.dataset(uri).create_scalar_index(column, kind, f"new_{kind}")
 
 
+def nearest(kind: str, **options: int) -> Operation:
+    """A vector index, of few vectors."""
+    return lambda uri, count: lancelet.dataset(uri).create_index(
+        "v", kind, "new_v", num_partitions=2, sample_rate=2, max_iters=3, replace=True, **options
+    )
+
+
+def searched(uri: str, count: int) -> None:
+    asked = {"column": "v", "q": [1.0, 2.0, 3.0, 4.0], "k": 5, "nprobes": 2, "refine_factor": 2}
+    lancelet.dataset(uri).to_table(["k", "_distance"], nearest=asked)
+
+
 def grown(uri: str, count: int) -> None:
     lancelet.write_dataset(rows(20 * count, 50), uri, mode="append")
     lancelet.dataset(uri).optimize.optimize_indices()
@@ -180,6 +201,9 @@ OPERATIONS: dict[str, Operation] = {
     "zonemap": indexed("k", "ZONEMAP"),
     "bloomfilter": indexed("c", "BLOOMFILTER"),
     "ngram": indexed("t", "NGRAM"),
+    "ivf_pq": nearest("IVF_PQ", num_sub_vectors=2, num_bits=4),
+    "ivf_hnsw_flat": nearest("IVF_HNSW_FLAT"),
+    "nearest": searched,
     "optimize": grown,
     "cleanup": cleaned,
     "verify": lambda uri, count: lancelet.dataset(uri).verify(deep=True),

@@ -20,14 +20,19 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 
 import lancelet
 
 # Found late by those who need them: here, once for all jobs.
 import lancelet.execution.candidates
+import lancelet.execution.indexed
+import lancelet.execution.nearest
 import lancelet.expressions.evaluate
 import lancelet.expressions.sql
+import lancelet.index.vector.build
+import lancelet.index.vector.segment
 import lancelet.inspect.versions
 import lancelet.store.memory
 from lancelet.errors import LanceletError
@@ -72,6 +77,9 @@ def _ask(dataset: Any) -> None:
     for index in dataset.describe_indices():
         column = index.field_names[0]
         dtype = dataset.schema.field(column).type
+        if pa.types.is_fixed_size_list(dtype):
+            _search(dataset, column, dtype)
+            continue
         if pa.types.is_list(dtype):
             asked = ["array_has({}, 'b')", "array_has_all({}, ['a', 'b'])", "not array_has({}, 'a')"]
         elif pa.types.is_string(dtype):
@@ -81,6 +89,24 @@ def _ask(dataset: Any) -> None:
         for text in (*asked, "{} is null"):
             _sound(dataset.to_table(filter=text.format(column)))
             dataset.count_rows(text.format(column))
+
+
+def _search(dataset: Any, column: str, dtype: pa.DataType) -> None:
+    """Searches that a vector index answers: what they find are rows of the table, each once."""
+    live = set(dataset.to_table([], with_row_id=True)["_rowid"].to_pylist())
+    query = np.arange(dtype.list_size) % 7
+    asked = {"column": column, "q": query.astype(dtype.value_type.to_pandas_dtype()), "k": 20, "nprobes": 9}
+    for options in ({}, {"refine_factor": 3}, {"ef": 70, "distance_range": (0.5, 40.0)}, {"approx_mode": "fast"}):
+        for condition in (None, "k % 3 > 0"):
+            found = dataset.to_table(
+                ["_distance"], nearest={**asked, **options}, filter=condition, prefilter=True, with_row_id=True
+            )
+            _sound(found)
+            rows = found["_rowid"].to_pylist()
+            assert len(rows) <= 20, f"{len(rows)} rows for k = 20"
+            assert live.issuperset(rows), f"rows that are not there: {set(rows) - live}"
+            assert len(set(rows)) == len(rows), f"rows twice: {sorted(rows)}"
+            assert not np.isnan(found["_distance"].to_numpy()).any(), "distances that are no numbers"
 
 
 def _carry(dataset: Any) -> None:
@@ -112,6 +138,7 @@ def _readings(where: Path | str) -> dict[str, Callable[[], Any]]:
             "ask": lambda: _ask(opened()),
             "carry": lambda: _carry(opened()),
             "statistics": lambda: [opened().stats.index_stats(index.name) for index in opened().describe_indices()],
+            "verify": lambda: opened().verify(deep=True),
             "prewarm": lambda: [opened().prewarm_index(index.name) for index in opened().describe_indices()],
         }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -26,6 +27,7 @@ from lancelet.maintenance.compaction.commit import compact
 from lancelet.maintenance.compaction.options import compaction_settings
 from lancelet.store import open_store
 from lancelet.table.manifest.snapshot import open_snapshot
+from vector.brute import check_nearest, distances, vector_array
 
 ROWS = 40
 COLUMNS = {"BTREE": "k", "BITMAP": "c", "LABEL_LIST": "l", "ZONEMAP": "k", "BLOOMFILTER": "c", "NGRAM": "t"}
@@ -43,6 +45,7 @@ def rows(first: int, count: int) -> pa.Table:
             "c": [None if n % 9 == 4 else f"c{n % 5}" for n in numbers],
             "l": [[n % 3, n % 4] for n in numbers],
             "t": [f"the row {n}" for n in numbers],
+            "v": vector_array(np.array([[n * 7 % 31, n * 3 % 17] * 4 for n in numbers]), "float32"),
         }
     )
 
@@ -83,6 +86,32 @@ def created(kind: str) -> Change:
     return lambda table: create_index(table, COLUMNS[kind], kind_named(kind))
 
 
+def nearest(kind: str, **options: Any) -> Change:
+    """A vector index built."""
+    vectors = kind_named(kind)
+    told = vectors.options_of(kind, {"num_partitions": 2, "metric": "l2", **options})
+    return lambda table: create_index(table, "v", vectors, options=told)
+
+
+VECTORS = {
+    "IVF_FLAT": nearest("IVF_FLAT"),
+    "IVF_SQ": nearest("IVF_SQ"),
+    "IVF_PQ": nearest("IVF_PQ", num_sub_vectors=4, num_bits=4),
+    "IVF_RQ": nearest("IVF_RQ"),
+    "IVF_HNSW_SQ": nearest("IVF_HNSW_SQ"),
+}
+
+
+def near(where: Path) -> None:
+    plain(where)
+    VECTORS["IVF_PQ"](TableReader(open_snapshot(where)))
+
+
+def near_and_grown(where: Path) -> None:
+    near(where)
+    lancelet.write_dataset(rows(ROWS, 10), where, mode="append")
+
+
 def compacted(table: TableReader) -> object:
     return compact(table, compaction_settings({"target_rows_per_fragment": 100}, table.snapshot.manifest))
 
@@ -94,8 +123,17 @@ CHANGES: dict[str, tuple[Callable[[Path], None], Change]] = {
     "extend": (grown, lambda table: optimize_indices(table, merged=0, names=["k_idx"])),
     "compact": (grown, compacted),
     "drop": (indexed, lambda table: drop_index(table, "k_idx")),
+    "nearest": (plain, VECTORS["IVF_PQ"]),
+    "nearest replaced": (near, VECTORS["IVF_HNSW_SQ"]),
+    "nearest extended": (near_and_grown, lambda table: optimize_indices(table, merged=0)),
+    "nearest merged": (near_and_grown, lambda table: optimize_indices(table, merged=1)),
+    "nearest compacted": (near_and_grown, compacted),
+    "nearest dropped": (near, lambda table: drop_index(table, "v_idx")),
     "parts": (in_parts, lambda table: commit_parts(table, "parts", "k", parts_of(table))),
 }
+
+
+IN_ALL_WAYS = ("create", "drop", "nearest", "parts")
 
 
 def indices(where: Path) -> dict[str, tuple[str, int]]:
@@ -137,6 +175,13 @@ def check_answers(where: Path, label: str) -> None:
         assert sorted(ours.to_table(["k"], filter=text)["k"].to_pylist()) == wanted, (label, text)
         assert ours.count_rows(text) == len(wanted), (label, text)
         assert sorted(theirs.to_table(["k"], filter=text)["k"].to_pylist()) == wanted, (label, text)
+    query = np.array([11, 5] * 4, np.float32)
+    live = ours.to_table(["v"], with_row_id=True)
+    exact = distances(live["v"], query, "l2")
+    asked = {"column": "v", "q": query, "k": 9, "nprobes": 9, "refine_factor": 9}
+    for dataset in (ours, theirs):
+        answer = dataset.to_table(["_distance"], nearest=asked, with_row_id=True)
+        check_nearest(answer, live["_rowid"].to_numpy(), exact, 9)
 
 
 def copied(template: Path) -> Callable[[Path], None]:
@@ -201,7 +246,7 @@ def fail_everywhere(folder: Path, prepare: Callable[[Path], None], change: Chang
             change,
             fault,
             id=f"{change}-{fault.name.lower()}",
-            marks=() if fault is Fault.REFUSED or change in ("create", "drop", "parts") else pytest.mark.soak,
+            marks=() if fault is Fault.REFUSED or change in IN_ALL_WAYS else pytest.mark.soak,
         )
         for change in CHANGES
         for fault in Fault
@@ -217,6 +262,13 @@ def test_a_fault_at_every_operation(tmp_path: Path, change: str, fault: Fault) -
 @pytest.mark.parametrize("kind", [kind for kind in COLUMNS if kind != "BTREE"])
 def test_a_fault_while_building_each_kind(tmp_path: Path, kind: str, fault: Fault) -> None:
     fail_everywhere(tmp_path, plain, created(kind), fault)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("fault", list(Fault))
+@pytest.mark.parametrize("kind", [kind for kind in VECTORS if kind != "IVF_PQ"])
+def test_a_fault_while_building_each_kind_of_vector_index(tmp_path: Path, kind: str, fault: Fault) -> None:
+    fail_everywhere(tmp_path, plain, VECTORS[kind], fault)
 
 
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
@@ -254,5 +306,7 @@ def test_an_interrupt_while_reading_rows(tmp_path: Path) -> None:
     for kind, column in COLUMNS.items():
         with pytest.raises(KeyboardInterrupt):
             lancelet.dataset(tmp_path / "t").create_scalar_index(column, kind, progress_callback=stop)
+    with pytest.raises(KeyboardInterrupt):
+        lancelet.dataset(tmp_path / "t").create_index("v", "IVF_FLAT", num_partitions=2, progress_callback=stop)
     assert index_files(tmp_path / "t") == set()
     assert lance.dataset(tmp_path / "t").version == 2

@@ -30,7 +30,7 @@ from lancelet.execution.scan import Scan
 from lancelet.execution.threads import core_count, ordered_map
 from lancelet.expressions.expr import Call, Literal, walk
 from lancelet.expressions.functions import FUNCTIONS
-from lancelet.index.vector.query import ALL_KEPT, KeyedRename, VectorQuery
+from lancelet.index.vector.query import KeyedRename, VectorQuery
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -176,26 +176,26 @@ class IndexedSearch:
 
     def _rename(self, part: VectorPart) -> KeyedRename:
         """Row ids of a segment's rows, and which of these count."""
-        if self._keeps_all(part):
-            return ALL_KEPT
-        return KeyedRename(partial(self._renamed, part), self._key)
+        whole = self._whole(part)
+        return KeyedRename(partial(self._renamed, part, part.fragments <= whole), self._key, whole=whole)
 
-    def _renamed(self, part: VectorPart, rows: RowNumbers) -> tuple[RowNumbers, npt.NDArray[np.bool_]]:
+    def _renamed(self, part: VectorPart, is_whole: bool, rows: RowNumbers) -> tuple[RowNumbers, npt.NDArray[np.bool_]]:
         where = self.table.vector_indices.where
-        addresses, kept = where.addresses(part.entry, rows)
-        counted = kept.copy()
-        counted[kept] = self.allowed.marks(addresses[kept])
+        addresses, counted = where.addresses(part.entry, rows)
+        if not is_whole:
+            known = counted.copy()
+            counted[known] = self.allowed.marks(addresses[known])
         return (rows if where.names_ids(part.entry) else addresses), counted
 
-    def _keeps_all(self, part: VectorPart) -> bool:
-        """Whether all rows of a segment are there, allowed, and called as it calls them."""
-        where = self.table.vector_indices.where
-        if self.allowed.rows is not None or not where.keeps_names(part.entry):
-            return False
-        if part.entry.fragment_ids != part.fragments or not part.fragments <= self.wanted:
-            return False
-        readers = self.table.readers(sorted(part.fragments))
-        return all(reader.fragment.deletion_file is None for reader in readers)
+    def _whole(self, part: VectorPart) -> frozenset[int]:
+        """The fragments all of whose rows are there, allowed, and called as a segment calls them.
+
+        A segment may have rows of others, whose vectors are not those of its codes any more.
+        """
+        if self.allowed.rows is not None or not self.table.vector_indices.where.keeps_names(part.entry):
+            return frozenset()
+        readers = self.table.readers(sorted(part.fragments & self.wanted))
+        return frozenset(reader.fragment.id for reader in readers if reader.fragment.deletion_file is None)
 
 
 def _is_repeatable(condition: Expr) -> bool:

@@ -83,7 +83,15 @@ def read_extents(data: bytes, num_rows: int, path: str) -> tuple[Extents, IVF]:
         worst = int(beyond.argmax())
         problem = f"partition {worst} has {lengths[worst]} rows from {offsets[worst]} on, but there are {num_rows}"
         raise CorruptFile(path, problem, "lance:ivf")
-    return Extents(offsets.astype(np.int64), lengths.astype(np.int64)), message
+    extents = Extents(offsets.astype(np.int64), lengths.astype(np.int64))
+    filled = np.flatnonzero(extents.lengths)
+    filled = filled[np.argsort(extents.offsets[filled], kind="stable")]
+    ends = extents.offsets[filled] + extents.lengths[filled]
+    shared = ends[:-1] > extents.offsets[filled][1:]
+    if shared.any():
+        one, other = filled[shared.argmax()], filled[shared.argmax() + 1]
+        raise CorruptFile(path, f"partitions {one} and {other} have rows in common", "lance:ivf")
+    return extents, message
 
 
 def read_centroids(message: IVF, partitions: int, path: str) -> Vectors:

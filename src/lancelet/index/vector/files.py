@@ -28,6 +28,7 @@ from lancelet.format.system_columns import ROW_ID
 from lancelet.index.vector.centroids import Extents, ivf_message, read_centroids, read_extents
 from lancelet.index.vector.metric import Metric, metric_named
 from lancelet.index.vector.quantizers import parts_of
+from lancelet.table.rows.addresses import fragments_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -110,6 +111,14 @@ class Partition:
     graph: Graph | None = None
     masks: dict[Any, npt.NDArray[np.bool_]] = field(default_factory=dict)
     """Which rows count, by what a search says of them."""
+    _fragments: frozenset[int] | None = None
+
+    @property
+    def fragments(self) -> frozenset[int]:
+        """The fragments of its rows, where these are called by their addresses."""
+        if self._fragments is None:
+            self._fragments = frozenset(np.unique(fragments_of(self.rows)).tolist())
+        return self._fragments
 
     @property
     def nbytes(self) -> int:
@@ -168,7 +177,10 @@ class VectorFiles:
         element, dimension, _ = element_of(dtype)
         heads = VectorHeads.read(folder)
         index, storage, centroids, metric = heads.index, heads.storage, heads.centroids, heads.metric
-        quantizer_kind, graph = parts_of(heads.index_type)
+        try:
+            quantizer_kind, graph = parts_of(heads.index_type)
+        except NotSupported as error:
+            raise NotSupported(f"{index.path}: {error}") from None
         if centroids.shape[1] != dimension or (centroids.dtype.kind == "f") != (element.kind == "f"):
             problem = f"has centroids of {centroids.shape[1]} numbers ({centroids.dtype}) for vectors of {dimension}"
             raise CorruptFile(index.path, f"{problem} ({element})", "centroids")
@@ -232,7 +244,11 @@ def _numbers(array: pa.Array, path: str, column: str) -> npt.NDArray[Any]:
     if array.null_count:
         raise CorruptFile(path, f"has {array.null_count} nulls", column)
     if not pa.types.is_fixed_size_list(array.type):
-        return np.asarray(array.to_numpy(zero_copy_only=False))
+        found = np.asarray(array.to_numpy(zero_copy_only=False))
+        if found.dtype.kind == "f" and not np.isfinite(found).all():
+            # With such a factor no distance is a number, and its row would never be found.
+            raise CorruptFile(path, f"has {int((~np.isfinite(found)).sum())} numbers that are not finite", column)
+        return found
     values = array.flatten()
     if values.null_count:
         raise CorruptFile(path, f"has {values.null_count} nulls", column)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from lancelet.errors import LanceletError
+from lancelet.errors import CorruptFile, LanceletError
 from lancelet.file.container import Container
 from lancelet.index.kind import Built, Moves
 from lancelet.index.ranked import RankedKind
@@ -132,7 +132,13 @@ class VectorKind(RankedKind):
     def open(self, folder: IndexFolder, dtype: pa.DataType) -> VectorSegment:
         from lancelet.index.vector.segment import VectorSegment
 
-        return VectorSegment(folder, dtype)
+        segment = VectorSegment(folder, dtype)
+        path = folder.snapshot.manifest.path
+        told = self.parameters(folder.entry, path).get("metric_type")
+        if told not in (None, segment.metric.value.upper()):
+            problem = f"compares vectors by {segment.metric.value}, but the entry of the index in {path} says {told}"
+            raise CorruptFile(segment.files.index.path, problem)
+        return segment
 
     def write(self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]) -> Built:
         from lancelet.index.vector.build import write_vectors

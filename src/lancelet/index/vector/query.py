@@ -94,6 +94,8 @@ class KeyedRename:
     """None: answers are not kept."""
     keeps_all: bool = False
     """No row is left out; only the names change. So nothing is asked before the end of a search."""
+    whole: frozenset[int] = frozenset()
+    """Fragments of which no row is left out, where rows are called by their addresses."""
 
     def __call__(self, rows: RowNumbers) -> tuple[RowNumbers, Keep]:
         return self.rename(rows)

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from lancelet.errors import InvalidInput
+from lancelet.errors import CorruptFile, InvalidInput
 from lancelet.format.extensions import storage_of
+from lancelet.format.system_columns import ROW_ID
 from lancelet.index.ranked import Ranked
 from lancelet.index.vector.centroids import ranking_metric
-from lancelet.index.vector.files import VectorFiles
+from lancelet.index.vector.files import VectorFiles, element_of
 from lancelet.index.vector.flat import distances_to
 from lancelet.index.vector.metric import normalized
 from lancelet.index.vector.probes import probes_of
@@ -52,6 +53,7 @@ class VectorSegment:
         self._folder = folder
         self.files = VectorFiles.open(folder, dtype)
         self.dtype = dtype
+        self._has_several = element_of(dtype)[2]
         self._held: OrderedDict[int, Partition] = OrderedDict()
         self._held_bytes = 0
         self._lock = threading.Lock()
@@ -108,7 +110,7 @@ class VectorSegment:
             for number, partition in zip(numbers, self.partitions(numbers), strict=True):
                 at += 1
                 keep = None
-                if not renaming.keeps_all and len(partition.rows):
+                if len(partition.rows) and not _keeps(renaming, partition):
                     keep = _mask(partition, renaming)
                     alive = int(np.count_nonzero(keep))
                     if not alive:
@@ -127,6 +129,8 @@ class VectorSegment:
                     compared += partition.graph.search(model.quantizer, query, prepared, *parts, top, keep)
         use.note(segments=1, partitions=at, codes=compared)
         marks, rows = top.sorted()
+        if not self._has_several and len(np.unique(rows)) < len(rows):
+            raise CorruptFile(self.files.storage.path, "has a row twice", ROW_ID)
         addresses, alive_now = renaming(rows)
         return Ranked(addresses[alive_now], marks[alive_now])
 
@@ -194,6 +198,11 @@ class VectorSegment:
         """How many vectors of each row belong into the index."""
         _, places = indexable(storage_of(values), self.metric)
         return np.bincount(places, minlength=len(values)).astype(np.uint64), None
+
+
+def _keeps(rename: KeyedRename, partition: Partition) -> bool:
+    """Whether it is known that all rows of a partition count."""
+    return rename.keeps_all or bool(rename.whole and partition.fragments <= rename.whole)
 
 
 def _mask(partition: Partition, rename: KeyedRename) -> npt.NDArray[np.bool_]:
