@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import lance
@@ -90,3 +91,20 @@ def test_distances_in_a_range(tables: Path) -> None:
     assert ours.rows.tolist() == rows.tolist()
     assert ours.marks.tolist() == marks.tolist()
     assert ours.marks[0] == every[300]
+
+
+def test_without_numbers_about_as_many_partitions_are_searched(tables: Path) -> None:
+    uri = str(tables / "auto")
+    values = np.random.default_rng(3).standard_normal((6000, DIMENSION)).astype(np.float32)
+    table = lance.write_dataset(pa.table({"v": column(values)}), uri)
+    for metric in ("l2", "cosine", "dot"):
+        table.create_index("v", "IVF_FLAT", num_partitions=40, metric=metric, replace=True)
+        (segment,) = open_segments(uri)
+        for count in (1, 10, 100, 1000):
+            for query in values[:4]:
+                wanted = VectorQuery(query, count)
+                segment.best(wanted, count, ALL_KEPT)
+                nearest = {"column": "v", "q": query, "k": count}
+                shown = table.scanner(["_distance"], nearest=nearest).analyze_plan()
+                (searched,) = map(int, re.findall(r"partitions_searched=(\d+)", shown))
+                assert abs(wanted.use.partitions - searched) <= max(2, searched // 4), (metric, count)

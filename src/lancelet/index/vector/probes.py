@@ -1,27 +1,56 @@
-"""How many partitions a search looks at (spec indices.md 14.12)."""
+"""How many partitions a search looks at (spec indices.md 14.12).
+
+Where nobody says, it depends on how many rows are looked for and on the query: one that lies between partitions has
+its neighbours in many of them. Those count whose centroids are hardly farther than the nearest one, from a fewest to a
+most; the numbers are such that about as many are looked at as pylance does.
+"""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from lancelet.errors import InvalidOption
+from lancelet.index.vector.metric import Metric
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from lancelet.index.vector.query import VectorQuery
 
-_FEWEST: Final = 5
-_GROWTH: Final = 0.8
-"""Of the root of the number of rows that are looked for."""
+_ROWS: Final = (1, 10, 100, 300, 1000)
+"""Up to these numbers of rows that are looked for, the following hold."""
+_FEWEST: Final = (5, 6, 11, 22, 29)
+_FEWEST_COSINE: Final = (3, 8, 8, 28, 34)
+_MOST: Final = (19, 24, 38, 81, 93)
+_FARTHER: Final = (0.22, 0.262, 0.33, 0.372, 0.42)
+_FARTHER_COSINE: Final = (0.234, 0.2875, 0.3795, 0.446, 0.525)
+"""How much farther than the nearest a centroid may be, as a share of its distance."""
 
 
-def own_probes(count: int) -> int:
-    """Where nobody says: more rows are spread over more partitions."""
-    return _FEWEST + round(_GROWTH * math.sqrt(count))
+def own_probes(count: int, metric: Metric, marks: npt.NDArray[np.float32]) -> int:
+    """Where nobody says; ``marks`` are the distances of all centroids, ascending."""
+    if metric is Metric.DOT:
+        # Products with centroids tell little of those with vectors of any length: none is left out, as in pylance.
+        return len(marks)
+    tier = min(bisect_left(_ROWS, count), len(_ROWS) - 1)
+    grown = max(1.0, math.sqrt(count / _ROWS[-1]))
+    is_cosine = metric is Metric.COSINE
+    fewest = round(grown * (_FEWEST_COSINE if is_cosine else _FEWEST)[tier])
+    farther = (_FARTHER_COSINE if is_cosine else _FARTHER)[tier]
+    near = int(np.searchsorted(marks, marks[0] * (1 + farther), side="right")) if len(marks) else 0
+    return min(round(grown * _MOST[tier]), max(fewest, near))
 
 
-def probes_of(query: VectorQuery, partitions: int) -> tuple[int, int]:
-    """How many partitions are looked at first, and at most when these have too few rows that count."""
+def probes_of(query: VectorQuery, metric: Metric, marks: npt.NDArray[np.float32]) -> tuple[int, int]:
+    """How many partitions are looked at first, and at most when these have too few rows that count.
+
+    ``marks`` are the distances of all centroids, ascending.
+    """
+    partitions = len(marks)
     lowest = 1 if query.min_probes is None else query.min_probes
     highest = max(partitions, lowest) if query.max_probes is None else query.max_probes
     if lowest < 1 or highest < 1 or lowest > highest:
@@ -31,7 +60,7 @@ def probes_of(query: VectorQuery, partitions: int) -> tuple[int, int]:
     lowest, highest = min(lowest, partitions), min(highest, partitions)
     if query.min_probes is not None and query.min_probes == query.max_probes:
         return lowest, highest
-    own = max(lowest, own_probes(query.count))
+    own = max(lowest, own_probes(query.count, metric, marks))
     if query.effort is None:
         return min(own, highest), highest
     if not 0 <= query.effort <= 1:

@@ -98,9 +98,9 @@ class VectorSegment:
         model, use = self.model, wanted.use
         query = replace(wanted, vector=self._normal(wanted.vector), count=count)
         renaming = rename if isinstance(rename, KeyedRename) else KeyedRename(rename, None)
-        order = self._rank(query.vector)
+        order, marks = self._rank(query.vector)
         # How many partitions are probed follows from the rows that are wanted in the end, not from those to be refined.
-        first, most = probes_of(wanted, len(order))
+        first, most = probes_of(wanted, self.metric, marks)
         top = Top(count, query.lower, query.upper)
         prepared = model.quantizer.prepare(query, model.metric)
         compared = kept = at = 0
@@ -142,10 +142,11 @@ class VectorSegment:
         found = found.astype(self.model.centroids.dtype, copy=False)
         return normalized(found[None])[0] if self.metric.normalizes else found
 
-    def _rank(self, query: Vectors) -> npt.NDArray[np.int64]:
-        """Partitions, the nearest first."""
+    def _rank(self, query: Vectors) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+        """Partitions, the nearest first, and their distances."""
         marks = distances_to(query, self.model.centroids, ranking_metric(self.metric))
-        return np.argsort(marks, kind="stable")
+        order = np.argsort(marks, kind="stable")
+        return order, marks[order]
 
     def partitions(self, numbers: Sequence[int]) -> list[Partition]:
         """Partitions by their numbers, from memory or from the files."""
