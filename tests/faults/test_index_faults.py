@@ -308,5 +308,13 @@ def test_an_interrupt_while_reading_rows(tmp_path: Path) -> None:
             lancelet.dataset(tmp_path / "t").create_scalar_index(column, kind, progress_callback=stop)
     with pytest.raises(KeyboardInterrupt):
         lancelet.dataset(tmp_path / "t").create_index("v", "IVF_FLAT", num_partitions=2, progress_callback=stop)
+    for stage in ("train_quantizer", "shuffle", "merge_partitions"):
+        with pytest.raises(KeyboardInterrupt):
+            lancelet.dataset(tmp_path / "t").create_index(
+                "v",
+                "IVF_SQ",
+                num_partitions=2,
+                progress_callback=lambda told, stage=stage: told.stage != stage or stop(told),
+            )
     assert index_files(tmp_path / "t") == set()
     assert lance.dataset(tmp_path / "t").version == 2
