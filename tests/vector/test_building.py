@@ -64,6 +64,33 @@ def test_as_much_is_found_as_in_the_index_of_pylance(tmp_path: Path, kind: str) 
     assert recall(found["ours"], exact) >= recall(found["theirs"], exact) - 0.07
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("width", [16, 128, 768])
+@pytest.mark.parametrize("clusters", [0, 300])
+def test_ten_indices_find_as_much_as_ten_of_pylance(tmp_path: Path, kind: str, width: int, clusters: int) -> None:
+    random = np.random.default_rng(width + clusters)
+    values = random.standard_normal((6000, width)).astype(np.float32)
+    if clusters:
+        values = (
+            values * 0.6
+            + random.standard_normal((clusters, width)).astype(np.float32)[random.integers(0, clusters, 6000)]
+        )
+    queries = values[random.integers(0, 6000, 40)] + 0.2 * random.standard_normal((40, width)).astype(np.float32)
+    exact = [((values - query) ** 2).sum(axis=1).argsort()[:10] for query in queries]
+    means = []
+    for module in (lancelet, lance):
+        uri = str(tmp_path / module.__name__)
+        dataset = module.write_dataset(table_of(values), uri)
+        found = []
+        for seed in range(10):
+            options = {**KINDS[kind], **({"seed": seed} if module is lancelet else {})}
+            dataset.create_index("v", kind.partition(" ")[0], num_partitions=20, replace=True, **options)
+            found.append(recall([theirs(uri, query, 10, nprobes=4)[0] for query in queries], exact))
+        means.append(np.mean(found))
+    assert means[0] >= means[1] - 0.015, means
+
+
 def test_the_same_seed_gives_the_same_index(tmp_path: Path) -> None:
     models = []
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
