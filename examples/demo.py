@@ -274,12 +274,12 @@ def search(spark: SparkSession, table: str) -> None:
             embedding, k=4, columns=["id", "caption", "likes"], nprobes=PROBES, refine_factor=REFINED
         ).toArrow()
     show(found)
-    say(f"{recall(held):.1%} of the ten pictures most like each of {ASKED} are those that comparing all of them finds")
+    say(f"recall {recall(held):.1%}: of the ten nearest of {ASKED} pictures, as comparing all of them finds them")
 
 
 def recall(table: LanceTable) -> float:
     """What share of the exact answers the index finds."""
-    queries = table.toDF().where(f"id % 97 = 0 AND id < {97 * ASKED}").select("embedding")
+    queries = table.toDF().where(f"id % 97 = 0 AND id < {97 * ASKED}").orderBy("id").select("embedding")
     answers = [
         table.search(
             queries, columns=["id"], metric="cosine", nprobes=PROBES, refine_factor=REFINED, use_index=use_index
