@@ -24,7 +24,7 @@ PROTOS := $(wildcard src/lancelet/format/proto/*.proto)
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: setup  ## a pipeline on Spark in front of you: ingest, merge, delete, backfill, stream, compaction
+demo: setup  ## a pipeline on Spark in front of you: ingest, merge, delete, backfill, stream, compaction, search
 	@$(WITH_JAVA) $(BIN)/python examples/demo.py $(ARGS)
 
 check: setup lint  ## the inner loop: lint, then the quick unit tests (about a minute on two cores)

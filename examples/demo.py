@@ -3,8 +3,8 @@
     make demo
 
 A table of captioned pictures with embeddings is ingested, corrected by late updates,
-thinned out, given a new column, fed by a stream and compacted, all as jobs of a Spark
-that runs inside this program. Then plain Python and pylance open the same table.
+thinned out, given a new column, fed by a stream, compacted and searched by an index, all as
+jobs of a Spark that runs inside this program. Then plain Python and pylance open the same table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from pictures import COLUMNS, DIMENSIONS, loudness, pictures
 from rich.panel import Panel
 from rich.table import Table
@@ -30,6 +29,8 @@ import lancelet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from lancelet.spark import LanceTable
 
 TASKS = 12
 LATE = 3_000
@@ -42,10 +43,14 @@ WORDS = {
     "Append": "stream",
     "ReserveFragments": "compaction begins",
     "Rewrite": "compaction",
+    "CreateIndex": "index",
 }
 """Lance's operations, as the steps above call them."""
 LIKE_ID = 4_711
 """The picture whose neighbours are looked for."""
+PARTITIONS, PROBES, REFINED = 48, 4, 2
+ASKED = 50
+"""Pictures whose neighbours tell how good the index is."""
 
 
 def main() -> None:
@@ -71,6 +76,7 @@ def main() -> None:
         stream(spark, table, rows, Path(folder))
         compact(spark, table)
         travel(spark, table)
+        search(spark, table)
         open_in_python(table)
         open_in_pylance(table)
         summary(table, time.perf_counter() - started)
@@ -251,23 +257,56 @@ def travel(spark: SparkSession, table: str) -> None:
     say(f"{then:,} rows when they were ingested, {now:,} now")
 
 
+def search(spark: SparkSession, table: str) -> None:
+    from lancelet.spark import LanceTable
+
+    section(
+        "The pictures most like one, by an index",
+        f'table.createIndex("embedding", "IVF_SQ", metric="cosine", num_partitions={PARTITIONS})',
+        f'table.search(embedding, k=4, columns=["id", "caption", "likes"], nprobes={PROBES}, refine_factor={REFINED})',
+    )
+    held = LanceTable.forPath(spark, table)
+    with working(spark, "learn, then encode"):
+        held.createIndex("embedding", "IVF_SQ", metric="cosine", num_partitions=PARTITIONS)
+    embedding = lancelet.dataset(table).to_table(["embedding"], filter=f"id = {LIKE_ID}")["embedding"][0]
+    with working(spark, "segments side by side"):
+        found = held.search(
+            embedding, k=4, columns=["id", "caption", "likes"], nprobes=PROBES, refine_factor=REFINED
+        ).toArrow()
+    show(found)
+    say(f"recall {recall(held):.1%}: of the ten nearest of {ASKED} pictures, as comparing all of them finds them")
+
+
+def recall(table: LanceTable) -> float:
+    """What share of the exact answers the index finds."""
+    queries = table.toDF().where(f"id % 97 = 0 AND id < {97 * ASKED}").orderBy("id").select("embedding")
+    answers = [
+        table.search(
+            queries, columns=["id"], metric="cosine", nprobes=PROBES, refine_factor=REFINED, use_index=use_index
+        )
+        for use_index in (True, False)
+    ]
+    by_index, exact = ({(row.query_index, row.id) for row in answer.collect()} for answer in answers)
+    return len(by_index & exact) / len(exact)
+
+
 def open_in_python(table: str) -> None:
     section(
         "The same table in plain Python",
         'ds = lancelet.dataset("pictures.lance")',
-        'ds.to_table(["id", "embedding"]); ...; ds.take(nearest, ["id", "caption", "likes", "loudness"])',
+        'ds.to_table(["id", "caption", "likes", "loudness"], nearest={"column": "embedding", "q": embedding, "k": 4})',
     )
-    started = time.perf_counter()
     ds = lancelet.dataset(table)
-    column = ds.to_table(["id", "embedding"]).combine_chunks()
-    vectors = column["embedding"].combine_chunks().flatten().to_numpy().reshape(-1, DIMENSIONS)
-    (own,) = np.flatnonzero(column["id"].to_numpy() == LIKE_ID)
-    nearest = np.argsort(-(vectors @ vectors[own]), kind="stable")[:4]
-    found = ds.take(nearest.tolist(), ["id", "caption", "likes", "loudness"])
+    own = ds.to_table(["embedding", "image"], filter=f"id = {LIKE_ID}")
+    started = time.perf_counter()
+    found = ds.to_table(
+        ["id", "caption", "likes", "loudness", "_distance"],
+        nearest={"column": "embedding", "q": own["embedding"][0], "k": 4, "nprobes": PROBES, "refine_factor": REFINED},
+    )
     taken = time.perf_counter() - started
     show(found)
-    say(f"the pictures most like number {LIKE_ID:,}, of {len(vectors):,}, in {taken:.2f} s")
-    image = ds.take([int(own)], ["image"])["image"][0].as_py()
+    say(f"the pictures most like number {LIKE_ID:,}, of {ds.count_rows():,}, in {1000 * taken:.1f} ms")
+    image = own["image"][0].as_py()
     say(f"its picture: {len(image):,} bytes, from {image[:4].hex(' ')} to {image[-2:].hex(' ')}")
 
 

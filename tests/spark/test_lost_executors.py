@@ -13,7 +13,9 @@ import pyarrow as pa
 import pytest
 from pyspark.cloudpickle import register_pickle_by_value
 
+import lancelet
 from lancelet.spark import LanceTable
+from lancelet.spark.table import indices
 from spark.conftest import data_files
 from spark.sessions import MODE
 
@@ -107,3 +109,35 @@ def test_a_compaction(spark, table, tmp_path):
     ds = lance.dataset(table)
     assert (len(ds.get_fragments()), ds.count_rows()) == (1, ROWS)
     assert data_files(table) == held(table)
+
+
+def test_an_index_on_vectors(spark, uri, tmp_path):
+    """An executor dies while it encodes; the index is the one of a single process, and nothing is left of the task."""
+    from lancelet.index.vector.kind import VectorKind
+
+    class Dying(VectorKind):
+        def write(self, sources, rows, out, options):
+            from pyspark import TaskContext
+
+            if TaskContext.get() is not None and TaskContext.get().partitionId() == 1:
+                lost(mark)
+            return VectorKind.write(self, sources, rows, out, options)
+
+    mark = str(tmp_path / "lost")
+    values = np.random.default_rng(5).standard_normal((2000, 8)).astype(np.float32)
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), 8)
+    places = [uri, f"{uri}.alone"]
+    for place in places:
+        lance.write_dataset(pa.table({"id": np.arange(2000), "vector": vectors}), place, max_rows_per_file=400)
+    options = {"num_partitions": 4, "num_sub_vectors": 4}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(indices, "_PART_BYTES", 400 * 32)
+        patch.setattr(indices, "kind_named", lambda name: Dying())
+        LanceTable.forPath(spark, uri).createIndex("vector", "IVF_PQ", **options)
+    assert Path(mark).exists()
+    lancelet.dataset(places[1]).create_index("vector", "IVF_PQ", **options)
+    nearest = {"column": "vector", "q": values[:5], "nprobes": 2}
+    found, expected = (lancelet.dataset(place).to_table(nearest=nearest) for place in places)
+    assert found.equals(expected)
+    (segment,) = lancelet.dataset(uri).describe_indices()[0].segments
+    assert {path.parent.name for path in Path(uri, "_indices").rglob("*") if path.is_file()} == {segment.uuid}

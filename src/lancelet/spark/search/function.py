@@ -79,7 +79,8 @@ def register_functions(spark: SparkSession) -> None:
     """
     from pyspark.sql.functions import udtf
 
-    function: Any = udtf(VectorSearch)
+    # Rows are few, and Arrow would ask for pandas.
+    function: Any = udtf(VectorSearch, useArrow=False)
     spark.udtf.register(NAME, function)
 
 
