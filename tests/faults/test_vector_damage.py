@@ -296,3 +296,39 @@ def test_what_is_written_anew_without_a_lie_is_asked(tmp_path: Path) -> None:
         found = lancelet.dataset(tmp_path).to_table(["k", "_distance"], nearest=asked, fast_search=True)
         assert sorted(found["k"].to_pylist()) == list(range(ROWS)), kind
         dataset.drop_index(kind)
+
+
+def swapped(column: str) -> Callable[[Parts], None]:
+    """The first two values of a column change places."""
+
+    def change(parts: Parts) -> None:
+        values = parts.rows[column].to_pylist()
+        parts.put(column, [values[1], values[0], *values[2:]])
+
+    return change
+
+
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_HNSW_FLAT"])
+@pytest.mark.parametrize("column", ["_rowid", "flat"])
+def test_a_deep_check_finds_vectors_of_other_rows(tmp_path: Path, kind: str, column: str) -> None:
+    vectors = vector_array(np.random.default_rng(3).normal(size=(ROWS, DIMENSION)), "float32")
+    dataset = lancelet.write_dataset(pa.table({"k": range(ROWS), "v": vectors}), tmp_path)
+    part = dataset.create_index_uncommitted("v", kind, num_partitions=2, fragment_ids=[0], **KINDS[kind])
+    rewrite(tmp_path / "_indices" / part.uuid / STORAGE, swapped(column))
+    dataset.commit_existing_index_segments("near", "v", [replace(part, files=None)])
+    (finding,) = lancelet.dataset(tmp_path).verify(deep=True).findings
+    assert "has other values for 2 row(s)" in str(finding)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_deep_check_finds_sound_indices_sound(tmp_path: Path, engine: str) -> None:
+    values = np.random.default_rng(3).normal(size=(ROWS, DIMENSION))
+    values[7, 2], values[9] = np.nan, 0.0
+    vectors = vector_array(values, "float32", np.arange(ROWS) % 50 == 3)
+    ENGINES[engine].write_dataset(pa.table({"k": range(ROWS), "v": vectors}), tmp_path, max_rows_per_file=200)
+    for kind, options in KINDS.items():
+        for metric in ("l2", "cosine", "dot"):
+            dataset = ENGINES[engine].dataset(tmp_path)
+            dataset.create_index("v", kind, name="near", metric=metric, num_partitions=2, replace=True, **options)
+            report = lancelet.dataset(tmp_path).verify(deep=True)
+            assert report.ok, (kind, metric, report)

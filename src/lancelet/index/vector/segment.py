@@ -21,7 +21,7 @@ from lancelet.format.system_columns import ROW_ID
 from lancelet.index.ranked import Ranked
 from lancelet.index.vector.centroids import ranking_metric
 from lancelet.index.vector.files import VectorFiles, element_of
-from lancelet.index.vector.flat import distances_to
+from lancelet.index.vector.flat import FlatQuantizer, distances_to
 from lancelet.index.vector.metric import normalized
 from lancelet.index.vector.probes import probes_of
 from lancelet.index.vector.query import KeyedRename
@@ -191,14 +191,37 @@ class VectorSegment:
         return segment_statistics(self._folder, self.files.heads)
 
     def entries(self, source: Source) -> Iterator[Entries]:
-        """Each vector counts as one entry of its row; what the codes say of it is not compared."""
+        """What is stored of each vector, where that is the vector itself; of other codes each counts as one."""
         for _, partition in self.stream(graphs=True):
-            yield np.full(len(partition.rows), _ONE), partition.rows
+            if self._stores_vectors:
+                yield _digests(self.model.quantizer.pick_up(partition.stored)[0]), partition.rows
+            else:
+                yield np.full(len(partition.rows), _ONE), partition.rows
 
     def digests(self, values: pa.Array) -> tuple[npt.NDArray[np.uint64], None]:
-        """How many vectors of each row belong into the index."""
-        _, places = indexable(storage_of(values), self.metric)
-        return np.bincount(places, minlength=len(values)).astype(np.uint64), None
+        """The vectors of each row that belong into the index, or how many these are."""
+        vectors, places = indexable(storage_of(values), self.metric)
+        if not self._stores_vectors:
+            return np.bincount(places, minlength=len(values)).astype(np.uint64), None
+        found = np.zeros(len(values), np.uint64)
+        np.add.at(found, places, _digests(vectors))
+        return found, None
+
+    @property
+    def _stores_vectors(self) -> bool:
+        """Whether codes are the vectors of the column, bit by bit: those of length 1 may have been rounded otherwise."""
+        return isinstance(self.model.quantizer, FlatQuantizer) and not self.metric.normalizes
+
+
+def _digests(vectors: Vectors) -> npt.NDArray[np.uint64]:
+    """A number for each vector, by all of its bytes; never 0."""
+    data = np.ascontiguousarray(vectors).view(np.uint8)
+    words = np.zeros((len(data), -(-data.shape[1] // 8) * 8), np.uint8)
+    words[:, : data.shape[1]] = data
+    factors = np.random.default_rng(words.shape[1]).integers(0, 1 << 63, words.shape[1] // 8, np.uint64) * 2 + 1
+    found: npt.NDArray[np.uint64] = (words.view(np.uint64) * factors).sum(axis=1, dtype=np.uint64)
+    found |= _ONE
+    return found
 
 
 def _keeps(rename: KeyedRename, partition: Partition) -> bool:
