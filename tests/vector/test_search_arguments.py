@@ -200,7 +200,7 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"q": "abcd"}, InvalidType, "array of floats"),
     ({"q": ["a", "b", "c", "d"]}, InvalidInput, "numbers, not texts"),
     ({"q": None}, InvalidType, "array of floats"),
-    ({"q": object()}, InvalidType, "array of floats"),
+    ({"q": Ellipsis}, InvalidType, "array of floats"),
     ({"q": pa.array(["a"])}, InvalidType, "string"),
     ({"q": pa.nulls(1, pa.list_(pa.float32(), D))[0]}, InvalidType, "null"),
     ({"k": 0}, InvalidInput, "Nearest-K must be > 0 but got 0"),
