@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import lance
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 from pyspark.sql.udtf import AnalyzeArgument
 
 import lancelet
 from lancelet.errors import InvalidInput, InvalidType, LanceletError, UnknownColumn
+from lancelet.index.vector.kind import VectorKind
 from lancelet.spark import LanceTable, register_functions
+from lancelet.spark.options import TableRef
 from lancelet.spark.plan import split_fragments
 from lancelet.spark.search import job as search_job
 from lancelet.spark.search.function import VectorSearch
+from lancelet.spark.search.request import SearchOptions, SearchRequest
 from lancelet.spark.table import indices
 
+# Executors do not have the tests.
+register_pickle_by_value(sys.modules[__name__])
 DIMENSION = 8
 ROWS = 900
 FRAGMENT = 150
@@ -161,6 +169,49 @@ def test_segments_and_the_rest(spark: SparkSession, grown: str, arguments: dict)
     same(LanceTable.forPath(spark, grown).search(query, **arguments), expected)
 
 
+def lists_of_vectors(data: pa.Table) -> pa.Table:
+    """Three vectors in a row, in place of one."""
+    values = data["vector"].combine_chunks().fill_null([0.0] * DIMENSION).flatten()
+    offsets = pa.array(np.arange(0, data.num_rows + 1, 3, dtype=np.int32))
+    lists = pa.ListArray.from_arrays(offsets, pa.FixedSizeListArray.from_arrays(values, DIMENSION))
+    return pa.table({"id": data["id"][: len(lists)], "vector": lists})
+
+
+@pytest.mark.parametrize("has_lists", [False, True])
+def test_parts_of_a_search_go_together(tmp_path: Path, has_lists: bool) -> None:
+    """What tasks find and the last one chooses, without Spark in between: stable ids, moved rows, filters, probes."""
+    place = str(tmp_path / "t")
+
+    def data(first: int, count: int) -> pa.Table:
+        return lists_of_vectors(rows(first, count * 3)) if has_lists else rows(first, count)
+
+    lancelet.write_dataset(data(0, 900), place, max_rows_per_file=300, enable_stable_row_ids=True)
+    metric = "cosine" if has_lists else "l2"
+    lancelet.dataset(place).create_index("vector", "IVF_PQ", metric=metric, num_partitions=3, num_sub_vectors=4)
+    lancelet.write_dataset(data(900, 400), place, mode="append")
+    lancelet.dataset(place).optimize.optimize_indices(num_indices_to_merge=0)
+    lancelet.write_dataset(data(1300, 60), place, mode="append")
+    lancelet.dataset(place).update({"id": "id + 10000"}, where="id % 11 = 5")
+    ds = lancelet.dataset(place)
+    filters = [(None, False), ("id < 100", True), ("id % 2 = 0", True), ("id % 2 = 0", False)]
+    for (text, first), fast, refine, probes in itertools.product(filters, (False, True), (None, 3), (None, 2)):
+        options: SearchOptions = {"refine_factor": refine, "nprobes": probes}
+        plan = SearchRequest(None, 5, text, ["id"], first, fast, True).plan(ds, QUERIES[:2], options)
+        job, pieces = search_job.plan_search(ds.table, TableRef(place, {}, ds.version), plan)
+        parts = [part for part in map(job.find, pieces) if part.num_rows]
+        found = pa.Table.from_batches(list(job.finish(parts)), plan.output_schema)
+        nearest = {"column": "vector", "q": QUERIES[:2], "k": 5, **options}
+        expected = ds.to_table(
+            ["id", "_distance"], text, nearest=nearest, prefilter=first, fast_search=fast, with_row_id=True
+        )
+        if not has_lists:
+            assert found.to_pylist() == expected.to_pylist(), (text, first, fast, refine, probes)
+        elif first or text is None:
+            # Each segment compares as many rows as it would alone: what is found is no farther.
+            pairs = zip(found["_distance"].to_pylist(), expected["_distance"].to_pylist(), strict=True)
+            assert all(mine <= theirs for mine, theirs in pairs), (text, first, fast, refine, probes)
+
+
 def test_a_join_asks_the_index(spark: SparkSession, grown: str) -> None:
     frame = spark.createDataFrame(
         [(number, vector.tolist()) for number, vector in enumerate(QUERIES)], "key int, at array<float>"
@@ -201,6 +252,32 @@ def test_an_index_that_cannot_be_built(spark: SparkSession, uri: str, tmp_path: 
     with pytest.warns(UserWarning, match="is trained from at least 256 vectors, and there are 19"):
         LanceTable.forPath(spark, few).createIndex("vector", "IVF_PQ", num_partitions=1, num_sub_vectors=4)
     assert LanceTable.forPath(spark, few).search(QUERIES[0], k=3).count() == 3
+
+
+class Failing(VectorKind):
+    """Cannot be built over the second group of fragments."""
+
+    def write(self, sources, rows, out, options):
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        built = VectorKind.write(self, sources, rows, out, options)
+        if context is not None and context.partitionId() == 1:
+            raise InvalidInput("no more room in the index")
+        return built
+
+
+def test_a_build_that_fails_leaves_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "t"
+    lancelet.write_dataset(rows(0, 900), place, max_rows_per_file=300)
+    monkeypatch.setattr(indices, "_PART_BYTES", 300 * 4 * DIMENSION)
+    monkeypatch.setattr(indices, "kind_named", lambda name: Failing())
+    with pytest.raises(InvalidInput, match="no more room in the index"):
+        LanceTable.forPath(spark, str(place)).createIndex("vector", "IVF_PQ", num_partitions=2, num_sub_vectors=4)
+    assert lancelet.dataset(place).version == 1
+    assert [path for path in (place / "_indices").rglob("*") if path.is_file()] == []
 
 
 def test_a_data_frame_of_queries(spark: SparkSession, uri: str) -> None:

@@ -10,7 +10,8 @@
 What goes between the tasks are distances and row ids alone. The version is the one that was the newest when the search was
 asked for, however late it runs. The answer is that of one process: distances are all exact where some rows had to be
 compared, and where few rows pass a filter that comes first, all of them are compared; no task can know that, so that each tells
-how many it has (spec indices.md 14.13).
+how many it has (spec indices.md 14.13). Of rows with lists of vectors each task compares its own, as many as one process does
+in all, so that answers may be nearer.
 """
 
 from __future__ import annotations
