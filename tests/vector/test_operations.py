@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 import lancelet
-from drawing import examples
+from drawing import DRAWS, examples
 from vector.brute import check_nearest, distances, vector_array
 
 DIMENSION = 8
@@ -294,7 +294,12 @@ def check_searches(ours: Any, theirs: Any, query: Any, k: int) -> None:
     assert np.isin(found, real).all()
     if index is not None and "HNSW" in index.index_type:
         # Walks of pylance may miss rows, so that only what it finds is compared.
-        answer = theirs.to_table(nearest=refined, **only)
+        try:
+            answer = theirs.to_table(nearest=refined, **only)
+        except pa.ArrowInvalid as error:
+            # pylance 14 cannot walk a graph some of whose rows a compaction left out, if its remapping was deferred.
+            assert "HNSW graph has" in str(error)
+            return
         known = dict(zip(rows.tolist(), exact.tolist(), strict=True))
         near = [known[row] for row in answer["_rowid"].to_pylist()]
         np.testing.assert_allclose(answer["_distance"].to_numpy(), near, rtol=3e-6, atol=3e-5)
@@ -308,6 +313,8 @@ def profile(count: int, steps: int) -> settings:
         max_examples=count,
         stateful_step_count=steps,
         deadline=None,
+        # ``make soak`` draws anew each time.
+        derandomize=DRAWS <= 1,
         suppress_health_check=list(HealthCheck),
         print_blob=True,
         report_multiple_bugs=False,
