@@ -104,7 +104,9 @@ class deferred:  # noqa: N801 - read as a statement
         previous = _state.previous
         assert previous is not None
         _signal.signal(_SIGINT, previous)
-        if pending:
+        # One more may have come before the handler was back; its reminder is half a second away.
+        late, _state.pending = _state.pending, False
+        if pending or late:
             previous(signal.SIGINT, None)
 
 

@@ -58,7 +58,6 @@ PAIRED = (
     Feature.ZONE_WRITE_SEEDS,
 )
 # Flags of every open are compared as plain numbers: members of an enumeration take ten times as long.
-_READABLE, _WRITABLE = int(READABLE), int(WRITABLE)
 _PAIRED = sum(PAIRED)
 _FIELD_IDS = int(Feature.NON_REUSABLE_FIELD_IDS)
 
@@ -77,12 +76,12 @@ def check_readable(path: str, reader: int, writer: int, *, has_field_id_mark: bo
             f"feature flag {_name(_FIELD_IDS)} and max_allocated_field_id must come together",
             "feature flags",
         )
-    _refuse_unknown(path, reader & ~_READABLE, "read")
+    _refuse_unknown(path, reader & ~int(READABLE), "read")
 
 
 def check_writable(path: str, writer: int) -> None:
     """Refuse to follow a version that asks its writers for more than we know."""
-    _refuse_unknown(path, writer & ~_WRITABLE, "written")
+    _refuse_unknown(path, writer & ~int(WRITABLE), "written")
 
 
 def _refuse_unknown(path: str, unknown: int, what: str) -> None:
