@@ -5,7 +5,7 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
-WORKERS ?= 2
+WORKERS ?= 3
 # In front of what starts Spark: a Java that it can use, or a word on how to get one.
 WITH_JAVA := home=$$(jvm/java.sh) && JAVA_HOME=$$home
 

@@ -118,8 +118,8 @@ OURS: dict[str, tuple[int, Call]] = {
             actions=[{"setStatusAction": {"status": "Canceled"}}],
         ),
     ),
-    "vector search": (
-        0,
+    "vector search in a column of numbers": (
+        13,
         asked("query_table", "QueryTableRequest", id=["t"], k=1, vector={"single_vector": [1.0]}, vector_column="a"),
     ),
     "table of an unknown namespace": (1, lambda s: create(s, "no", "x")),
