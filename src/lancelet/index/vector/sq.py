@@ -100,7 +100,7 @@ class _Prepared:
         return self.query.distances(stored[0].reshape(-1))
 
 
-class ScalarKind:
+class ScalarQuantizerKind:
     """How the range is found and read."""
 
     name = "SQ"
@@ -147,4 +147,4 @@ class ScalarKind:
         return ScalarQuantizer(metric, vectors.dtype, vectors.shape[1], low, high)
 
 
-KIND: Final = ScalarKind()
+KIND: Final = ScalarQuantizerKind()
