@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import tempfile
+import threading
 import urllib.request
 import warnings
 from collections.abc import Iterator
@@ -102,13 +103,23 @@ class Bucket:
 
 @pytest.fixture(scope="session")
 def s3_endpoint() -> Iterator[str]:
+    from moto.s3.responses import S3Response
     from moto.server import ThreadedMotoServer
 
+    # A real store creates an object once; this one looks first and writes then, so that two of its threads may both win.
+    one_at_a_time, plain = threading.Lock(), S3Response.put_object
+
+    def put_object(response: S3Response) -> Any:
+        with one_at_a_time:
+            return plain(response)
+
+    S3Response.put_object = put_object  # type: ignore[method-assign]
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
     yield f"http://{host}:{port}"
     server.stop()
+    S3Response.put_object = plain  # type: ignore[method-assign]
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -24,12 +26,24 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     return open_store(f"{bucket.uri}/t", bucket.options)
 
 
-def test_one_of_many_wins(store: Store) -> None:
+@pytest.fixture
+def busy_threads() -> Iterator[None]:
+    """Threads take turns after every few instructions."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
+
+
+def test_one_of_many_wins(store: Store, busy_threads: None) -> None:
     with ThreadPoolExecutor(8) as pool:
+        for turn in range(30):
+            name = f"a/{turn}"
+            assert list(pool.map(lambda _, name=name: store.put_if_absent(name, b""), range(8))).count(True) == 1
         won = list(pool.map(lambda number: store.put_if_absent("a/b/x", bytes([number]) * 1000), range(16)))
     assert won.count(True) == 1
     assert store.read_all("a/b/x") == bytes([won.index(True)]) * 1000
-    assert [entry.path for entry in store.list_objects()] == ["a/b/x"], "no temporary file is left"
+    assert [entry.path for entry in store.list_objects("a/b")] == ["a/b/x"], "no temporary file is left"
 
 
 @pytest.mark.parametrize(
