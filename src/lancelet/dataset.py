@@ -49,8 +49,8 @@ from lancelet.fragment import LanceFragment
 from lancelet.namespace_client.tables import manager_of
 from lancelet.schema import LanceSchema
 from lancelet.store import open_store
-from lancelet.table.commit.operations import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
 from lancelet.table.commit.patience import CHANGE_RETRIES, CHANGE_SECONDS, COMMIT_RETRIES, COMMIT_SECONDS
+from lancelet.table.commit.properties import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
 from lancelet.table.manifest.manifest import BasePath as DatasetBasePath
 from lancelet.table.manifest.versions import latest_version, list_versions, migrate_to_v2
 from lancelet.table.refs.read import check_reference

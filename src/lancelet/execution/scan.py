@@ -61,6 +61,9 @@ Piece: TypeAlias = tuple[int, FragmentReader, tuple[int, int]]
 class Scan:
     """One execution of a plan."""
 
+    use = None
+    """What a search looked at; this is none."""
+
     def __init__(
         self, table: TableReader, plan: ScanPlan, threads: int | None = None, *, outer: Scan | None = None
     ) -> None:
