@@ -23,6 +23,7 @@ from lancelet.index.vector.centroids import ranking_metric
 from lancelet.index.vector.files import VectorFiles, element_of
 from lancelet.index.vector.flat import FlatQuantizer, distances_to
 from lancelet.index.vector.metric import normalized
+from lancelet.index.vector.old_file import OldFile, is_old
 from lancelet.index.vector.probes import probes_of
 from lancelet.index.vector.query import KeyedRename
 from lancelet.index.vector.rows import indexable
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from lancelet.index.folder import IndexFolder
     from lancelet.index.kind import Entries, Rename, Source
-    from lancelet.index.vector.files import Partition, VectorModel
+    from lancelet.index.vector.files import Partition, SegmentFiles, VectorModel
     from lancelet.index.vector.metric import Metric
     from lancelet.index.vector.query import VectorQuery, Vectors
 
@@ -51,7 +52,7 @@ class VectorSegment:
 
     def __init__(self, folder: IndexFolder, dtype: pa.DataType) -> None:
         self._folder = folder
-        self.files = VectorFiles.open(folder, dtype)
+        self.files: SegmentFiles = OldFile.open(folder, dtype) if is_old(folder) else VectorFiles.open(folder, dtype)
         self.dtype = dtype
         self._has_several = element_of(dtype)[2]
         self._held: OrderedDict[int, Partition] = OrderedDict()
@@ -130,7 +131,7 @@ class VectorSegment:
         use.note(segments=1, partitions=at, codes=compared)
         marks, rows = top.sorted()
         if not self._has_several and len(np.unique(rows)) < len(rows):
-            raise CorruptFile(self.files.storage.path, "has a row twice", ROW_ID)
+            raise CorruptFile(self.files.storage_path, "has a row twice", ROW_ID)
         addresses, alive_now = renaming(rows)
         return Ranked(addresses[alive_now], marks[alive_now])
 
