@@ -146,12 +146,16 @@ class IndexFolder:
             place = self.snapshot.places.index_file(str(self.entry.uuid), file.path, self.entry.base_id)
             check_file(place.open(file.size))
 
+    def source(self, name: str) -> ByteSource:
+        """The bytes of one of the files."""
+        if name in self.held:
+            return self.held[name]
+        sizes = {file.path: file.size for file in self.entry.files}
+        return self._place(name).open(sizes.get(name))
+
     def open(self, name: str) -> IndexFileReader:
         """Open one of the files."""
-        if name in self.held:
-            return IndexFileReader(self.held[name], self.count)
-        sizes = {file.path: file.size for file in self.entry.files}
-        return IndexFileReader(self._place(name).open(sizes.get(name)), self.count)
+        return IndexFileReader(self.source(name), self.count)
 
 
 @dataclass(slots=True)

@@ -132,6 +132,28 @@ class Summarizing(Protocol):
         """Which of some values a zone says that it may have; nulls are not asked for."""
 
 
+@runtime_checkable
+class Encoded(Protocol):
+    """A segment whose entries are codes: there may be several that are as good, and values can only be compared with them."""
+
+    @property
+    def mark(self) -> np.dtype[Any] | None:
+        """The type of what is remembered of a code; None where codes are not compared. A mark of zeros is none."""
+
+    @property
+    def checked_at_once(self) -> int:
+        """How many values are compared with their codes at once."""
+
+    def marks(self) -> Iterator[tuple[RowNumbers, npt.NDArray[Any]]]:
+        """Rows and what is remembered of their codes, in pieces."""
+
+    def suspects(self, values: pa.Array, marks: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """For which values the codes, by their marks, may not be those that the values should have."""
+
+    def misfits(self, place: Callable[[RowNumbers], npt.NDArray[np.int64]], values: pa.Array) -> npt.NDArray[np.bool_]:
+        """Which values have codes that are not theirs; ``place`` tells where values of rows are, -1 for those that are not here."""
+
+
 class Moves(enum.Enum):
     """What becomes of a segment that names rows by address when a rewrite of fragments moves these."""
 
