@@ -30,12 +30,11 @@ from lancelet.expressions.casting import Datum
 from lancelet.expressions.coercion import describe, is_list_like, value_type
 from lancelet.expressions.expr import Column, Expr, Literal, type_of
 from lancelet.expressions.signature import Bound, Function, arity, coerce, per_parameters
+from lancelet.format.json_fields import ARROW_JSON, STORED_JSON
 
 __all__ = ["FUNCTIONS", "GETTERS", "JSONB", "is_json"]
 
 JSONB: Final = pa.large_binary()
-_STORED: Final = "lance.json"
-_NAMES: Final = ("arrow.json", _STORED)
 _TYPED: Final = pa.struct([pa.field("value", JSONB), pa.field("type_tag", pa.uint8(), nullable=False)])
 
 GETTERS: Final = {
@@ -49,13 +48,13 @@ GETTERS: Final = {
 
 def is_json(column: Column) -> bool:
     """Whether a column holds JSON."""
-    return column.extension in _NAMES
+    return column.extension in (ARROW_JSON, STORED_JSON)
 
 
 def _json_arg(name: str, arg: Expr) -> Expr:
     """An argument that must be JSON, as it is stored."""
     if isinstance(arg, Column) and is_json(arg):
-        return Column(arg.path, JSONB, _STORED)
+        return Column(arg.path, JSONB, STORED_JSON)
     kind = value_type(type_of(arg))
     if pa.types.is_null(kind):
         return Literal(None, JSONB)
