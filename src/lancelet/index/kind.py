@@ -193,6 +193,13 @@ class KnownKind:
         """Whether a segment names rows by address where the table has stable row ids."""
         return self.last_version_with_ids is None or (entry.index_version or 0) > self.last_version_with_ids
 
+    with_stable_ids: bool = True
+    """Whether its segments can be relied on in tables with stable row ids."""
+
+    def specific(self, entry: IndexMetadata) -> KnownKind:
+        """The kind of a segment, where one name of details is that of several."""
+        return self
+
     def title(self, snapshot: Snapshot, entry: IndexMetadata) -> str:
         """What descriptions call the kind of a segment: ``BTree``."""
         return title_of(self.type_url)
@@ -213,6 +220,8 @@ class Kind(KnownKind, ABC):
     """Whether segments hold what was learned from rows: those that learned apart cannot always be put together."""
     most_columns: int = 1
     """Over how many columns an index may be. The values of several go together as those of a struct."""
+    reads_stored_json: bool = False
+    """Whether it is on JSON, and reads that as it is stored; other kinds cannot be on JSON."""
     newest_version: int = 0
     """Segments of a higher ``index_version`` are left alone."""
 
@@ -228,6 +237,18 @@ class Kind(KnownKind, ABC):
     def options_of(self, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """Options of users who called the kind by one of its names."""
         return options
+
+    def chosen(self, options: Mapping[str, Any]) -> Kind:
+        """The kind that is built with some options, where one name is that of several."""
+        return self
+
+    def value_type(self, folder: IndexFolder, dtype: pa.DataType) -> pa.DataType:
+        """The type of the values of a segment over a column of some type."""
+        return dtype
+
+    def indexed_values(self, values: pa.Array, folder: IndexFolder) -> pa.Array:
+        """What a segment knows of values of its column."""
+        return values
 
     @abstractmethod
     def check(self, column: pa.Field, options: Mapping[str, Any]) -> None:
@@ -279,6 +300,10 @@ class ScalarKind(Kind):
     """Whether it knows the rows for which something holds, not only where they may be."""
     rank: int
     """Of several indices on a column, that of the lowest rank is asked first."""
+
+    def keys(self, entry: IndexMetadata) -> tuple[str, ...] | None:
+        """The members of JSON documents that a segment is about; (): the column itself, None: nothing that filters name."""
+        return ()
 
     @abstractmethod
     def takes(self, question: Question, dtype: pa.DataType) -> bool:

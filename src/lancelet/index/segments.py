@@ -76,15 +76,22 @@ def usable_kind(snapshot: Snapshot, entry: IndexMetadata) -> Kind | None:
     if not fields or len(fields) < len(entry.fields):
         return None
     kinds = [kind_over(field, entry) for field in fields]
-    return kinds[0] if None not in kinds else None
+    if kinds[0] is None or None in kinds or (snapshot.manifest.has_stable_row_ids and not kinds[0].with_stable_ids):
+        return None
+    return kinds[0]
 
 
 def kind_over(field: Field, entry: IndexMetadata) -> Kind | None:
     """The same of a segment that is about this field, alone or with others."""
-    if entry.name in SYSTEM_INDICES or is_opaque(field):
+    if entry.name in SYSTEM_INDICES:
         return None
     kind = kind_of_entry(entry)
-    return None if kind is None or len(entry.fields) > kind.most_columns else kind
+    return None if kind is None or len(entry.fields) > kind.most_columns or not can_be_on(kind, field) else kind
+
+
+def can_be_on(kind: Kind, field: Field) -> bool:
+    """Whether a kind can do anything with the values of a field as they are stored."""
+    return field.is_json if kind.reads_stored_json else not is_opaque(field)
 
 
 def is_opaque(field: Field) -> bool:

@@ -13,8 +13,9 @@ Of an index over several columns the files are opened, and not compared. Of othe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -83,9 +84,11 @@ def check_indices(snapshot: Snapshot, tally: Tally, *, deep: bool) -> Iterator[F
         main = _main_file(snapshot, entry)
         try:
             dtype = joined_type([scan_field(field) for field in fields])
-            segment = kind.open(IndexFolder(snapshot, entry), dtype)
+            folder = IndexFolder(snapshot, entry)
+            segment = kind.open(folder, dtype)
             if deep:
-                yield from _content(table, where, entry, kind, segment, _values(table, fields, dtype), main)
+                values = _values(table, fields, dtype, partial(kind.indexed_values, folder=folder))
+                yield from _content(table, where, entry, kind, segment, values, main)
         except LanceletError as error:
             yield _named(error, place, main)
 
@@ -204,16 +207,20 @@ class _Values:
 
     columns: tuple[Column, ...]
     type: pa.DataType
+    indexed: Callable[[pa.Array], pa.Array]
+    """What the segment is to know of them."""
 
 
-def _values(table: TableReader, fields: Sequence[Field], dtype: pa.DataType) -> _Values:
+def _values(
+    table: TableReader, fields: Sequence[Field], dtype: pa.DataType, indexed: Callable[[pa.Array], pa.Array]
+) -> _Values:
     def below(nodes: Iterable[Field], path: tuple[str, ...]) -> Iterator[tuple[int, Column]]:
         for node in nodes:
             yield node.id, Column((*path, node.name), scan_field(node).type)
             yield from below(node.children, (*path, node.name))
 
     columns = dict(below(table.snapshot.manifest.schema.fields, ()))
-    return _Values(tuple(columns[field.id] for field in fields), dtype)
+    return _Values(tuple(columns[field.id] for field in fields), dtype, indexed)
 
 
 def _groups(table: TableReader, covered: Iterable[int]) -> Iterator[list[int]]:
@@ -265,7 +272,7 @@ class _Rows:
             *arrays, addresses = batch.columns
             slots, _ = self.slots(addresses.to_numpy())
             self.live[slots] = True
-            yield joined_values([storage_of(array) for array in arrays], wanted.type), slots
+            yield wanted.indexed(joined_values([storage_of(array) for array in arrays], wanted.type)), slots
 
     def note(self, what: str, wrong: Mask) -> None:
         """Note rows, of which those that are not live do not count."""
