@@ -119,7 +119,7 @@ def test_what_makes_no_sense_is_refused_as_pylance_does(dataset: lancelet.LanceD
     for name, options in refusals(dataset, tmp_path, lancelet).items():
         with pytest.raises(LanceletError) as ours:
             dataset.create_index("v", "IVF_FLAT", replace=True, **options)
-        with pytest.raises(BaseException) as theirs:  # noqa: PT011 - some of them are panics
+        with pytest.raises(BaseException) as theirs:
             lance.dataset(dataset.uri).create_index("v", "IVF_FLAT", replace=True, **options)
         if theirs.type.__name__ != "PanicException":
             assert isinstance(ours.value, theirs.type), (name, theirs.value)

@@ -58,6 +58,16 @@ class SupportedDistributedIndices(str, Enum):
 
 
 @dataclass(frozen=True)
+class IndexSegment:
+    """A segment as a plan of a build names it; :meth:`lancelet.LanceDataset.commit_existing_index_segments` takes what
+    :meth:`lancelet.LanceDataset.create_index_uncommitted` gives."""
+
+    uuid: str
+    fragment_ids: Bitmap
+    index_version: int
+
+
+@dataclass(frozen=True)
 class IndexSegmentDescription:
     """One segment of an index."""
 
