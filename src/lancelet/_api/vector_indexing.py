@@ -66,7 +66,7 @@ def build_any_index(
         fragment_ids=fragment_ids,
         uuid=uuid,
         progress=progress,
-        document_granularity=None,
+        named={},
     )
 
 

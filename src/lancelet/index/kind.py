@@ -221,7 +221,11 @@ class Kind(KnownKind, ABC):
     most_columns: int = 1
     """Over how many columns an index may be. The values of several go together as those of a struct."""
     reads_stored_json: bool = False
-    """Whether it is on JSON, and reads that as it is stored; other kinds cannot be on JSON."""
+    """Whether it is on JSON alone, and reads that as it is stored."""
+    takes_json: bool = False
+    """Whether it looks into JSON documents too; other kinds see bytes of which nothing is known."""
+    named_options: frozenset[str] = frozenset()
+    """Options that users give as arguments of their own."""
     newest_version: int = 0
     """Segments of a higher ``index_version`` are left alone."""
 

@@ -91,12 +91,9 @@ def kind_over(field: Field, entry: IndexMetadata) -> Kind | None:
 
 def can_be_on(kind: Kind, field: Field) -> bool:
     """Whether a kind can do anything with the values of a field as they are stored."""
-    return field.is_json if kind.reads_stored_json else not is_opaque(field)
-
-
-def is_opaque(field: Field) -> bool:
-    """Whether values are stored in another form than filters see: JSON, and blobs."""
-    return field.is_json or field.is_blob or field.is_blob_v2
+    if field.is_json:
+        return kind.reads_stored_json or kind.takes_json
+    return not (kind.reads_stored_json or field.is_blob or field.is_blob_v2)
 
 
 def open_segment(snapshot: Snapshot, entry: IndexMetadata, dtype: pa.DataType) -> Segment:

@@ -1,0 +1,212 @@
+"""Texts become terms: cut into tokens, which filters change or remove (spec indices.md 10.7).
+
+::
+
+    texts ──> raw tokens ──> too long? ──> lower case ──> stemmer ──> stop words ──> ASCII folding ──> terms
+              splitting.pyx                └──────── once for each distinct raw token ─────────┘
+
+A position is the ordinal of a token in its document before filters, so what was removed leaves a gap.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancelet.errors import InvalidType, NotSupported, UnfitData
+from lancelet.index.spelling import fold
+from lancelet.index.text import characters, splitting
+from lancelet.index.text.splitting import DROPPED, Splitter
+from lancelet.index.text.stemming import open_stemmer
+from lancelet.index.text.stop_words import stop_words
+from lancelet.index.text.terms import Terms
+
+if TYPE_CHECKING:
+    from lancelet.index.text.params import Params
+
+Filter = Callable[[str], str | None]
+"""A token as it goes on, or None when it is removed."""
+
+_SPLITTING: Final = {
+    "simple": splitting.SIMPLE,
+    "whitespace": splitting.WHITESPACE,
+    "raw": splitting.RAW,
+    "ngram": splitting.NGRAM,
+}
+_NO_BYTES: Final = np.empty(0, np.uint8)
+_NO_LISTS: Final = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The tokens of a batch of documents, in their order; arrays of one length."""
+
+    document: npt.NDArray[np.uint32]
+    """Ordinals of documents in the batch, ascending. Documents without tokens do not occur."""
+    term: npt.NDArray[np.uint32]
+    """Numbers of terms in the analyzer's :class:`~lancelet.index.text.terms.Terms`."""
+    position: npt.NDArray[np.uint32]
+    """Ordinals of tokens in their document, before filters."""
+
+    def __len__(self) -> int:
+        return len(self.term)
+
+
+class Analyzer:
+    """Makes terms of texts.
+
+    Several threads may use one at the same time: each cuts texts on its own, and they share the terms.
+
+    Parameters
+    ----------
+    params
+        How texts become tokens.
+    terms
+        Where the terms get their numbers; new ones if there are none yet.
+
+    Examples
+    --------
+    >>> from lancelet.index.text.params import Params
+    >>> analyzer = Analyzer(Params(stem=False, remove_stop_words=False))
+    >>> tokens = analyzer.analyze(pa.array(["Kelp, more kelp", None, "tide"]))
+    >>> tokens.document.tolist(), [analyzer.terms.text(term) for term in tokens.term]
+    ([0, 0, 0, 2], [b'kelp', b'more', b'kelp', b'tide'])
+    >>> analyzer.query("The tide")
+    [(b'the', 0), (b'tide', 1)]
+    """
+
+    def __init__(self, params: Params, terms: Terms | None = None) -> None:
+        self.params = params
+        self.terms = Terms() if terms is None else terms
+        self._lock = threading.Lock()
+        self._threads = threading.local()
+        # What is missing or not known is told before the first text.
+        self._thread()
+
+    def analyze(self, texts: pa.Array) -> Tokens:
+        """The tokens of texts, or of lists of texts, which are one document each."""
+        thread = self._thread()
+        data, offsets, valid, lists = _texts(texts)
+        thread.splitter.split(data, offsets, valid, lists)
+        return Tokens(*thread.splitter.resolve(thread.terms()))
+
+    def query(self, text: str) -> list[tuple[bytes, int]]:
+        """The terms of a text and their positions; nothing gets a number."""
+        splitter, thread = self._splitter(), self._thread()
+        splitter.split(*_texts(pa.array([text], pa.large_utf8())))
+        _, raw, positions = splitter.resolve(np.arange(len(splitter), dtype=np.uint32))
+        found = (
+            (thread.finish(splitter.text(number)), position) for number, position in zip(raw, positions, strict=True)
+        )
+        return [(term, int(position)) for term, position in found if term is not None]
+
+    def intern(self, terms: list[bytes]) -> list[int]:
+        """Numbers of terms."""
+        with self._lock:
+            return [self.terms.intern(term) for term in terms]
+
+    def _splitter(self) -> Splitter:
+        params = self.params
+        kind = _SPLITTING.get(params.base_tokenizer)
+        if kind is None:
+            raise NotSupported(f"the base tokenizer {params.base_tokenizer!r} is not known to this version of lancelet")
+        return Splitter(
+            kind,
+            characters.word_characters(),
+            limit=params.max_token_length,
+            lower=params.lower_case,
+            shortest=params.min_ngram_length if kind == splitting.NGRAM else 1,
+            longest=params.max_ngram_length if kind == splitting.NGRAM else 1,
+            prefix=params.prefix_only,
+        )
+
+    def _thread(self) -> _Thread:
+        found: _Thread | None = getattr(self._threads, "own", None)
+        if found is None:
+            found = self._threads.own = _Thread(self, self._splitter())
+        return found
+
+
+class _Thread:
+    """What a thread has of its own: raw tokens, filters, and what became of each token."""
+
+    def __init__(self, analyzer: Analyzer, splitter: Splitter) -> None:
+        self.splitter = splitter
+        self._intern = analyzer.intern
+        self._filters = _open_filters(analyzer.params)
+        self._terms = np.empty(1024, np.uint32)
+        self._known = 0
+
+    def terms(self) -> npt.NDArray[np.uint32]:
+        """The number of a term for each raw token."""
+        known, count = self._known, len(self.splitter)
+        if count > len(self._terms):
+            self._terms = np.concatenate([self._terms[:known], np.empty(2 * count - known, np.uint32)])
+        finished = [self.finish(self.splitter.text(number)) for number in range(known, count)]
+        numbers = iter(self._intern([term for term in finished if term is not None]))
+        self._terms[known:count] = [DROPPED if term is None else next(numbers) for term in finished]
+        self._known = count
+        return self._terms
+
+    def finish(self, raw: bytes) -> bytes | None:
+        """What the filters make of a raw token; None when they remove it."""
+        try:
+            token = raw.decode()
+        except UnicodeDecodeError:
+            raise UnfitData(f"a text that is to be indexed is no UTF-8: {raw[:100]!r}") from None
+        for apply in self._filters:
+            changed = apply(token)
+            if changed is None:
+                return None
+            token = changed
+        return token.encode()
+
+
+def _open_filters(params: Params) -> list[Filter]:
+    """What is done with each token, in this order; a stemmer keeps a state, so these are for one thread."""
+    filters: list[Filter] = []
+    if params.lower_case:
+        filters.append(characters.lower)
+    if params.stem:
+        filters.append(open_stemmer(params.language))
+    if params.remove_stop_words:
+        removed = (
+            stop_words(params.language) if params.custom_stop_words is None else frozenset(params.custom_stop_words)
+        )
+        filters.append(lambda token: None if token in removed else token)
+    if params.ascii_folding:
+        filters.append(fold)
+    return filters
+
+
+def _texts(
+    texts: pa.Array,
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """The bytes of texts, where each begins, which are there, and where each list of them begins."""
+    lists = _NO_LISTS
+    if pa.types.is_list(texts.type) or pa.types.is_large_list(texts.type):
+        lengths = pc.list_value_length(texts).fill_null(0)
+        lists = np.zeros(len(texts) + 1, np.int64)
+        np.cumsum(lengths.to_numpy(zero_copy_only=False), out=lists[1:])
+        texts = pc.list_flatten(texts)
+    if pa.types.is_string(texts.type):
+        width: type[np.int32] | type[np.int64] = np.int32
+    elif pa.types.is_large_string(texts.type):
+        width = np.int64
+    else:
+        raise InvalidType(f"texts or lists of texts are needed, not {texts.type}")
+    _, offsets_buffer, data_buffer = texts.buffers()
+    if len(texts):
+        offsets = np.frombuffer(offsets_buffer, width)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
+    else:
+        offsets = np.zeros(1, np.int64)
+    data = _NO_BYTES if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
+    valid = pc.is_valid(texts).cast(pa.uint8()).to_numpy() if texts.null_count else _NO_BYTES
+    return data, offsets, valid, lists

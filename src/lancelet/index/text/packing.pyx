@@ -1,0 +1,746 @@
+# distutils: extra_compile_args = -ffp-contract=off
+"""Postings put together: tokens of a batch into a run, runs into rows of a file.
+
+A run holds postings by ascending number of their term, those of a term by ascending document::
+
+    varint step << 1 | once      from the document before, or from the beginning of the run
+    varint frequency             unless the term is once in the document
+    varint step, ...             positions, where they are kept: the first, then steps
+
+Documents are counted from the first one of the run, so that batches can be counted apart. What is made of runs is
+drawn in ``blocks.h``.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy, memset
+
+import numpy as np
+
+cdef extern from "blocks.h" nogil:
+    enum: LC_TAIL_FIXED32, LC_TAIL_VARINT, LC_MOST_BLOCK, LC_MOST_BYTES, LC_MOST_IMPACT
+    ctypedef struct lc_frontier:
+        uint32_t best[256]
+        int low
+        int high
+    int64_t lc_write_block(
+        uint8_t * out, const uint32_t * docs, const uint32_t * freqs, int count, int block, int tail, float score
+    )
+    int64_t lc_write_impact(uint8_t * out, uint32_t last, const lc_frontier * all)
+    int64_t lc_write_steps(uint8_t * out, int64_t at, const uint32_t * steps, int64_t count)
+    int64_t lc_write_varint(uint8_t * out, int64_t at, uint32_t value)
+    int64_t lc_read_varint(const uint8_t * data, int64_t size, int64_t at, uint32_t * value)
+    void lc_clear_frontier(lc_frontier * all)
+    void lc_note(lc_frontier * all, int norm, uint32_t freq)
+    uint8_t lc_quantize(uint32_t length)
+    float lc_idf(uint64_t documents, uint64_t length)
+    float lc_share(uint32_t freq, uint32_t length, float average)
+    int lc_width(uint32_t bits)
+    void lc_pack4(const uint32_t * values, int width, uint8_t * out)
+
+cdef enum:
+    GROUP = 32
+    SPARE = 64
+
+
+cdef struct Buffer:
+    uint8_t * data
+    int64_t used
+    int64_t space
+
+
+cdef inline bint reserve(Buffer * buffer, int64_t more) noexcept nogil:
+    cdef int64_t space
+    cdef uint8_t * larger
+    if buffer.used + more <= buffer.space:
+        return True
+    space = buffer.space + (buffer.space >> 1) + more + SPARE
+    larger = <uint8_t *>realloc(buffer.data, space)
+    if larger == NULL:
+        return False
+    buffer.data = larger
+    buffer.space = space
+    return True
+
+
+cdef inline bint put64(Buffer * buffer, int64_t value) noexcept nogil:
+    if not reserve(buffer, 8):
+        return False
+    memcpy(buffer.data + buffer.used, &value, 8)
+    buffer.used += 8
+    return True
+
+
+cdef inline bint put32(Buffer * buffer, uint32_t value) noexcept nogil:
+    if not reserve(buffer, 4):
+        return False
+    memcpy(buffer.data + buffer.used, &value, 4)
+    buffer.used += 4
+    return True
+
+
+cdef inline int64_t write_long(uint8_t * out, int64_t at, uint64_t value) noexcept nogil:
+    while value >= 128:
+        out[at] = <uint8_t>(value | 128)
+        value >>= 7
+        at += 1
+    out[at] = <uint8_t>value
+    return at + 1
+
+
+cdef object taken(Buffer * buffer, object dtype):
+    """What is in a buffer as an array; the buffer is empty then."""
+    cdef int64_t size = buffer.used
+    found = np.empty(size, np.uint8)
+    cdef uint8_t[::1] view = found
+    if size:
+        memcpy(&view[0], buffer.data, size)
+    buffer.used = 0
+    return found.view(dtype)
+
+
+def make_run(
+    const uint32_t[::1] documents, const uint32_t[::1] terms, positions, int64_t num_terms, int64_t num_documents=-1
+):
+    """Tokens of documents, which ascend, as a run: its terms, how many documents each has, its last one, offsets, bytes.
+
+    Documents without tokens are not counted, unless their number is given. Also told are the documents that are, as
+    ``documents`` has them, and how many tokens each has.
+    """
+    cdef int64_t count = terms.shape[0]
+    cdef const uint32_t[::1] places
+    cdef bint with_positions = positions is not None
+    if documents.shape[0] != count or (with_positions and len(positions) != count):
+        raise ValueError("tokens, documents and positions are not of one number")
+    if count == 0:
+        empty = np.empty(0, np.uint32)
+        kept = np.arange(max(num_documents, 0), dtype=np.uint32)
+        return empty, empty, empty, np.zeros(1, np.int64), np.empty(0, np.uint8), kept, np.zeros(len(kept), np.uint32)
+    if with_positions:
+        places = positions
+    cdef int64_t i, distinct = 0, all_documents = 0
+    cdef int64_t * starts = <int64_t *>calloc(num_terms + 2, sizeof(int64_t))
+    cdef uint32_t * docs = <uint32_t *>malloc((count + 1) * sizeof(uint32_t))
+    cdef uint32_t * where = <uint32_t *>malloc((count + 1) * sizeof(uint32_t)) if with_positions else NULL
+    cdef Buffer data
+    cdef int problem = 0
+    data.data, data.used, data.space = NULL, 0, 0
+    if starts == NULL or docs == NULL or (with_positions and where == NULL):
+        free(starts)
+        free(docs)
+        free(where)
+        raise MemoryError
+    try:
+        with nogil:
+            for i in range(count):
+                if terms[i] >= num_terms or (i and documents[i] < documents[i - 1]):
+                    problem = 1
+                    break
+                starts[terms[i] + 2] += 1
+                all_documents += i == 0 or documents[i] != documents[i - 1]
+        if problem or (num_documents >= 0 and documents[count - 1] >= num_documents):
+            raise ValueError("documents do not ascend, or terms are not known")
+        kept = np.arange(num_documents, dtype=np.uint32) if num_documents >= 0 else np.empty(all_documents, np.uint32)
+        sizes = np.zeros(len(kept), np.uint32)
+        found_terms = np.empty(min(count, num_terms), np.uint32)
+        found_counts = np.zeros(len(found_terms), np.uint32)
+        lasts = np.zeros(len(found_terms), np.uint32)
+        offsets = np.zeros(len(found_terms) + 1, np.int64)
+        fill_run(
+            documents, terms, places if with_positions else documents, with_positions, num_terms, num_documents,
+            starts, docs, where, kept, sizes, found_terms, found_counts, lasts, offsets, &data, &distinct, &problem,
+        )
+        if problem == 1:
+            raise ValueError("positions do not ascend")
+        if problem:
+            raise MemoryError
+        parts = found_terms[:distinct].copy(), found_counts[:distinct].copy(), lasts[:distinct].copy()
+        return (*parts, offsets[: distinct + 1].copy(), taken(&data, np.uint8), kept, sizes)
+    finally:
+        free(starts)
+        free(docs)
+        free(where)
+        free(data.data)
+
+
+cdef int fill_run(
+    const uint32_t[::1] documents, const uint32_t[::1] terms, const uint32_t[::1] places, bint with_positions,
+    int64_t num_terms, int64_t num_documents, int64_t * starts, uint32_t * docs, uint32_t * where,
+    uint32_t[::1] kept, uint32_t[::1] sizes, uint32_t[::1] found_terms, uint32_t[::1] found_counts,
+    uint32_t[::1] lasts, int64_t[::1] offsets, Buffer * data, int64_t * distinct, int * problem,
+) except -1:
+    cdef int64_t i, j, at, first, start, stop, number = 0, doc = -1
+    cdef uint32_t previous, position
+    cdef int64_t count = terms.shape[0]
+    with nogil:
+        for i in range(num_terms):
+            starts[i + 2] += starts[i + 1]
+        for i in range(count):
+            if num_documents >= 0:
+                doc = documents[i]
+            elif i == 0 or documents[i] != documents[i - 1]:
+                doc += 1
+                kept[doc] = documents[i]
+            sizes[doc] += 1
+            at = starts[terms[i] + 1]
+            starts[terms[i] + 1] = at + 1
+            docs[at] = <uint32_t>doc
+            if with_positions:
+                where[at] = places[i]
+        # Now starts[t] is where term t begins, and starts[t + 1] where it ends.
+        for i in range(num_terms):
+            start, stop = starts[i], starts[i + 1]
+            if start == stop:
+                continue
+            found_terms[number] = <uint32_t>i
+            previous = 0
+            j = start
+            while j < stop:
+                first = j
+                while j < stop and docs[j] == docs[first]:
+                    j += 1
+                if not reserve(data, 20 + 5 * (j - first)):
+                    problem[0] = 2
+                    break
+                at = write_long(data.data, data.used, <uint64_t>(docs[first] - previous) << 1 | (j - first == 1))
+                if j - first > 1:
+                    at = lc_write_varint(data.data, at, <uint32_t>(j - first))
+                previous = docs[first]
+                if with_positions:
+                    position = 0
+                    for first in range(first, j):
+                        if where[first] < position:
+                            problem[0] = 1
+                        at = lc_write_varint(data.data, at, where[first] - position)
+                        position = where[first]
+                data.used = at
+                found_counts[number] += 1
+            if problem[0]:
+                break
+            lasts[number] = previous
+            number += 1
+            offsets[number] = data.used
+        distinct[0] = number
+    return 0
+
+
+def make_run_of_postings(
+    const uint32_t[::1] terms,
+    const int64_t[::1] starts,
+    const uint32_t[::1] docs,
+    const uint32_t[::1] freqs,
+    positions,
+):
+    """Postings of terms, which ascend, as a run. Those of term i are from ``starts[i]`` on, by ascending document."""
+    cdef int64_t count = terms.shape[0], i, j, k, at, place = 0
+    cdef bint with_positions = positions is not None
+    cdef const uint32_t[::1] places = positions if with_positions else docs
+    cdef Buffer data
+    cdef uint32_t previous, position
+    cdef int problem = 0
+    data.data, data.used, data.space = NULL, 0, 0
+    if starts.shape[0] != count + 1 or freqs.shape[0] != docs.shape[0] or starts[count] > docs.shape[0]:
+        raise ValueError("postings, documents and frequencies are not of one number")
+    if with_positions and len(positions) != int(np.asarray(freqs).sum(dtype=np.int64)):
+        raise ValueError("there are more or fewer positions than the frequencies say")
+    offsets = np.zeros(count + 1, np.int64)
+    cdef int64_t[::1] ends = offsets
+    with nogil:
+        for i in range(count):
+            previous = 0
+            if starts[i] < 0 or starts[i] > starts[i + 1]:
+                problem = 1
+                break
+            for j in range(starts[i], starts[i + 1]):
+                if not reserve(&data, 20 + (5 * <int64_t>freqs[j] if with_positions else 0)):
+                    problem = 2
+                    break
+                if docs[j] < previous:
+                    problem = 1
+                    break
+                at = write_long(data.data, data.used, <uint64_t>(docs[j] - previous) << 1 | (freqs[j] == 1))
+                if freqs[j] != 1:
+                    at = lc_write_varint(data.data, at, freqs[j])
+                previous = docs[j]
+                if with_positions:
+                    position = 0
+                    for k in range(freqs[j]):
+                        at = lc_write_varint(data.data, at, places[place] - position)
+                        position = places[place]
+                        place += 1
+                data.used = at
+            if problem:
+                break
+            ends[i + 1] = data.used
+    try:
+        if problem == 1:
+            raise ValueError("documents do not ascend")
+        if problem:
+            raise MemoryError
+        ends_ = np.asarray(starts)
+        counts = np.diff(ends_).astype(np.uint32)
+        lasts = np.asarray(docs)[ends_[1:] - 1] if len(docs) else np.empty(0, np.uint32)
+        return np.array(terms), counts, np.ascontiguousarray(lasts, np.uint32), offsets, taken(&data, np.uint8)
+    finally:
+        free(data.data)
+
+
+cdef struct Cursor:
+    const uint32_t * terms
+    const uint32_t * counts
+    const uint32_t * lasts
+    const int64_t * offsets
+    const uint8_t * data
+    int64_t size
+    int64_t count
+    int64_t at
+    uint32_t base
+
+
+cdef class Merger:
+    """Runs as one, term by term: as blocks for a file, or as one larger run.
+
+    Parameters
+    ----------
+    runs
+        Terms, counts of documents, last documents, offsets, bytes, and the number of the first document of each; in the
+        order of their documents.
+    lengths
+        How many tokens each document has.
+    """
+
+    cdef list _kept
+    cdef Cursor * cursors
+    cdef int64_t num_runs
+    cdef const uint32_t[::1] lengths
+    cdef uint8_t[::1] norms
+    cdef int block
+    cdef int tail
+    cdef bint with_positions
+    cdef bint chunked
+    cdef uint64_t documents
+    cdef float average
+    # Output.
+    cdef Buffer posting
+    cdef Buffer block_ends
+    cdef Buffer list_ends
+    cdef Buffer impact
+    cdef Buffer impact_ends
+    cdef Buffer impact_lists
+    cdef Buffer scores
+    cdef Buffer counts
+    cdef Buffer terms
+    cdef Buffer stream
+    cdef Buffer stream_ends
+    cdef Buffer stream_starts
+    cdef Buffer stream_lists
+    cdef Buffer steps
+    cdef Buffer entries
+    cdef int problem
+
+    def __cinit__(
+        self, runs, const uint32_t[::1] lengths, int block, int tail, bint with_positions, bint chunked=False,
+        documents=None, average=None,
+    ):
+        cdef int64_t i
+        cdef const uint32_t[::1] terms
+        cdef const uint32_t[::1] counts
+        cdef const uint32_t[::1] lasts
+        cdef const int64_t[::1] offsets
+        cdef const uint8_t[::1] data
+        if block != 128 and block != 256:
+            raise ValueError(f"there are no blocks of {block} documents")
+        self.num_runs = len(runs)
+        self.cursors = <Cursor *>calloc(self.num_runs + 1, sizeof(Cursor))
+        if self.cursors == NULL:
+            raise MemoryError
+        self._kept = list(runs)
+        for i in range(self.num_runs):
+            terms, counts, lasts, offsets, data, base = runs[i]
+            if counts.shape[0] != terms.shape[0] or lasts.shape[0] != terms.shape[0] or offsets.shape[0] != terms.shape[0] + 1:
+                raise ValueError("a run is damaged")
+            self.cursors[i].count = terms.shape[0]
+            self.cursors[i].size = data.shape[0]
+            self.cursors[i].base = base
+            if terms.shape[0]:
+                self.cursors[i].terms = &terms[0]
+                self.cursors[i].counts = &counts[0]
+                self.cursors[i].lasts = &lasts[0]
+                self.cursors[i].offsets = &offsets[0]
+                self.cursors[i].data = &data[0] if data.shape[0] else NULL
+        self.lengths = lengths
+        self.block, self.tail = block, tail
+        self.with_positions, self.chunked = with_positions, chunked
+        norms = np.empty(len(lengths), np.uint8)
+        self.norms = norms
+        cdef int64_t total = 0
+        for i in range(lengths.shape[0]):
+            self.norms[i] = lc_quantize(lengths[i])
+            total += lengths[i]
+        self.documents = len(lengths) if documents is None else documents
+        self.average = (<float>total / <float>self.documents if self.documents else 1) if average is None else average
+
+    def __dealloc__(self):
+        free(self.cursors)
+        free(self.posting.data)
+        free(self.block_ends.data)
+        free(self.list_ends.data)
+        free(self.impact.data)
+        free(self.impact_ends.data)
+        free(self.impact_lists.data)
+        free(self.scores.data)
+        free(self.counts.data)
+        free(self.terms.data)
+        free(self.stream.data)
+        free(self.stream_ends.data)
+        free(self.stream_starts.data)
+        free(self.stream_lists.data)
+        free(self.steps.data)
+        free(self.entries.data)
+
+    cdef int64_t next_term(self) noexcept nogil:
+        """The least term that has not been written; -1 at the end."""
+        cdef int64_t i, best = -1
+        cdef Cursor * one
+        for i in range(self.num_runs):
+            one = &self.cursors[i]
+            if one.at < one.count and (best < 0 or one.terms[one.at] < best):
+                best = one.terms[one.at]
+        return best
+
+    def rows(self, int64_t limit):
+        """Rows of the next terms, about so many bytes; None when there are no more.
+
+        They come as the terms, in how many documents each is, best scores, then ends of lists, ends of blobs and bytes of
+        blocks and of impacts, and, with positions, ends of streams, bytes, ends of lists and the starts of blocks in them.
+        """
+        cdef int64_t term
+        self.problem = 0
+        put64(&self.block_ends, 0)
+        put32(&self.list_ends, 0)
+        put64(&self.impact_ends, 0)
+        put32(&self.impact_lists, 0)
+        put64(&self.stream_ends, 0)
+        put32(&self.stream_lists, 0)
+        if self.chunked:
+            put32(&self.stream_starts, 0)
+        with nogil:
+            while self.problem == 0 and self.posting.used + self.impact.used + self.stream.used < limit:
+                term = self.next_term()
+                if term < 0:
+                    break
+                if self.terms.used >= 1 << 18:
+                    break
+                self.write_term(<uint32_t>term)
+        if self.problem == 1:
+            raise ValueError("a run of postings is damaged")
+        if self.problem:
+            raise MemoryError
+        found = taken(&self.terms, np.uint32)
+        columns = (
+            found,
+            taken(&self.counts, np.uint32), taken(&self.scores, np.float32),
+            taken(&self.list_ends, np.int32), taken(&self.block_ends, np.int64), taken(&self.posting, np.uint8),
+            taken(&self.impact_lists, np.int32), taken(&self.impact_ends, np.int64), taken(&self.impact, np.uint8),
+            taken(&self.stream_ends, np.int64), taken(&self.stream, np.uint8),
+            taken(&self.stream_lists, np.int32), taken(&self.stream_starts, np.uint32),
+        )
+        return columns if len(found) else None
+
+    cdef void write_term(self, uint32_t term) noexcept nogil:
+        cdef int64_t i, j, k, at, total = 0, in_block = 0, blocks = 0, steps_at, first_stream = self.stream.used
+        cdef uint64_t value
+        cdef int64_t doc
+        cdef uint32_t docs[LC_MOST_BLOCK]
+        cdef uint32_t freqs[LC_MOST_BLOCK]
+        cdef uint32_t freq, step
+        cdef Cursor * one
+        cdef float idf, share, best = 0, score = 0
+        cdef lc_frontier here
+        cdef lc_frontier group
+        cdef int shift
+        cdef int64_t stop
+        for i in range(self.num_runs):
+            one = &self.cursors[i]
+            if one.at < one.count and one.terms[one.at] == term:
+                total += one.counts[one.at]
+        idf = lc_idf(self.documents, total) * <float>2.2
+        memset(here.best, 0, sizeof(here.best))
+        memset(group.best, 0, sizeof(group.best))
+        here.low = group.low = 256
+        here.high = group.high = -1
+        self.steps.used = 0
+        self.entries.used = 0
+        for i in range(self.num_runs):
+            one = &self.cursors[i]
+            if one.at >= one.count or one.terms[one.at] != term:
+                continue
+            at, stop = one.offsets[one.at], one.offsets[one.at + 1]
+            if at < 0 or stop > one.size or at > stop:
+                self.problem = 1
+                return
+            doc = one.base
+            for j in range(one.counts[one.at]):
+                value = 0
+                shift = 0
+                while True:
+                    if at >= stop or shift > 35:
+                        self.problem = 1
+                        return
+                    value |= <uint64_t>(one.data[at] & 127) << shift
+                    shift += 7
+                    at += 1
+                    if not one.data[at - 1] & 128:
+                        break
+                doc += value >> 1
+                freq = 1
+                if not value & 1:
+                    at = lc_read_varint(one.data, stop, at, &freq)
+                    if at < 0:
+                        self.problem = 1
+                        return
+                if doc >= self.lengths.shape[0] or (in_block and doc <= docs[in_block - 1]):
+                    self.problem = 1
+                    return
+                if self.with_positions:
+                    if not reserve(&self.steps, 4 * <int64_t>freq):
+                        self.problem = 2
+                        return
+                    for k in range(freq):
+                        at = lc_read_varint(one.data, stop, at, &step)
+                        if at < 0:
+                            self.problem = 1
+                            return
+                        memcpy(self.steps.data + self.steps.used, &step, 4)
+                        self.steps.used += 4
+                docs[in_block] = <uint32_t>doc
+                freqs[in_block] = freq
+                share = lc_share(freq, self.lengths[doc], self.average)
+                if share > score:
+                    score = share
+                lc_note(&here, self.norms[doc], freq)
+                in_block += 1
+                if in_block == self.block:
+                    self.write_block(docs, freqs, <int>in_block, idf * score, &here, &group, &blocks, first_stream)
+                    if self.problem:
+                        return
+                    if score > best:
+                        best = score
+                    score = 0
+                    in_block = 0
+            one.at += 1
+        if in_block:
+            self.write_block(docs, freqs, <int>in_block, idf * score, &here, &group, &blocks, first_stream)
+            if score > best:
+                best = score
+        if blocks % GROUP:
+            self.write_group(docs[self.block - 1 if in_block == 0 else in_block - 1], &group)
+        if self.problem:
+            return
+        # Impacts of groups come behind those of all blocks.
+        if not reserve(&self.impact, self.entries.used):
+            self.problem = 2
+            return
+        k = 0
+        while k < self.entries.used:
+            memcpy(&freq, self.entries.data + k, 4)
+            memcpy(self.impact.data + self.impact.used, self.entries.data + k + 4, freq)
+            self.impact.used += freq
+            k += 4 + freq
+            put64(&self.impact_ends, self.impact.used)
+        best = idf * best
+        put32(&self.terms, term)
+        put32(&self.counts, <uint32_t>total)
+        if not reserve(&self.scores, 4):
+            self.problem = 2
+            return
+        memcpy(self.scores.data + self.scores.used, &best, 4)
+        self.scores.used += 4
+        put32(&self.list_ends, <uint32_t>(self.block_ends.used // 8 - 1))
+        put32(&self.impact_lists, <uint32_t>(self.impact_ends.used // 8 - 1))
+        if self.chunked:
+            put32(&self.stream_lists, <uint32_t>(self.stream_starts.used // 4 - 1))
+        else:
+            put64(&self.stream_ends, self.stream.used)
+            put32(&self.stream_lists, <uint32_t>(self.stream_starts.used // 4))
+
+    cdef void write_block(
+        self, const uint32_t * docs, const uint32_t * freqs, int count, float score, lc_frontier * here,
+        lc_frontier * group, int64_t * blocks, int64_t first_stream,
+    ) noexcept nogil:
+        cdef int64_t steps = self.steps.used // 4
+        cdef int n
+        if not reserve(&self.posting, LC_MOST_BYTES) or not reserve(&self.impact, LC_MOST_IMPACT):
+            self.problem = 2
+            return
+        self.posting.used += lc_write_block(
+            self.posting.data + self.posting.used, docs, freqs, count, self.block, self.tail, score
+        )
+        put64(&self.block_ends, self.posting.used)
+        self.impact.used += lc_write_impact(self.impact.data + self.impact.used, docs[count - 1], here)
+        put64(&self.impact_ends, self.impact.used)
+        for n in range(here.low, here.high + 1):
+            if here.best[n]:
+                lc_note(group, n, here.best[n])
+        lc_clear_frontier(here)
+        blocks[0] += 1
+        if blocks[0] % GROUP == 0:
+            self.write_group(docs[count - 1], group)
+        if self.with_positions:
+            if self.chunked:
+                self.write_chunks(freqs, count)
+            else:
+                if self.stream.used - first_stream > <int64_t>0xFFFFFFFF:
+                    self.problem = 2
+                    return
+                put32(&self.stream_starts, <uint32_t>(self.stream.used - first_stream))
+                if not reserve(&self.stream, steps * 5 + steps // 128 + 1):
+                    self.problem = 2
+                    return
+                self.stream.used = lc_write_steps(
+                    self.stream.data, self.stream.used, <const uint32_t *>self.steps.data, steps
+                )
+            self.steps.used = 0
+
+    cdef void write_group(self, uint32_t last, lc_frontier * group) noexcept nogil:
+        cdef uint32_t size
+        if not reserve(&self.entries, LC_MOST_IMPACT + 4):
+            self.problem = 2
+            return
+        size = <uint32_t>lc_write_impact(self.entries.data + self.entries.used + 4, last, group)
+        memcpy(self.entries.data + self.entries.used, &size, 4)
+        self.entries.used += 4 + size
+        lc_clear_frontier(group)
+
+    cdef void write_chunks(self, const uint32_t * freqs, int count) noexcept nogil:
+        """Positions of format 1: for each document the number, packed ones of 128, the rest."""
+        cdef const uint32_t * steps = <const uint32_t *>self.steps.data
+        cdef uint32_t buffer[128]
+        cdef uint32_t position, bits
+        cdef int d, i, width
+        cdef int64_t left
+        for d in range(count):
+            if not reserve(&self.stream, 16 + 6 * <int64_t>freqs[d] + freqs[d] // 8):
+                self.problem = 2
+                return
+            memcpy(self.stream.data + self.stream.used, &freqs[d], 4)
+            self.stream.used += 4
+            put64(&self.stream_ends, self.stream.used)
+            position = 0
+            left = freqs[d]
+            while left >= 128:
+                bits = 0
+                position += steps[0]
+                memcpy(self.stream.data + self.stream.used, &position, 4)
+                buffer[0] = 0
+                for i in range(1, 128):
+                    buffer[i] = steps[i]
+                    bits |= steps[i]
+                    position += steps[i]
+                width = lc_width(bits)
+                self.stream.data[self.stream.used + 4] = width
+                lc_pack4(buffer, width, self.stream.data + self.stream.used + 5)
+                self.stream.used += 5 + 16 * width
+                put64(&self.stream_ends, self.stream.used)
+                steps += 128
+                left -= 128
+            if left:
+                for i in range(<int>left):
+                    position += steps[i]
+                    memcpy(self.stream.data + self.stream.used, &position, 4)
+                    self.stream.used += 4
+                put64(&self.stream_ends, self.stream.used)
+                steps += left
+            put32(&self.stream_starts, <uint32_t>(self.stream_ends.used // 8 - 1))
+
+    def joined(self, int64_t limit):
+        """The next terms, about so many bytes, of all runs as one run that counts documents from 0; None at the end."""
+        cdef int64_t term, i, at, stop, count, last, start
+        cdef Cursor * one
+        cdef uint64_t value
+        cdef int shift
+        self.problem = 0
+        put64(&self.block_ends, 0)
+        with nogil:
+            while self.problem == 0 and self.posting.used < limit:
+                term = self.next_term()
+                if term < 0:
+                    break
+                count = last = 0
+                for i in range(self.num_runs):
+                    one = &self.cursors[i]
+                    if one.at >= one.count or one.terms[one.at] != term:
+                        continue
+                    at, stop = one.offsets[one.at], one.offsets[one.at + 1]
+                    if at < 0 or stop > one.size or at >= stop or not reserve(&self.posting, stop - at + 16):
+                        self.problem = 2
+                        break
+                    # Only the first step is another one; the rest are bytes.
+                    value = 0
+                    shift = 0
+                    while at < stop and shift <= 35:
+                        value |= <uint64_t>(one.data[at] & 127) << shift
+                        shift += 7
+                        at += 1
+                        if not one.data[at - 1] & 128:
+                            break
+                    start = <int64_t>(value >> 1) + one.base
+                    value = <uint64_t>(start - last) << 1 | (value & 1)
+                    self.posting.used = write_long(self.posting.data, self.posting.used, value)
+                    memcpy(self.posting.data + self.posting.used, one.data + at, stop - at)
+                    self.posting.used += stop - at
+                    last = <int64_t>one.lasts[one.at] + one.base
+                    count += one.counts[one.at]
+                    one.at += 1
+                put32(&self.terms, <uint32_t>term)
+                put32(&self.counts, <uint32_t>count)
+                put32(&self.list_ends, <uint32_t>last)
+                put64(&self.block_ends, self.posting.used)
+        if self.problem:
+            raise MemoryError
+        found = taken(&self.terms, np.uint32)
+        counts, lasts = taken(&self.counts, np.uint32), taken(&self.list_ends, np.uint32)
+        columns = found, counts, lasts, taken(&self.block_ends, np.int64), taken(&self.posting, np.uint8)
+        return columns if len(found) else None
+
+
+def pack_postings(
+    const uint32_t[::1] docs,
+    const uint32_t[::1] freqs,
+    positions,
+    const uint32_t[::1] lengths,
+    int block,
+    int tail,
+):
+    """The postings of one term: blocks and their offsets, impacts and theirs, positions and theirs, if there are some."""
+    terms = np.zeros(1, np.uint32)
+    starts = np.array([0, docs.shape[0]], np.int64)
+    run = make_run_of_postings(terms, starts, docs, freqs, positions)
+    cdef bint with_positions = positions is not None
+    found = Merger([(*run, 0)], lengths, block, tail, with_positions).rows(1 << 62)
+    if found is None:
+        empty = np.empty(0, np.uint8), np.zeros(1, np.int64)
+        return (*empty, *empty, *(empty if with_positions else (None, None)))
+    if not with_positions:
+        return found[5], found[4], found[8], found[7], None, None
+    offsets = np.append(found[12].astype(np.int64), len(found[10]))
+    return found[5], found[4], found[8], found[7], found[10], offsets
+
+
+def hash_texts(const uint8_t[::1] data, const int64_t[::1] offsets):
+    """A number for each text of a buffer, never 0."""
+    cdef int64_t count = offsets.shape[0] - 1, i, j
+    cdef uint64_t state
+    found = np.empty(max(count, 0), np.uint64)
+    cdef uint64_t[::1] out = found
+    for i in range(count):
+        if offsets[i] < 0 or offsets[i] > offsets[i + 1] or offsets[i + 1] > data.shape[0]:
+            raise ValueError("texts lie outside of their buffer")
+    with nogil:
+        for i in range(count):
+            state = <uint64_t>(offsets[i + 1] - offsets[i]) + <uint64_t>0x9E3779B97F4A7C15
+            for j in range(offsets[i], offsets[i + 1]):
+                state = (state ^ data[j]) * <uint64_t>0xFF51AFD7ED558CCD
+                state ^= state >> 32
+            out[i] = state | 1
+    return found

@@ -1,0 +1,35 @@
+import numpy as np
+import numpy.typing as npt
+
+SIMPLE: int
+WHITESPACE: int
+RAW: int
+NGRAM: int
+DROPPED: int
+
+class Splitter:
+    def __init__(
+        self,
+        kind: int,
+        words: npt.NDArray[np.uint8],
+        *,
+        limit: int | None = None,
+        lower: bool = False,
+        shortest: int = 1,
+        longest: int = 1,
+        prefix: bool = False,
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    def text(self, number: int) -> bytes: ...
+    def split(
+        self,
+        data: npt.NDArray[np.uint8],
+        offsets: npt.NDArray[np.int64],
+        valid: npt.NDArray[np.uint8],
+        lists: npt.NDArray[np.int64],
+    ) -> None: ...
+    def resolve(
+        self, terms: npt.NDArray[np.uint32]
+    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.uint32]]: ...

@@ -1,0 +1,340 @@
+"""Texts cut into tokens, as bytes of UTF-8, and the distinct tokens numbered.
+
+A :class:`Splitter` goes over texts and notes (document, raw token, position) for each token, without the GIL. What filters
+make of a raw token is found out once for each distinct one, outside; then :meth:`Splitter.resolve` puts it in its place.
+Tokens that consist of ASCII alone are in lower case already if that is wanted. Those that are too long take up a
+position and are not noted.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy
+
+import os
+
+import numpy as np
+
+from lancelet.index.text.terms cimport TERMS_FULL, TermTable, terms_close, terms_intern, terms_open
+
+SIMPLE, WHITESPACE, RAW, NGRAM = range(4)
+DROPPED = 0xFFFFFFFF
+"""In place of the number of a term: the filters removed it."""
+
+cdef enum:
+    _SIMPLE = 0
+    _WHITESPACE = 1
+    _RAW = 2
+    _NGRAM = 3
+    # What a byte of ASCII is.
+    BREAK = 0
+    WORD = 1
+    CAPITAL = 2
+    LONG = 3
+    LIMIT = 0x110000
+
+cdef uint32_t GONE = 0xFFFFFFFF
+
+cdef struct Note:
+    uint32_t document, raw, position
+
+
+cdef inline int length_of(const uint8_t * data, int64_t at, int64_t stop) noexcept nogil:
+    """How many bytes the character here has; one byte, where bytes are no UTF-8."""
+    cdef uint8_t first = data[at]
+    cdef int more, i
+    if first < 0xC2 or first >= 0xF5:
+        return 1
+    more = 1 if first < 0xE0 else 2 if first < 0xF0 else 3
+    if at + more >= stop:
+        return 1
+    for i in range(1, more + 1):
+        if data[at + i] & 0xC0 != 0x80:
+            return 1
+    return more + 1
+
+
+cdef inline uint32_t code_of(const uint8_t * data, int64_t at, int length) noexcept nogil:
+    """The character whose length is known; one that does not exist, where bytes are no UTF-8."""
+    if length == 1:
+        return <uint32_t>data[at] if data[at] < 0x80 else <uint32_t>LIMIT
+    if length == 2:
+        return (data[at] & 31) << 6 | (data[at + 1] & 63)
+    if length == 3:
+        return (data[at] & 15) << 12 | (data[at + 1] & 63) << 6 | (data[at + 2] & 63)
+    return (data[at] & 7) << 18 | (data[at + 1] & 63) << 12 | (data[at + 2] & 63) << 6 | (data[at + 3] & 63)
+
+
+cdef class Splitter:
+    """Cuts texts in one of the ways that need no dictionary. Not for several threads at a time.
+
+    Parameters
+    ----------
+    kind
+        SIMPLE, WHITESPACE, RAW or NGRAM.
+    words
+        For each character whether it belongs to a word, for SIMPLE.
+    limit
+        Tokens of so many bytes or more are left out.
+    lower
+        Whether capitals of tokens of ASCII become small letters.
+    shortest, longest, prefix
+        For NGRAM: of how many characters, and whether only those at the beginning of a text.
+    """
+
+    cdef TermTable raw
+    cdef int kind
+    cdef int64_t limit
+    cdef bint lower, prefix
+    cdef int64_t shortest, longest
+    cdef const uint8_t[::1] words
+    cdef uint8_t ascii[256]
+    cdef Note * notes
+    cdef int64_t count, room
+    cdef uint8_t * small
+    cdef int64_t small_room
+    cdef int64_t * places
+    cdef int64_t places_room
+
+    def __cinit__(
+        self, int kind, const uint8_t[::1] words not None, *, limit=None, bint lower=False, int64_t shortest=1,
+        int64_t longest=1, bint prefix=False,
+    ):
+        if kind not in (SIMPLE, WHITESPACE, RAW, NGRAM) or words.shape[0] != LIMIT or not 0 < shortest <= longest:
+            raise ValueError("a kind of splitting, what is known of each character and lengths are needed")
+        self.kind = kind
+        self.words = words
+        self.limit = (1 << 62) if limit is None else limit
+        self.lower = lower
+        self.shortest = shortest
+        self.longest = longest
+        self.prefix = prefix
+        if not terms_open(&self.raw, int.from_bytes(os.urandom(8), "little")):
+            raise MemoryError
+        for byte in range(256):
+            if kind == SIMPLE:
+                self.ascii[byte] = LONG if byte >= 0x80 else BREAK if not words[byte] else WORD
+            else:
+                self.ascii[byte] = BREAK if byte in b" \t\n\f\r" else WORD
+            if 0x41 <= byte <= 0x5A:
+                self.ascii[byte] = CAPITAL
+
+    def __dealloc__(self):
+        terms_close(&self.raw)
+        free(self.notes)
+        free(self.small)
+        free(self.places)
+
+    def __len__(self):
+        """How many distinct raw tokens there are."""
+        return self.raw.count
+
+    @property
+    def nbytes(self):
+        """Memory that is held."""
+        return (
+            self.raw.room + (self.raw.spaces + self.raw.mask + 1) * 8 + self.room * sizeof(Note) + self.small_room
+            + self.places_room * sizeof(int64_t)
+        )
+
+    def text(self, Py_ssize_t number):
+        """A raw token."""
+        if not 0 <= number < self.raw.count:
+            raise IndexError(f"there are {self.raw.count} raw tokens, and none has the number {number}")
+        cdef uint64_t start = self.raw.starts[number]
+        return (<const char *>self.raw.bytes + start)[:self.raw.starts[number + 1] - start]
+
+    cdef bint note(self, const uint8_t * data, int64_t length, uint32_t document, uint32_t position) noexcept nogil:
+        cdef uint32_t number
+        cdef Note * larger
+        cdef int64_t room
+        if length >= self.limit:
+            return True
+        number = terms_intern(&self.raw, data, length)
+        if number == TERMS_FULL:
+            return False
+        if self.count == self.room:
+            room = self.room * 2 + 1024
+            larger = <Note *>realloc(self.notes, room * sizeof(Note))
+            if larger == NULL:
+                return False
+            self.notes = larger
+            self.room = room
+        self.notes[self.count].document = document
+        self.notes[self.count].raw = number
+        self.notes[self.count].position = position
+        self.count += 1
+        return True
+
+    cdef bint note_small(
+        self, const uint8_t * data, int64_t length, bint capitals, bint plain, uint32_t document, uint32_t position
+    ) noexcept nogil:
+        """Note a token, in small letters if it has capitals and ASCII alone."""
+        cdef int64_t i
+        if length >= self.limit:
+            return True
+        if not (self.lower and capitals and plain):
+            return self.note(data, length, document, position)
+        if length > self.small_room:
+            free(self.small)
+            self.small_room = length + 64
+            self.small = <uint8_t *>malloc(self.small_room)
+            if self.small == NULL:
+                self.small_room = 0
+                return False
+        for i in range(length):
+            self.small[i] = data[i] | (0x20 if 0x41 <= data[i] <= 0x5A else 0)
+        return self.note(self.small, length, document, position)
+
+    cdef bint read_words(
+        self, const uint8_t * data, int64_t at, int64_t stop, uint32_t document, uint32_t * position
+    ) noexcept nogil:
+        cdef int64_t start
+        cdef uint8_t kind
+        cdef int length
+        cdef bint capitals, plain
+        while at < stop:
+            start = at
+            capitals, plain = False, True
+            while at < stop:
+                kind = self.ascii[data[at]]
+                if kind == WORD:
+                    at += 1
+                elif kind == CAPITAL:
+                    capitals = True
+                    at += 1
+                elif kind == BREAK:
+                    break
+                else:
+                    length = length_of(data, at, stop)
+                    if length == 1 or not self.words[code_of(data, at, length)]:
+                        break
+                    plain = False
+                    at += length
+            if at > start:
+                if self.kind == _WHITESPACE and self.lower and capitals:
+                    plain = is_plain(data + start, at - start)
+                if not self.note_small(data + start, at - start, capitals, plain, document, position[0]):
+                    return False
+                position[0] += 1
+            if at < stop:
+                at += length_of(data, at, stop)
+        return True
+
+    cdef bint read_grams(
+        self, const uint8_t * data, int64_t at, int64_t stop, uint32_t document, uint32_t position
+    ) noexcept nogil:
+        cdef int64_t count = 0, room, i, length, last, longest
+        if stop - at + 1 > self.places_room:
+            room = stop - at + 1
+            free(self.places)
+            self.places = <int64_t *>malloc(room * sizeof(int64_t))
+            self.places_room = room if self.places != NULL else 0
+            if self.places == NULL:
+                return False
+        while at < stop:
+            self.places[count] = at
+            count += 1
+            at += length_of(data, at, stop)
+        self.places[count] = stop
+        last = min(<int64_t>1, count) if self.prefix else count
+        for i in range(last):
+            longest = min(self.longest, count - i)
+            for length in range(self.shortest, longest + 1):
+                at = self.places[i]
+                if not self.note_small(
+                    data + at, self.places[i + length] - at, True, is_plain(data + at, self.places[i + length] - at),
+                    document, position,
+                ):
+                    return False
+        return True
+
+    def split(
+        self, const uint8_t[::1] data not None, const int64_t[::1] offsets not None, const uint8_t[::1] valid not None,
+        const int64_t[::1] lists not None,
+    ):
+        """Note the tokens of texts.
+
+        Texts whose ``valid`` is 0 have none; it may be empty, for all. ``lists``, unless it is empty, tells where each
+        document begins among the texts (one more than there are documents); positions go on from text to text.
+        """
+        cdef Py_ssize_t texts = offsets.shape[0] - 1
+        cdef Py_ssize_t documents = lists.shape[0] - 1 if lists.shape[0] else texts
+        cdef Py_ssize_t i, document
+        cdef uint32_t position
+        cdef const uint8_t * start = &data[0] if data.shape[0] else NULL
+        cdef bint some = valid.shape[0] > 0
+        cdef bint good = texts >= 0 and documents < 0xFFFFFFFF and (not some or valid.shape[0] == texts)
+        self.count = 0
+        if good:
+            for i in range(texts):
+                if offsets[i] < 0 or offsets[i + 1] < offsets[i] or offsets[i + 1] > data.shape[0]:
+                    good = False
+                    break
+        if good and lists.shape[0]:
+            for i in range(documents):
+                if lists[i] < 0 or lists[i + 1] < lists[i] or lists[i + 1] > texts:
+                    good = False
+                    break
+        if not good:
+            raise ValueError("offsets that ascend within the bytes are needed")
+        with nogil:
+            for document in range(documents):
+                position = 0
+                i = lists[document] if lists.shape[0] else document
+                while good and i < (lists[document + 1] if lists.shape[0] else document + 1):
+                    if not some or valid[i]:
+                        good = self.read(start, offsets[i], offsets[i + 1], document, &position)
+                    i += 1
+                if not good:
+                    break
+        if not good:
+            raise MemoryError
+
+    cdef bint read(
+        self, const uint8_t * data, int64_t at, int64_t stop, uint32_t document, uint32_t * position
+    ) noexcept nogil:
+        if self.kind == _RAW:
+            position[0] += 1
+            return self.note_small(data + at, stop - at, True, is_plain(data + at, stop - at), document, position[0] - 1)
+        if self.kind == _NGRAM:
+            return self.read_grams(data, at, stop, document, position[0])
+        return self.read_words(data, at, stop, document, position)
+
+    def resolve(self, const uint32_t[::1] terms not None):
+        """The noted tokens, with the number of a term for each raw token, without those that became ``DROPPED``.
+
+        Returns
+        -------
+        tuple of arrays
+            Documents, terms and positions.
+        """
+        cdef int64_t i, kept = 0
+        cdef uint32_t term
+        if terms.shape[0] < self.raw.count:
+            raise ValueError("a term for each raw token is needed")
+        with nogil:
+            for i in range(self.count):
+                kept += terms[self.notes[i].raw] != GONE
+        documents_array, terms_array = np.empty(kept, np.uint32), np.empty(kept, np.uint32)
+        positions_array = np.empty(kept, np.uint32)
+        cdef uint32_t[::1] documents = documents_array
+        cdef uint32_t[::1] numbers = terms_array
+        cdef uint32_t[::1] positions = positions_array
+        with nogil:
+            kept = 0
+            for i in range(self.count):
+                term = terms[self.notes[i].raw]
+                if term != GONE:
+                    documents[kept] = self.notes[i].document
+                    numbers[kept] = term
+                    positions[kept] = self.notes[i].position
+                    kept += 1
+        return documents_array, terms_array, positions_array
+
+
+cdef inline bint is_plain(const uint8_t * data, int64_t length) noexcept nogil:
+    cdef int64_t i
+    for i in range(length):
+        if data[i] >= 0x80:
+            return False
+    return True
