@@ -39,6 +39,7 @@ _SPLITTING: Final = {
     "whitespace": splitting.WHITESPACE,
     "raw": splitting.RAW,
     "ngram": splitting.NGRAM,
+    "code": splitting.CODE,
 }
 _NO_BYTES: Final = np.empty(0, np.uint8)
 _NO_LISTS: Final = np.empty(0, np.int64)
@@ -119,12 +120,16 @@ class Analyzer:
             raise NotSupported(f"the base tokenizer {params.base_tokenizer!r} is not known to this version of lancelet")
         return Splitter(
             kind,
-            characters.word_characters(),
+            characters.character_kinds(),
             limit=params.max_token_length,
             lower=params.lower_case,
             shortest=params.min_ngram_length if kind == splitting.NGRAM else 1,
             longest=params.max_ngram_length if kind == splitting.NGRAM else 1,
             prefix=params.prefix_only,
+            parts=kind == splitting.CODE and params.split_identifiers,
+            numbers=params.split_on_numerics,
+            whole=params.preserve_original,
+            operators=kind == splitting.CODE and params.index_operators,
         )
 
     def _thread(self) -> _Thread:
