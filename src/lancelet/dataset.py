@@ -971,8 +971,9 @@ class LanceDataset:
             A name, or the path of a field inside structs.
         index_type
             ``BTREE`` (values of all kinds), ``BITMAP`` (few different values), ``LABEL_LIST`` (lists of labels),
-            ``ZONEMAP`` (values that come nearly in order), ``BLOOMFILTER`` (equality only, small) or ``NGRAM`` (parts of
-            texts); or an :class:`lancelet.indices.IndexConfig`.
+            ``ZONEMAP`` (values that come nearly in order), ``BLOOMFILTER`` (equality only, small), ``NGRAM`` (parts of
+            texts) or ``INVERTED``, also called ``FTS`` (words of texts, of lists of texts and of JSON); or an
+            :class:`lancelet.indices.IndexConfig`.
         name
             By default the column's, with ``_idx`` behind it.
         replace
@@ -985,10 +986,16 @@ class LanceDataset:
             The name of the folder of its files; drawn by default.
         progress_callback
             Hears how many rows have been read.
-        format_version, document_granularity
-            For kinds that are not supported yet.
+        format_version
+            Of ``INVERTED``: 1, 2 or 3; by default 2, and 3 where that is needed.
+        document_granularity
+            Of ``INVERTED`` on lists: whether a row is a document, or each item of its list.
         kwargs
-            Options of the kind: ``rows_per_zone``, ``number_of_items``, ``probability``.
+            Options of the kind: ``rows_per_zone``, ``number_of_items``, ``probability``. Of ``INVERTED``:
+            ``with_position`` (for phrases), ``base_tokenizer``, ``language``, ``max_token_length``, ``lower_case``,
+            ``stem``, ``remove_stop_words``, ``custom_stop_words``, ``ascii_folding``, ``min_ngram_length``,
+            ``max_ngram_length``, ``prefix_only``, ``block_size``; for the build alone ``memory_limit`` (in MiB) and
+            ``num_workers``.
 
         Examples
         --------
@@ -1013,7 +1020,7 @@ class LanceDataset:
             fragment_ids=fragment_ids,
             uuid=index_uuid,
             progress=progress_callback,
-            document_granularity=document_granularity,
+            named={"format_version": format_version, "document_granularity": document_granularity},
         )
         self._move(snapshot)
 

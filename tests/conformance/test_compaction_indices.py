@@ -52,7 +52,7 @@ FILTERS = [
 ]
 BY_ADDRESS = {"zones", "bloom"}
 """The same for tables with stable row ids, where the others name rows by id, or are written anew."""
-LEFT_BEHIND = {"zones", "bloom", "words"}
+LEFT_BEHIND = {"zones", "bloom"}
 """Indices that a compaction does not write anew: the new fragments are not covered until they are extended."""
 
 

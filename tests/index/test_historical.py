@@ -153,7 +153,6 @@ def newer(where: Path) -> None:
 
 
 UNKNOWN: dict[str, Callable[[Path], object]] = {
-    "inverted": lambda where: lance.dataset(where).create_scalar_index("t", "INVERTED", "strange"),
     "strange": strange,
     "newer": newer,
 }
@@ -199,10 +198,6 @@ def test_unknown_kinds_are_carried_along(tmp_path: Path, kind: str, stable: bool
         assert "strange" not in dataset.scanner(filter="k = 12 and t = 'x'").explain_plan()
     assert "strange" in [index.name for index in lancelet.dataset(where).describe_indices()]
     assert lancelet.dataset(where).stats.index_stats("strange")["num_segments"] == 1
-    if kind == "inverted":
-        theirs = lance.dataset(where)
-        theirs.optimize.optimize_indices()
-        assert theirs.to_table(["k"], full_text_query="41")["k"].to_pylist() == [41]
 
 
 def _apart_from_coverage(data: bytes) -> bytes:

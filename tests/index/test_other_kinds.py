@@ -52,6 +52,12 @@ def test_what_is_not_extended_is_named(tmp_path: Path) -> None:
         made = VECTORS.append_column("v_text", pa.array(["words"] * len(VECTORS)))
         lance.write_dataset(made, uri).create_scalar_index("v_text", "INVERTED", name="v_idx")
     dataset = lancelet.dataset(uri)
+    (message,) = dataset.table.snapshot.manifest.indices
+    newer = table_pb2.IndexMetadata.FromString(message.SerializeToString())
+    newer.index_version = 99
+    newer.uuid.uuid = uuid4().bytes
+    commit(dataset.table.snapshot, ops.CreateIndex((ops.IndexSegment.of(newer),), (ops.IndexSegment.of(message),)))
+    dataset = lancelet.dataset(uri)
     dataset.create_scalar_index("id", "BTREE")
     dataset.optimize.optimize_indices()
     dataset.insert(made)

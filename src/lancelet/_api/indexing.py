@@ -38,12 +38,18 @@ def build_index(
     fragment_ids: list[int] | None,
     uuid: str | None,
     progress: Callable[[IndexProgress], None] | None,
-    document_granularity: Any,
+    named: Mapping[str, Any],
 ) -> Snapshot:
-    """Build an index over all rows, and commit it; see :meth:`lancelet.LanceDataset.create_scalar_index`."""
+    """Build an index over all rows, and commit it; see :meth:`lancelet.LanceDataset.create_scalar_index`.
+
+    ``named`` are options that are arguments of their own, whatever the kind; what is None was not given.
+    """
     kind, options = _choose_kind(index_type, options)
-    if document_granularity is not None:
-        raise InvalidType("document_granularity is an option of INVERTED indices, which are not supported yet")
+    for option, value in named.items():
+        if value is not None and option in kind.named_options:
+            options = {**options, option: value}
+        elif value is not None and option != "format_version":
+            raise InvalidType(f"{option} is an option of INVERTED indices, not of {kind.name}")
     if fragment_ids is not None:
         raise InvalidInput(
             f'{kind.name} distributed indexing uses create_index_uncommitted(..., index_type="{kind.name}", '

@@ -65,7 +65,7 @@ def build_any_index(
         fragment_ids=fragment_ids,
         uuid=uuid,
         progress=progress,
-        document_granularity=None,
+        named={},
     )
 
 

@@ -20,6 +20,7 @@ from lancelet.file.writer import FileWriter
 from lancelet.format.schema import schema_from_arrow
 from lancelet.index.metadata import IndexFile
 from lancelet.store import HeldSource
+from lancelet.store.transfer import copy_object
 from lancelet.table.manifest.names import INDICES_DIR
 
 if TYPE_CHECKING:
@@ -131,13 +132,14 @@ class IndexFolder:
     def hold(self) -> None:
         """Read all files of the segment into memory."""
         for file in self.entry.files:
-            self.held[file.path] = HeldSource(self._place(file.path).open(file.size))
+            self.held[file.path] = HeldSource(self.place(file.path).open(file.size))
 
     @property
     def held_bytes(self) -> int:
         return sum(source.size for source in self.held.values())
 
-    def _place(self, name: str) -> FilePlace:
+    def place(self, name: str) -> FilePlace:
+        """Where a file is."""
         return self.snapshot.places.index_file(str(self.entry.uuid), name, self.entry.base_id)
 
     def check_files(self) -> None:
@@ -150,8 +152,11 @@ class IndexFolder:
         """Open one of the files."""
         if name in self.held:
             return IndexFileReader(self.held[name], self.count)
-        sizes = {file.path: file.size for file in self.entry.files}
-        return IndexFileReader(self._place(name).open(sizes.get(name)), self.count)
+        return IndexFileReader(self.place(name).open(self.size_of(name)), self.count)
+
+    def size_of(self, name: str) -> int | None:
+        """How large the entry says that a file is."""
+        return next((file.size for file in self.entry.files if file.path == name), None)
 
 
 @dataclass(slots=True)
@@ -181,6 +186,15 @@ class SegmentWriter:
             self.store.open_sink(path), schema_from_arrow(schema), self.file_version, checksums=self.checksums
         )
         return IndexFileWriter(name, schema, writer, self.written)
+
+    def copy(self, folder: IndexFolder, name: str, new_name: str) -> None:
+        """Take over a file of another segment as it is."""
+        place = folder.place(name)
+        size = place.open(folder.size_of(name)).size
+        path = f"{INDICES_DIR}/{self.uuid}/{new_name}"
+        self.files.add(path)
+        copy_object(place.store, place.path, self.store, path, size)
+        self.written.append(IndexFile(new_name, size))
 
     def adopt(self, file: IndexFile) -> None:
         """Take in a file that another process wrote for the segment."""

@@ -191,6 +191,10 @@ class Kind(KnownKind, ABC):
     """Whether segments hold what was learned from rows: those that learned apart cannot always be put together."""
     most_columns: int = 1
     """Over how many columns an index may be. The values of several go together as those of a struct."""
+    named_options: frozenset[str] = frozenset()
+    """Options that users give as arguments of their own."""
+    takes_json: bool = False
+    """Whether it looks into JSON documents; other kinds see bytes of which nothing is known."""
     newest_version: int = 0
     """Segments of a higher ``index_version`` are left alone."""
 

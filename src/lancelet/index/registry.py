@@ -16,6 +16,7 @@ from lancelet.errors import InvalidInput, NotSupported
 from lancelet.index import unbuilt
 from lancelet.index.kind import Kind, KnownKind, Moves
 from lancelet.index.scalar import bitmap, bloom_filter, btree, label_list, ngram, zone_map
+from lancelet.index.text import kind as text
 from lancelet.index.vector import kind as vector
 from lancelet.table.commit.index_upkeep import register_ids
 
@@ -97,7 +98,7 @@ def details_that_follow() -> frozenset[str]:
     return frozenset(details for details, kind in _DETAILS.items() if kind.moves is Moves.FOLLOWED)
 
 
-for _module in (btree, bitmap, label_list, zone_map, bloom_filter, ngram, vector):
+for _module in (btree, bitmap, label_list, zone_map, bloom_filter, ngram, vector, text):
     register(_module.KIND)
 for _kind in unbuilt.KINDS:
     register(_kind)

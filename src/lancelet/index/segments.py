@@ -81,15 +81,15 @@ def usable_kind(snapshot: Snapshot, entry: IndexMetadata) -> Kind | None:
 
 def kind_over(field: Field, entry: IndexMetadata) -> Kind | None:
     """The same of a segment that is about this field, alone or with others."""
-    if entry.name in SYSTEM_INDICES or is_opaque(field):
+    if entry.name in SYSTEM_INDICES:
         return None
     kind = kind_of_entry(entry)
-    return None if kind is None or len(entry.fields) > kind.most_columns else kind
+    return None if kind is None or len(entry.fields) > kind.most_columns or is_opaque(field, kind) else kind
 
 
-def is_opaque(field: Field) -> bool:
-    """Whether values are stored in another form than filters see: JSON, and blobs."""
-    return field.is_json or field.is_blob or field.is_blob_v2
+def is_opaque(field: Field, kind: Kind) -> bool:
+    """Whether values are stored in another form than a kind sees: blobs, and for most kinds JSON."""
+    return (field.is_json and not kind.takes_json) or field.is_blob or field.is_blob_v2
 
 
 def open_segment(snapshot: Snapshot, entry: IndexMetadata, dtype: pa.DataType) -> Segment:

@@ -83,7 +83,7 @@ def build_segment(
     check_name(name)
     found = find_columns(table, column)
     for path, field in zip(found.paths, found.fields, strict=True):
-        if is_opaque(field):
+        if is_opaque(field, kind):
             raise InvalidType(f"column '{path}' holds JSON or blobs, of which there can be no {kind.name} index")
     kind.check(found.arrow_field, options or {})
     live = set(table.snapshot.manifest.fragments.ids.tolist())

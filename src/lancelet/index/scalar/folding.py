@@ -1,7 +1,6 @@
 """Texts reduced to ASCII letters and digits, the way pylance prepares them for trigrams.
 
-Each character is lower-cased, decomposed (NFKD) and freed of all that is not ASCII; letters that have no
-decomposition, like ø, have a spelling of their own here. A character of which nothing is left stays
+Each character is lower-cased and spelled in ASCII. A character of which nothing is left stays
 and separates its neighbours, like punctuation does. Characters that decompose into capitals keep these.
 
 Other releases folded other characters, or folded them otherwise. A search therefore relies on the
@@ -17,6 +16,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from lancelet.index.spelling import has_spelling, spell
+
 SEPARATOR: Final = 0x80
 """In the place of the code of a letter: anything else."""
 LIMIT: Final = 0x20000
@@ -24,17 +25,6 @@ LIMIT: Final = 0x20000
 LONGEST: Final = 5
 """Of what a character becomes."""
 
-_SPELLED: Final = {
-    "ß": "ss", "æ": "ae", "ð": "d", "ø": "o", "þ": "th", "đ": "d", "ħ": "h", "ı": "i", "ĸ": "k", "ł": "l",
-    "ŋ": "n", "œ": "oe", "ŧ": "t", "Æ": "AE", "Ħ": "H",
-}  # fmt: skip
-_NEWER: Final = {
-    "\ua7f1": "S", "\ua7f2": "C", "\ua7f3": "F", "\ua7f4": "Q", "\U00010783": "ae", "\U00010795": "h",
-    "\U000107a2": "o", "\U000107a5": "q",
-    **{chr(0x1CCD6 + i): chr(ord("A") + i) for i in range(26)},
-    **{chr(0x1CCF0 + i): str(i) for i in range(10)},
-}  # fmt: skip
-"""Characters of Unicode 14 to 17, which the tables of an older Python do not know."""
 _SURROGATES: Final = range(0xD800, 0xE000)
 _AGREED: Final = "ßæðøþđħıłŋœŧÆÐØÞĐĦŁŊŒŦ"
 _AGREED_RANGES: Final = (
@@ -55,16 +45,7 @@ def code_of(char: str) -> int:
 
 def fold(char: str) -> str:
     """What a character becomes; itself, when nothing is left of it."""
-    return "".join(_fold_lower(lower) for lower in char.lower())
-
-
-def _fold_lower(char: str) -> str:
-    if char.isascii():
-        return char
-    if char in _NEWER:
-        return _NEWER[char]
-    parts = unicodedata.normalize("NFKD", char)
-    return "".join(part if part.isascii() else _SPELLED.get(part, "") for part in parts) or char
+    return "".join(map(spell, char.lower()))
 
 
 @cache
@@ -74,13 +55,7 @@ def folding_table() -> npt.NDArray[np.uint64]:
     for code in range(LIMIT):
         char = chr(code)
         # Most characters need no more than this look.
-        if code in _SURROGATES or not (
-            char.isascii()
-            or unicodedata.decomposition(char)
-            or char.lower() != char
-            or char in _SPELLED
-            or char in _NEWER
-        ):
+        if code in _SURROGATES or not (char.isascii() or char.lower() != char or has_spelling(char)):
             continue
         codes = [code_of(part) for part in fold(char)]
         if codes != [SEPARATOR]:

@@ -21,8 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet.errors import InvalidType, NotSupported, UnfitData
+from lancelet.index.spelling import fold
 from lancelet.index.text import characters, splitting
 from lancelet.index.text.splitting import DROPPED, Splitter
+from lancelet.index.text.stemming import open_stemmer
+from lancelet.index.text.stop_words import stop_words
 from lancelet.index.text.terms import Terms
 
 if TYPE_CHECKING:
@@ -82,10 +85,10 @@ class Analyzer:
     def __init__(self, params: Params, terms: Terms | None = None) -> None:
         self.params = params
         self.terms = Terms() if terms is None else terms
-        self._filters = _filters(params)
         self._lock = threading.Lock()
         self._threads = threading.local()
-        self._splitter()
+        # What is missing or not known is told before the first text.
+        self._thread()
 
     def analyze(self, texts: pa.Array) -> Tokens:
         """The tokens of texts, or of lists of texts, which are one document each."""
@@ -96,26 +99,18 @@ class Analyzer:
 
     def query(self, text: str) -> list[tuple[bytes, int]]:
         """The terms of a text and their positions; nothing gets a number."""
-        splitter = self._splitter()
+        splitter, thread = self._splitter(), self._thread()
         splitter.split(*_texts(pa.array([text], pa.large_utf8())))
         _, raw, positions = splitter.resolve(np.arange(len(splitter), dtype=np.uint32))
         found = (
-            (self.finish(splitter.text(number)), position) for number, position in zip(raw, positions, strict=True)
+            (thread.finish(splitter.text(number)), position) for number, position in zip(raw, positions, strict=True)
         )
         return [(term, int(position)) for term, position in found if term is not None]
 
-    def finish(self, raw: bytes) -> bytes | None:
-        """What the filters make of a raw token; None when they remove it."""
-        try:
-            token = raw.decode()
-        except UnicodeDecodeError:
-            raise UnfitData(f"a text that is to be indexed is no UTF-8: {raw[:100]!r}") from None
-        for apply in self._filters:
-            changed = apply(token)
-            if changed is None:
-                return None
-            token = changed
-        return token.encode()
+    def intern(self, terms: list[bytes]) -> list[int]:
+        """Numbers of terms."""
+        with self._lock:
+            return [self.terms.intern(term) for term in terms]
 
     def _splitter(self) -> Splitter:
         params = self.params
@@ -138,40 +133,56 @@ class Analyzer:
             found = self._threads.own = _Thread(self, self._splitter())
         return found
 
-    def number_of(self, raw: bytes) -> int:
-        """The number of the term that a raw token becomes, or ``DROPPED``."""
-        term = self.finish(raw)
-        if term is None:
-            return DROPPED
-        with self._lock:
-            return self.terms.intern(term)
-
 
 class _Thread:
-    """What a thread has of its own: raw tokens, and what became of each."""
+    """What a thread has of its own: raw tokens, filters, and what became of each token."""
 
     def __init__(self, analyzer: Analyzer, splitter: Splitter) -> None:
-        self.analyzer = analyzer
         self.splitter = splitter
+        self._intern = analyzer.intern
+        self._filters = _open_filters(analyzer.params)
         self._terms = np.empty(1024, np.uint32)
         self._known = 0
 
     def terms(self) -> npt.NDArray[np.uint32]:
         """The number of a term for each raw token."""
-        count = len(self.splitter)
+        known, count = self._known, len(self.splitter)
         if count > len(self._terms):
-            self._terms = np.concatenate([self._terms[: self._known], np.empty(2 * count - self._known, np.uint32)])
-        for number in range(self._known, count):
-            self._terms[number] = self.analyzer.number_of(self.splitter.text(number))
-            self._known = number + 1
+            self._terms = np.concatenate([self._terms[:known], np.empty(2 * count - known, np.uint32)])
+        finished = [self.finish(self.splitter.text(number)) for number in range(known, count)]
+        numbers = iter(self._intern([term for term in finished if term is not None]))
+        self._terms[known:count] = [DROPPED if term is None else next(numbers) for term in finished]
+        self._known = count
         return self._terms
 
+    def finish(self, raw: bytes) -> bytes | None:
+        """What the filters make of a raw token; None when they remove it."""
+        try:
+            token = raw.decode()
+        except UnicodeDecodeError:
+            raise UnfitData(f"a text that is to be indexed is no UTF-8: {raw[:100]!r}") from None
+        for apply in self._filters:
+            changed = apply(token)
+            if changed is None:
+                return None
+            token = changed
+        return token.encode()
 
-def _filters(params: Params) -> list[Filter]:
-    """What is done with each token, in this order."""
+
+def _open_filters(params: Params) -> list[Filter]:
+    """What is done with each token, in this order; a stemmer keeps a state, so these are for one thread."""
     filters: list[Filter] = []
     if params.lower_case:
         filters.append(characters.lower)
+    if params.stem:
+        filters.append(open_stemmer(params.language))
+    if params.remove_stop_words:
+        removed = (
+            stop_words(params.language) if params.custom_stop_words is None else frozenset(params.custom_stop_words)
+        )
+        filters.append(lambda token: None if token in removed else token)
+    if params.ascii_folding:
+        filters.append(fold)
     return filters
 
 

@@ -297,9 +297,15 @@ static inline float lc_idf(uint64_t documents, uint64_t length) {
     return logf((all - some + 0.5f) / (some + 0.5f) + 1.0f);
 }
 
-static inline float lc_weight(uint32_t freq, uint32_t length, float average) {
+static inline float lc_share(uint32_t freq, uint32_t length, float average) {
     float norm = 1.2f * (1.0f - 0.75f + 0.75f * (float)length / average);
-    return 2.2f * (float)freq / ((float)freq + norm);
+    return (float)freq / ((float)freq + norm);
+}
+
+/* In this order of operations pylance's own scores come out, mostly to the last bit. */
+
+static inline float lc_weight(uint32_t freq, uint32_t length, float average) {
+    return 2.2f * lc_share(freq, length, average);
 }
 
 /* Writing. Blocks take at most LC_MOST_BYTES, impacts LC_MOST_IMPACT. */

@@ -83,6 +83,120 @@ def decode_positions(const uint8_t[::1] data, const int64_t[::1] offsets, const 
     return found[:total]
 
 
+def decode_many(
+    const uint8_t[::1] data,
+    const int64_t[::1] offsets,
+    const int64_t[::1] lists,
+    const uint32_t[::1] lengths,
+    int block,
+    int tail,
+    int64_t documents,
+):
+    """Documents and frequencies of many terms, one behind the other, and where each term begins among them.
+
+    Blob i of the terms is at ``offsets[i]``, and term t has the blobs from ``lists[t]`` on.
+    """
+    cdef int64_t terms = lengths.shape[0], t, number, at, start, size, done = 0, left, first
+    cdef int count
+    cdef int64_t bad = -1
+    if lists.shape[0] != terms + 1 or (block != 128 and block != 256):
+        raise ValueError("there are not as many lists as terms")
+    starts = np.zeros(terms + 1, np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    cdef int64_t[::1] ends = starts
+    # A document takes a bit at least, or a byte where blocks are not full.
+    if ends[terms] > 8 * <int64_t>data.shape[0] * 32 + 1:
+        raise ValueError("has more documents than its blocks can hold")
+    docs = np.empty(ends[terms] + LC_MOST_BLOCK, np.uint32)
+    freqs = np.empty(ends[terms] + LC_MOST_BLOCK, np.uint32)
+    cdef uint32_t[::1] all_docs = docs
+    cdef uint32_t[::1] all_freqs = freqs
+    with nogil:
+        for t in range(terms):
+            first, left = ends[t], lengths[t]
+            if lists[t] < 0 or lists[t + 1] - lists[t] != (left + block - 1) // block or lists[t + 1] >= offsets.shape[0]:
+                bad = t
+                break
+            done = first
+            for number in range(lists[t], lists[t + 1]):
+                count = <int>(block if left > block else left)
+                start, size = offsets[number], offsets[number + 1] - offsets[number]
+                if start < 0 or size < 0 or start + size > data.shape[0]:
+                    bad = t
+                    break
+                at = lc_block_docs(&data[0] + start, size, block, count, tail, &all_docs[done])
+                if (
+                    at < 0 or (done > first and all_docs[done] <= all_docs[done - 1])
+                    or all_docs[done + count - 1] >= documents
+                    or lc_block_freqs(&data[0] + start, size, at, block, count, tail, &all_freqs[done]) < 0
+                ):
+                    bad = t
+                    break
+                done += count
+                left -= count
+            if bad >= 0:
+                break
+    if bad >= 0:
+        raise ValueError(f"the postings of term {bad} are damaged")
+    return starts, docs[: ends[terms]], freqs[: ends[terms]]
+
+
+def decode_many_positions(
+    const uint8_t[::1] data,
+    const int64_t[::1] streams,
+    const uint32_t[::1] places,
+    const int64_t[::1] lists,
+    const int64_t[::1] starts,
+    const uint32_t[::1] freqs,
+    int block,
+):
+    """Positions of many terms, one behind the other.
+
+    The stream of term t is at ``streams[t]``; where its blocks begin in it is told from ``lists[t]`` on in ``places``.
+    """
+    cdef int64_t terms = streams.shape[0] - 1, t, b, i, total = 0, done, left, here, start, stop, place = 0
+    cdef int count
+    cdef int64_t bad = -1
+    if lists.shape[0] != terms + 1 or starts.shape[0] != terms + 1 or starts[terms] != freqs.shape[0]:
+        raise ValueError("there are not as many streams as terms")
+    for i in range(freqs.shape[0]):
+        total += freqs[i]
+    if total > (<int64_t>data.shape[0] + 1) * 128:
+        raise ValueError("has more positions than its streams can hold")
+    found = np.empty(total + 1, np.uint32)
+    cdef uint32_t[::1] out = found
+    with nogil:
+        for t in range(terms):
+            left, done = starts[t + 1] - starts[t], starts[t]
+            if (
+                lists[t] < 0 or lists[t + 1] - lists[t] != (left + block - 1) // block or lists[t + 1] > places.shape[0]
+                or streams[t] < 0 or streams[t + 1] > data.shape[0]
+            ):
+                bad = t
+                break
+            for b in range(lists[t], lists[t + 1]):
+                count = <int>(block if left > block else left)
+                start = streams[t] + places[b]
+                stop = streams[t] + places[b + 1] if b + 1 < lists[t + 1] else streams[t + 1]
+                if start > stop or stop > streams[t + 1]:
+                    bad = t
+                    break
+                here = 0
+                for i in range(count):
+                    here += freqs[done + i]
+                if lc_block_positions(&data[0] + start, stop - start, &freqs[done], count, &out[place], here) < 0:
+                    bad = t
+                    break
+                place += here
+                done += count
+                left -= count
+            if bad >= 0:
+                break
+    if bad >= 0:
+        raise ValueError(f"the positions of term {bad} are damaged")
+    return found[:total]
+
+
 cdef int check_blocks(const uint8_t[::1] data, const int64_t[::1] offsets, int64_t length, int block) except -1:
     cdef int64_t i
     if block != 128 and block != 256:

@@ -20,6 +20,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
+import numpy as np
+
 cdef enum:
     HEAD = 16
     FOOT = 20
@@ -449,6 +451,45 @@ cdef class Fst:
             raise ValueError(f"cannot be asked for {limit} tokens within {edits} edits")
         return list(self.walk_from(text[:max(prefix, 0)].encode(), text, edits, limit))
 
+    def arrays(self):
+        """All tokens in order: their bytes, where each begins, and their numbers."""
+        cdef Walk walk = self.walk_from(b"", None, 0, self.keys + 1)
+        cdef int64_t space = 1 << 16, used = 0, count = 0
+        cdef uint8_t * data = <uint8_t *>malloc(space)
+        cdef uint8_t * larger
+        cdef int found = 1
+        offsets = np.zeros(self.keys + 1, np.int64)
+        numbers = np.zeros(self.keys, np.uint64)
+        cdef int64_t[::1] ends = offsets
+        cdef uint64_t[::1] values = numbers
+        try:
+            with nogil:
+                while data != NULL:
+                    found = walk.advance()
+                    if found != 1 or count == self.keys:
+                        break
+                    if used + walk.depth > space:
+                        space = 2 * space + walk.depth
+                        larger = <uint8_t *>realloc(data, space)
+                        if larger == NULL:
+                            found = -3
+                            break
+                        data = larger
+                    memcpy(data + used, walk.key, walk.depth)
+                    used += walk.depth
+                    values[count] = walk.frames[walk.depth].output + walk.frames[walk.depth].node.final_output
+                    count += 1
+                    ends[count] = used
+            if data == NULL or found == -3:
+                raise MemoryError
+            if found != 0 or count != self.keys:
+                raise ValueError("is no valid FST, or has more or fewer tokens than it says")
+            text = np.empty(used, np.uint8)
+            copy_to(text, data, used)
+        finally:
+            free(data)
+        return text, offsets, numbers
+
     cdef Walk walk_from(self, bytes prefix, str text, int edits, int64_t limit):
         cdef Walk walk = Walk.__new__(Walk)
         cdef uint64_t output = 0
@@ -490,6 +531,12 @@ cdef class Fst:
                 walk.rows[<int64_t>row * (length + 1) + i] = i - row if i >= row else row - i
         walk.frames[0].row = row
         return walk
+
+
+cdef int copy_to(uint8_t[::1] out, const uint8_t * data, int64_t size) except -1:
+    if size:
+        memcpy(&out[0], data, size)
+    return 0
 
 
 cdef struct Step:

@@ -18,6 +18,7 @@ def make_run_of_postings(terms: _U32, starts: _I64, docs: _U32, freqs: _U32, pos
 def pack_postings(
     docs: _U32, freqs: _U32, positions: _U32 | None, lengths: _U32, block: int, tail: int
 ) -> tuple[_U8, _I64, _U8, _I64, _U8 | None, _I64 | None]: ...
+def hash_texts(data: _U8, offsets: _I64) -> npt.NDArray[np.uint64]: ...
 
 class Merger:
     def __init__(

@@ -33,9 +33,8 @@ cdef extern from "blocks.h" nogil:
     void lc_clear_frontier(lc_frontier * all)
     void lc_note(lc_frontier * all, int norm, uint32_t freq)
     uint8_t lc_quantize(uint32_t length)
-    uint32_t lc_dequantize(uint8_t code)
     float lc_idf(uint64_t documents, uint64_t length)
-    float lc_weight(uint32_t freq, uint32_t length, float average)
+    float lc_share(uint32_t freq, uint32_t length, float average)
     int lc_width(uint32_t bits)
     void lc_pack4(const uint32_t * values, int width, uint8_t * out)
 
@@ -456,7 +455,7 @@ cdef class Merger:
         cdef uint32_t freqs[LC_MOST_BLOCK]
         cdef uint32_t freq, step
         cdef Cursor * one
-        cdef float idf, weight, best = 0, score = 0
+        cdef float idf, share, best = 0, score = 0
         cdef lc_frontier here
         cdef lc_frontier group
         cdef int shift
@@ -465,7 +464,7 @@ cdef class Merger:
             one = &self.cursors[i]
             if one.at < one.count and one.terms[one.at] == term:
                 total += one.counts[one.at]
-        idf = lc_idf(self.documents, total)
+        idf = lc_idf(self.documents, total) * <float>2.2
         memset(here.best, 0, sizeof(here.best))
         memset(group.best, 0, sizeof(group.best))
         here.low = group.low = 256
@@ -516,11 +515,9 @@ cdef class Merger:
                         self.steps.used += 4
                 docs[in_block] = <uint32_t>doc
                 freqs[in_block] = freq
-                weight = lc_weight(
-                    freq, lc_dequantize(self.norms[doc]) if self.block == 256 else self.lengths[doc], self.average
-                )
-                if weight > score:
-                    score = weight
+                share = lc_share(freq, self.lengths[doc], self.average)
+                if share > score:
+                    score = share
                 lc_note(&here, self.norms[doc], freq)
                 in_block += 1
                 if in_block == self.block:
@@ -728,3 +725,22 @@ def pack_postings(
         return found[5], found[4], found[8], found[7], None, None
     offsets = np.append(found[12].astype(np.int64), len(found[10]))
     return found[5], found[4], found[8], found[7], found[10], offsets
+
+
+def hash_texts(const uint8_t[::1] data, const int64_t[::1] offsets):
+    """A number for each text of a buffer, never 0."""
+    cdef int64_t count = offsets.shape[0] - 1, i, j
+    cdef uint64_t state
+    found = np.empty(max(count, 0), np.uint64)
+    cdef uint64_t[::1] out = found
+    for i in range(count):
+        if offsets[i] < 0 or offsets[i] > offsets[i + 1] or offsets[i + 1] > data.shape[0]:
+            raise ValueError("texts lie outside of their buffer")
+    with nogil:
+        for i in range(count):
+            state = <uint64_t>(offsets[i + 1] - offsets[i]) + <uint64_t>0x9E3779B97F4A7C15
+            for j in range(offsets[i], offsets[i + 1]):
+                state = (state ^ data[j]) * <uint64_t>0xFF51AFD7ED558CCD
+                state ^= state >> 32
+            out[i] = state | 1
+    return found

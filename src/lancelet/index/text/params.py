@@ -210,6 +210,16 @@ class Params:
             raise InvalidInput(f"base_tokenizer 'code' requires format_version 3, not {self.format_version}")
 
 
+def has_unknown_details(data: bytes, path: str) -> bool:
+    """Whether the manifest says more of an index than this version understands."""
+    details = parse_message(data, InvertedIndexDetails, path, _PLACE)
+    if details.json_tokenizer_mode or details.disable_cross_array_unnest or details.document_granularity > 1:
+        return True
+    size = details.ByteSize()
+    details.DiscardUnknownFields()
+    return size != details.ByteSize()
+
+
 _JSON_NAMES: Final = tuple(
     field.name for field in fields(Params) if field.name not in ("document_granularity", "format_version")
 )
@@ -325,7 +335,10 @@ def _version(version: object) -> int:
 def _granularity(granularity: Any) -> str:
     if granularity is None:
         return ROW
-    return str(getattr(granularity, "value", granularity))
+    found = getattr(granularity, "value", granularity)
+    if not isinstance(found, str):
+        raise InvalidType(f"document_granularity is a DocumentGranularity, not {granularity!r}")
+    return found
 
 
 def check_column(dtype: pa.DataType, column: str) -> bool:

@@ -27,12 +27,20 @@ import pyarrow.compute as pc
 
 from lancelet.errors import CorruptFile, NotSupported
 from lancelet.format.system_columns import ROW_ID
-from lancelet.index.text.blocks import FIXED32, VARINT, decode_positions, decode_postings, stream_positions
+from lancelet.index.text.blocks import (
+    FIXED32,
+    VARINT,
+    decode_many,
+    decode_many_positions,
+    decode_positions,
+    decode_postings,
+    stream_positions,
+)
 from lancelet.index.text.fst import Fst, FstWriter
 from lancelet.index.text.packing import pack_postings
 
 if TYPE_CHECKING:
-    from lancelet.index.folder import IndexFileReader, IndexFolder
+    from lancelet.index.folder import IndexFileReader, IndexFolder, SegmentWriter
     from lancelet.index.row_set import RowNumbers
     from lancelet.index.text.metadata import Head
 
@@ -143,6 +151,17 @@ class Postings:
             raise CorruptFile(self.path, str(error), POSITIONS) from None
 
 
+@dataclass(frozen=True, slots=True)
+class DecodedPostings:
+    """The postings of several tokens, one behind the other."""
+
+    starts: Offsets
+    """Where those of each token begin, and where the last ones end."""
+    docs: Numbers
+    freqs: Numbers
+    positions: Numbers | None
+
+
 class FstTokens:
     """Tokens as an FST, read where they lie."""
 
@@ -175,6 +194,16 @@ class FstTokens:
         except ValueError as error:
             raise self._damaged(error) from None
 
+    def arrays(self) -> tuple[Bytes, Offsets, npt.NDArray[np.int64]]:
+        """All tokens in order: their bytes, where each begins, and their numbers."""
+        try:
+            data, offsets, numbers = self._fst.arrays()
+        except ValueError as error:
+            raise self._damaged(error) from None
+        if len(numbers) and int(numbers.max()) > np.iinfo(np.uint32).max:
+            raise CorruptFile(self._path, f"has a token with the number {int(numbers.max())}", FST)
+        return data, offsets, numbers.astype(np.int64)
+
     def _damaged(self, error: ValueError) -> CorruptFile:
         return CorruptFile(self._path, str(error), FST)
 
@@ -197,6 +226,20 @@ class Partition:
     def file_name(self, what: str) -> str:
         """Of its ``tokens``, ``docs`` or ``invert``."""
         return f"{self._prefix}{what}.lance"
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it is from before there were parts."""
+        return not self._prefix
+
+    def copy(self, out: SegmentWriter, number: int) -> None:
+        """Copy the files into a new segment, where the part has a number."""
+        for what in ("tokens", "docs", "invert"):
+            out.copy(self._folder, self.file_name(what), f"part_{number}_{what}.lance")
+
+    def damaged(self, problem: str) -> CorruptFile:
+        """The error of postings that cannot be."""
+        return CorruptFile(self.path, problem)
 
     # Documents
 
@@ -293,6 +336,43 @@ class Partition:
             else:
                 yield from self._read(self._invert.slice(self._columns(with_positions), start, stop), with_positions)
 
+    def decoded(self, start: int, stop: int, positions: bool = False) -> DecodedPostings:
+        """The postings of the tokens from ``start`` to before ``stop``, with positions if these are wanted."""
+        documents = len(self.documents)
+        if self.is_plain or (positions and POSITIONS not in self._invert.columns):
+            return self._decoded_singly(start, stop, positions)
+        batch = self._invert.slice(self._columns(positions), start, stop)
+        lengths = numbers_of(batch.column(LENGTH), np.uint32, self.path, LENGTH)
+        lists = _lists(batch.column(POSTING), self.path, POSTING)
+        data, offsets = _blobs(lists.values, self.path, POSTING)
+        ends = np.asarray(lists.offsets).astype(np.int64)
+        where = None
+        try:
+            starts, docs, freqs = decode_many(data, offsets, ends, lengths, self.block_size, self.tail, documents)
+            if positions:
+                data, offsets = _blobs(batch.column(POSITIONS), self.path, POSITIONS)
+                lists = _lists(batch.column(POSITION_OFFSETS), self.path, POSITION_OFFSETS)
+                places = numbers_of(lists.values, np.uint32, self.path, POSITION_OFFSETS)
+                ends = np.asarray(lists.offsets).astype(np.int64)
+                where = decode_many_positions(data, offsets, places, ends, starts, freqs, self.block_size)
+        except ValueError as error:
+            raise CorruptFile(self.path, str(error), POSTING) from None
+        return DecodedPostings(starts, docs, freqs, where)
+
+    def _decoded_singly(self, start: int, stop: int, positions: bool) -> DecodedPostings:
+        starts, docs, freqs, where = [0], [], [], []
+        for one in self.postings(range(start, stop), positions):
+            some, often = one.decode(len(self.documents))
+            starts.append(starts[-1] + one.length)
+            docs.append(some)
+            freqs.append(often)
+            if positions:
+                where.append(one.decode_positions(often))
+        none = [np.empty(0, np.uint32)]
+        all_positions = np.concatenate(where or none) if positions else None
+        ends = np.array(starts, np.int64)
+        return DecodedPostings(ends, np.concatenate(docs or none), np.concatenate(freqs or none), all_positions)
+
     def lengths(self) -> Numbers:
         """In how many documents each token is."""
         if self.is_plain:
@@ -336,11 +416,8 @@ class Partition:
         return self._with_positions(found, batch)
 
     def _with_positions(self, found: list[Postings], batch: pa.RecordBatch) -> list[Postings]:
-        streams = batch.column(POSITIONS)
-        starts = batch.column(POSITION_OFFSETS)
-        if streams.null_count or starts.null_count:
-            raise CorruptFile(self.path, "has nulls", POSITIONS)
-        data, bounds = _blobs(streams, self.path, POSITIONS)
+        data, bounds = _blobs(batch.column(POSITIONS), self.path, POSITIONS)
+        starts = _lists(batch.column(POSITION_OFFSETS), self.path, POSITION_OFFSETS)
         places = numbers_of(starts.values, np.uint32, self.path, POSITION_OFFSETS).astype(np.int64)
         ends = np.asarray(starts.offsets).astype(np.int64)
         done = []
@@ -352,8 +429,7 @@ class Partition:
         return done
 
     def _with_old_positions(self, found: list[Postings], column: pa.ListArray) -> list[Postings]:
-        if column.null_count or column.values.null_count:
-            raise CorruptFile(self.path, "has nulls", OLD_POSITIONS)
+        _lists(_lists(column, self.path, OLD_POSITIONS).values, self.path, OLD_POSITIONS)
         ends = np.asarray(column.offsets).astype(np.int64)
         documents = np.asarray(column.values.offsets).astype(np.int64)
         data, chunks = _blobs(column.values.values, self.path, OLD_POSITIONS)
@@ -459,11 +535,15 @@ def numbers_of(array: pa.Array, dtype: Any, path: str, column: str) -> npt.NDArr
     return found
 
 
+def _lists(column: pa.Array, path: str, name: str) -> pa.ListArray:
+    if not pa.types.is_list(column.type) or column.null_count:
+        raise CorruptFile(path, f"has {column.type}, or nulls, in place of lists", name)
+    return column
+
+
 def blobs_of_lists(column: pa.Array, path: str, name: str) -> list[tuple[Bytes, Offsets]]:
     """Of each list of blobs: all their bytes, and where each begins and the last one ends."""
-    if not pa.types.is_list(column.type) or column.null_count:
-        raise CorruptFile(path, f"has {column.type}, or nulls, in place of lists of bytes", name)
-    data, bounds = _blobs(column.values, path, name)
+    data, bounds = _blobs(_lists(column, path, name).values, path, name)
     ends = np.asarray(column.offsets).tolist()
     found = []
     for start, stop in pairwise(ends):

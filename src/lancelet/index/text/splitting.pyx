@@ -56,7 +56,7 @@ cdef inline int length_of(const uint8_t * data, int64_t at, int64_t stop) noexce
 cdef inline uint32_t code_of(const uint8_t * data, int64_t at, int length) noexcept nogil:
     """The character whose length is known; one that does not exist, where bytes are no UTF-8."""
     if length == 1:
-        return data[at] if data[at] < 0x80 else LIMIT
+        return <uint32_t>data[at] if data[at] < 0x80 else <uint32_t>LIMIT
     if length == 2:
         return (data[at] & 31) << 6 | (data[at + 1] & 63)
     if length == 3:

@@ -1,0 +1,88 @@
+"""INVERTED indices (also called FTS): words of texts, and where they are (spec indices.md 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from lancelet.errors import LanceletError
+from lancelet.index.kind import Built, Kind, Moves
+from lancelet.table.commit.index_upkeep import ANY_VERSION
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lancelet.index.folder import IndexFolder, SegmentWriter
+    from lancelet.index.kind import NewRows, Segment, Source
+    from lancelet.index.metadata import IndexMetadata
+    from lancelet.index.text.segment import TextSegment
+
+_NEWEST: Final = 3
+
+
+class InvertedKind(Kind):
+    """Words of texts, and where they are."""
+
+    name = "INVERTED"
+    aliases = ("FTS",)
+    type_url = "/lance.table.InvertedIndexDetails"
+    marks = ("tokens.lance", "metadata.lance")
+    last_version_with_ids = ANY_VERSION
+    moves = Moves.REWRITTEN
+    newest_version = _NEWEST
+    named_options = frozenset({"format_version", "document_granularity"})
+    takes_json = True
+
+    def parameters(self, entry: IndexMetadata, path: str) -> dict[str, Any]:
+        from lancelet.index.text.params import Params
+
+        if not entry.details:
+            return {}
+        params = Params.from_details(entry.details, path)
+        told = {**params.to_dict(), "document_granularity": params.document_granularity}
+        # What the message does not tell.
+        return told | {"lance_tokenizer": None, "custom_stop_words": None}
+
+    def opens(self, entry: IndexMetadata) -> bool:
+        """Not one with options that are not known: its tokens may be others."""
+        from lancelet.index.text.params import has_unknown_details
+
+        return not has_unknown_details(entry.details, entry.name)
+
+    def check(self, column: pa.Field, options: Mapping[str, Any]) -> None:
+        from lancelet.index.text.analyzer import Analyzer
+        from lancelet.index.text.params import read_options
+
+        told = read_options(column.type, options, column.name)
+        # A tokenizer without its library or dictionary is refused before anything is read.
+        Analyzer(told.params)
+
+    def options(self, folder: IndexFolder) -> Mapping[str, Any]:
+        from lancelet.index.text.metadata import Head
+        from lancelet.index.text.params import PARAMS, Params
+
+        try:
+            return {PARAMS: Head.read(folder).params}
+        except LanceletError:
+            # Of a damaged segment the manifest knows all but the custom stop words.
+            return {PARAMS: Params.from_details(folder.entry.details, folder.snapshot.manifest.path)}
+
+    def can_merge(self, segments: Sequence[Segment]) -> bool:
+        from lancelet.index.text.segment import TextSegment
+
+        texts = [segment for segment in segments if isinstance(segment, TextSegment)]
+        return all(one.params.same_tokens(texts[0].params) for one in texts)
+
+    def open(self, folder: IndexFolder, dtype: pa.DataType) -> TextSegment:
+        from lancelet.index.text.segment import TextSegment
+
+        return TextSegment(folder, dtype)
+
+    def write(self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]) -> Built:
+        from lancelet.index.text.build import write_texts
+        from lancelet.index.text.params import read_options
+
+        return write_texts(sources, rows, out, read_options(rows.dtype, options))
+
+
+KIND: Final = InvertedKind()

@@ -1,0 +1,137 @@
+"""An open text segment: its parts, what is told of it, and what a check compares with the column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancelet.format.extensions import storage_of
+from lancelet.index.text.analyzer import Analyzer
+from lancelet.index.text.metadata import Head
+from lancelet.index.text.packing import hash_texts
+from lancelet.index.text.params import LIST_ELEMENT
+from lancelet.index.text.partition import Partition
+
+if TYPE_CHECKING:
+    from lancelet.index.folder import IndexFolder
+    from lancelet.index.kind import Entries, Source
+    from lancelet.index.text.params import Params
+
+_POSTINGS_AT_ONCE: Final = 1 << 20
+_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
+_ONE: Final = np.uint64(1)
+
+Digests = npt.NDArray[np.uint64]
+
+
+class TextSegment:
+    """The parts of a segment, whose files are read when they are needed."""
+
+    def __init__(self, folder: IndexFolder, dtype: pa.DataType) -> None:
+        self._folder = folder
+        self.dtype = dtype
+        self.head = Head.read(folder)
+        numbers: tuple[int | None, ...] = (None,) if self.head.parts is None else self.head.parts
+        self.partitions = [Partition(folder, self.head, number) for number in numbers]
+
+    @property
+    def params(self) -> Params:
+        return self.head.params
+
+    @cached_property
+    def analyzer(self) -> Analyzer:
+        """Makes of texts what it made of those in the segment."""
+        return Analyzer(self.params)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in self.partitions)
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether phrases can be asked for."""
+        return self.params.with_position and all(part.has_positions for part in self.partitions)
+
+    @property
+    def num_documents(self) -> int:
+        return sum(len(part.documents) for part in self.partitions)
+
+    @property
+    def total_tokens(self) -> int:
+        """The lengths of all documents together."""
+        return sum(part.documents.total_tokens for part in self.partitions)
+
+    def hold(self) -> None:
+        """Read what fits into memory."""
+        self._folder.hold()
+        for part in self.partitions:
+            assert len(part.documents) >= 0
+            assert len(part.tokens) >= 0
+
+    def statistics(self) -> Mapping[str, Any]:
+        """What ``index_statistics`` tells."""
+        params: dict[str, Any] = self.params.to_dict()
+        if self.head.parts is None:
+            params["lance_tokenizer"] = None
+        tokens = sum(part.num_tokens for part in self.partitions)
+        return {"params": params, "num_tokens": tokens, "num_docs": self.num_documents}
+
+    # What a check compares
+
+    def entries(self, source: Source) -> Iterator[Entries]:
+        """For each token of each document one: of the token, how often it is there and, if that is known, where."""
+        for part in self.partitions:
+            rows = part.documents.rows
+            data, offsets, ids = part.tokens.arrays()
+            hashes = np.zeros(part.num_tokens, np.uint64)
+            hashes[ids] = hash_texts(data, offsets)
+            totals = np.cumsum(part.lengths(), dtype=np.int64)
+            start = 0
+            while start < len(totals):
+                before = int(totals[start - 1]) if start else 0
+                stop = max(int(np.searchsorted(totals, before + _POSTINGS_AT_ONCE, side="right")), start + 1)
+                found = part.decoded(start, stop, self.has_positions)
+                mine = np.repeat(hashes[start:stop], np.diff(found.starts))
+                yield _digests(mine, found.freqs, found.positions), rows[found.docs]
+                start = stop
+
+    def digests(self, values: pa.Array) -> tuple[Digests, None]:
+        """The sums of the same for the texts of a column."""
+        values = storage_of(values)
+        if self.params.document_granularity == LIST_ELEMENT:
+            # Entries of a row are those of all its items.
+            found = np.zeros(len(values), np.uint64)
+            np.add.at(found, np.asarray(pc.list_parent_indices(values)).astype(np.int64), self._sums(values.flatten()))
+            return found, None
+        return self._sums(values), None
+
+    def _sums(self, values: pa.Array) -> Digests:
+        analyzer = Analyzer(self.params)
+        tokens = analyzer.analyze(values)
+        hashes = hash_texts(*analyzer.terms.arrays())
+        order = np.lexsort((tokens.term, tokens.document))
+        document, term = tokens.document[order].astype(np.int64), tokens.term[order]
+        first = np.flatnonzero(np.append(True, (np.diff(document) != 0) | (np.diff(term) != 0))) if len(term) else order
+        freqs = np.diff(np.append(first, len(term))).astype(np.uint32)
+        positions = tokens.position[order] if self.has_positions else None
+        sums = np.zeros(len(values), np.uint64)
+        np.add.at(sums, document[first], _digests(hashes[term[first]], freqs, positions))
+        return sums
+
+
+def _digests(hashes: Digests, freqs: npt.NDArray[np.uint32], positions: npt.NDArray[np.uint32] | None) -> Digests:
+    """A number for a token that is so often in a document, at these positions."""
+    found: Digests = hashes * (freqs.astype(np.uint64) * np.uint64(2) + _ONE)
+    if positions is not None and len(freqs):
+        mixed = (positions.astype(np.uint64) + _ONE) * _FACTOR
+        mixed ^= mixed >> np.uint64(31)
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(freqs, dtype=np.int64)])
+        totals = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
+        found += hashes * (totals[ends[1:]] - totals[ends[:-1]])
+    return found

@@ -1,0 +1,346 @@
+"""INVERTED indices that lancelet writes: pylance asks them as it asks its own, and they stay right as tables change."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+from lance.query import BooleanQuery, BoostQuery, FullTextOperator, MatchQuery, MultiMatchQuery, Occur, PhraseQuery
+
+import lancelet
+from lancelet.errors import InvalidInput
+from lancelet.index.text.spill import Runs
+from text.corpus import (
+    PLAIN,
+    brute,
+    documents,
+    entries,
+    lengths,
+    partitions,
+    stored,
+    without_positions,
+    write,
+)
+
+TEXTS = documents(700)
+FORMS: dict[str, dict[str, Any]] = {
+    "format 1": {"format_version": 1},
+    "format 2": {},
+    "format 3": {"format_version": "v3"},
+    "blocks of 256": {"block_size": 256},
+}
+QUERIES: dict[str, Any] = {
+    "one word": "w3",
+    "a rare word": "r17",
+    "any of three": "w1 w20 r100",
+    "all of two": MatchQuery("w1 w2", "text", operator=FullTextOperator.AND),
+    "nearly": MatchQuery("w11", "text", fuzziness=1, prefix_length=1),
+    "less": BoostQuery(MatchQuery("w1", "text"), MatchQuery("w0", "text"), negative_boost=0.3),
+    "several columns": MultiMatchQuery("w2 w4", ["text"]),
+    "not": BooleanQuery([(Occur.MUST, MatchQuery("w1", "text")), (Occur.MUST_NOT, MatchQuery("w0", "text"))]),
+    "nowhere": "nowhere",
+}
+PHRASES: dict[str, Any] = {
+    "phrase": PhraseQuery("w0 w1", "text"),
+    "loose phrase": PhraseQuery("w0 w2", "text", slop=2),
+}
+
+
+def answers(uri: str, queries: dict[str, Any]) -> dict[str, dict[int, float]]:
+    """Rows and scores of pylance for all queries."""
+    dataset = lance.dataset(uri)
+    found = {}
+    for name, query in queries.items():
+        table = dataset.to_table(["id", "_score"], full_text_query=query)
+        found[name] = dict(zip(table["id"].to_pylist(), table["_score"].to_pylist(), strict=True))
+    return found
+
+
+@pytest.mark.parametrize("positions", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_pylance_finds_the_same_rows_and_scores_as_in_its_own_index(tmp_path, form, positions):
+    ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
+    write(ours, TEXTS)
+    write(theirs, TEXTS).create_scalar_index("text", "INVERTED", with_position=positions, **PLAIN, **FORMS[form])
+    lancelet.dataset(ours).create_scalar_index("text", "INVERTED", with_position=positions, **PLAIN, **FORMS[form])
+    queries = QUERIES | (PHRASES if positions else {})
+    assert answers(ours, queries) == answers(theirs, queries)
+    truth = brute(TEXTS)
+    assert stored(partitions(ours)) == (truth if positions else without_positions(truth))
+    assert lengths(partitions(ours)) == lengths(partitions(theirs))
+
+
+def test_postings_impacts_and_scores_are_those_of_pylance_to_the_last_bit(tmp_path):
+    ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
+    write(ours, TEXTS)
+    write(theirs, TEXTS).create_scalar_index("text", "INVERTED", with_position=True)
+    lancelet.dataset(ours).create_scalar_index("text", "INVERTED", with_position=True)
+
+    def all_bytes(uri: str) -> dict[bytes, tuple[Any, ...]]:
+        (part,) = partitions(uri)
+        found = {}
+        for token, number in part.tokens.items():
+            (one,) = part.postings([number], True)
+            assert one.impacts is not None
+            assert one.positions is not None
+            data = (one.blocks, one.impacts, one.positions)
+            found[token] = (one.length, one.max_score, *(array.tobytes() for array in data))
+        return found
+
+    assert all_bytes(ours) == all_bytes(theirs)
+    sizes = [sum(file.size for file in entries(uri)[0].files) for uri in (ours, theirs)]
+    assert sizes[0] <= 1.05 * sizes[1]
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "raw": {"base_tokenizer": "raw", "lower_case": False},
+    "ngram": {"base_tokenizer": "ngram", "min_ngram_length": 2, "max_ngram_length": 4, "prefix_only": True},
+    "german": {"language": "German", "ascii_folding": False},
+    "stop words": {"custom_stop_words": ["w0", "w1"], "max_token_length": None},
+    "without stop words": {"remove_stop_words": False, "stem": False, "max_token_length": 4},
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_descriptions_and_statistics_are_those_of_pylance(tmp_path, options):
+    ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
+    for uri in (ours, theirs):
+        write(uri, TEXTS[:100])
+    lance.dataset(theirs).create_scalar_index("text", "FTS", **OPTIONS[options])
+    dataset = lancelet.dataset(ours)
+    dataset.create_scalar_index("text", "FTS", **OPTIONS[options])
+    told = ("num_indexed_rows", "num_unindexed_rows", "index_type", "segments", "num_indices")
+    expected = lance.dataset(theirs).stats.index_stats("text_idx")
+    for found in (dataset.stats.index_stats("text_idx"), lance.dataset(ours).stats.index_stats("text_idx")):
+        assert {key: found[key] for key in told} == {key: expected[key] for key in told}
+    (ours_told,), (theirs_told,) = dataset.describe_indices(), lance.dataset(theirs).describe_indices()
+    assert ours_told.details == theirs_told.details
+    assert (ours_told.index_type, ours_told.type_url) == (theirs_told.index_type, theirs_told.type_url)
+    assert entries(ours)[0].details == entries(theirs)[0].details
+    assert entries(ours)[0].index_version == entries(theirs)[0].index_version
+    assert dataset.verify(deep=True).findings == ()
+
+
+def test_lists_and_their_items_are_documents(tmp_path):
+    lists = [["a b", "c a"], ["d"], None, [], ["x", None, ""], [None], ["q", None, "r x"]] * 30
+    kind = pa.list_(pa.string())
+    for name, granularity in (("rows", "row"), ("items", "list_element")):
+        ours, theirs = str(tmp_path / f"{name} ours"), str(tmp_path / f"{name} theirs")
+        write(ours, lists, kind)
+        lance.dataset(ours).delete("id = 0")
+        write(theirs, lists, kind)
+        dataset = lance.dataset(theirs)
+        dataset.delete("id = 0")
+        wanted = lance.query.DocumentGranularity(granularity)
+        dataset.create_scalar_index("text", "INVERTED", with_position=True, document_granularity=wanted, **PLAIN)
+        built = lancelet.dataset(ours)
+        built.create_scalar_index("text", "INVERTED", with_position=True, document_granularity=granularity, **PLAIN)
+        (mine,), (their,) = partitions(ours), partitions(theirs)
+        for one, other in zip(
+            (mine.documents.rows, mine.documents.lengths, mine.documents.items),
+            (their.documents.rows, their.documents.lengths, their.documents.items),
+            strict=True,
+        ):
+            assert (one is None and other is None) or one.tolist() == other.tolist()
+        assert entries(ours)[0].details == entries(theirs)[0].details
+        assert entries(ours)[0].index_version == entries(theirs)[0].index_version
+        assert entries(ours)[0].fields == entries(theirs)[0].fields
+        queries = {text: MatchQuery(text, "text", document_granularity=wanted) for text in ("x", "a c", "d")}
+        assert answers(ours, queries) == answers(theirs, queries)
+        assert built.verify(deep=True).findings == ()
+
+
+# Histories
+
+
+def grown(uri: str, pieces: Sequence[Sequence[str | None]], **options: Any) -> lancelet.LanceDataset:
+    """A table of several fragments, the first of them indexed."""
+    dataset = lancelet.write_dataset(_table(pieces[0], 0), uri, **options)
+    dataset.create_scalar_index("text", "INVERTED", with_position=True, **PLAIN)
+    first = len(pieces[0])
+    for piece in pieces[1:]:
+        dataset = lancelet.write_dataset(_table(piece, first), uri, mode="append")
+        first += len(piece)
+    return dataset
+
+
+def _table(texts: Sequence[str | None], first: int) -> pa.Table:
+    return pa.table({"text": pa.array(texts, pa.string()), "id": range(first, first + len(texts))})
+
+
+def truth(dataset: lancelet.LanceDataset) -> Any:
+    """Where each word is in the rows that are there."""
+    table = dataset.to_table(with_row_id=True)
+    return brute(table["text"].to_pylist(), table["_rowid"].to_pylist())
+
+
+def live(dataset: lancelet.LanceDataset) -> Any:
+    """What the index says of rows that are there."""
+    rows = set(dataset.to_table(["id"], with_row_id=True)["_rowid"].to_pylist())
+    found = stored(partitions(dataset.uri))
+    kept = {token: {row: at for row, at in where.items() if row in rows} for token, where in found.items()}
+    return {token: where for token, where in kept.items() if where}
+
+
+PIECES = [TEXTS[:400], TEXTS[400:450], TEXTS[450:700]]
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_an_optimised_index_copies_large_parts_and_merges_small_ones(tmp_path, stable):
+    uri = str(tmp_path / "t")
+    dataset = grown(uri, PIECES[:2], enable_stable_row_ids=stable)
+    dataset.optimize.optimize_indices()
+    assert len(partitions(uri)) == 2
+    assert live(dataset) == truth(dataset)
+    dataset = lancelet.write_dataset(_table(PIECES[2], 450), uri, mode="append")
+    dataset.optimize.optimize_indices()
+    assert len(partitions(uri)) == 1
+    assert live(dataset) == truth(dataset)
+    queries = QUERIES | PHRASES
+    found = answers(uri, queries)
+    lance.dataset(uri).create_scalar_index("text", "INVERTED", with_position=True, **PLAIN)
+    assert found == answers(uri, queries)
+    assert dataset.verify(deep=True).findings == ()
+
+
+def test_deltas_are_segments_that_can_be_merged(tmp_path):
+    uri = str(tmp_path / "t")
+    dataset = grown(uri, PIECES)
+    dataset.optimize.optimize_indices(num_indices_to_merge=0)
+    assert len(entries(uri)) == 2
+    assert live(dataset) == truth(dataset)
+    found = answers(uri, QUERIES | PHRASES)
+    dataset.optimize.optimize_indices(num_indices_to_merge=2)
+    assert len(entries(uri)) == len(partitions(uri)) == 1
+    assert live(dataset) == truth(dataset)
+    assert {name: set(rows) for name, rows in answers(uri, QUERIES | PHRASES).items()} == {
+        name: set(rows) for name, rows in found.items()
+    }
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_a_compaction_leaves_out_what_was_deleted(tmp_path, stable):
+    uri = str(tmp_path / "t")
+    dataset = grown(uri, PIECES, enable_stable_row_ids=stable)
+    dataset.optimize.optimize_indices()
+    dataset.delete("id % 3 = 1 or id between 100 and 300")
+    before = {name: set(rows) for name, rows in answers(uri, QUERIES | PHRASES).items()}
+    dataset.optimize.compact_files(target_rows_per_fragment=10_000)
+    assert len(dataset.get_fragments()) == 1
+    assert live(dataset) == truth(dataset)
+    assert {name: set(rows) for name, rows in answers(uri, QUERIES | PHRASES).items()} == before
+    assert dataset.stats.index_stats("text_idx")["num_unindexed_rows"] == 0
+    assert dataset.verify(deep=True).findings == ()
+
+
+def test_pylance_and_lancelet_take_turns(tmp_path):
+    uri = str(tmp_path / "t")
+    write(uri, TEXTS[:300]).create_scalar_index("text", "INVERTED", with_position=True, **PLAIN)
+    write(uri, TEXTS[300:320], mode="append")
+    lancelet.dataset(uri).optimize.optimize_indices()
+    write(uri, TEXTS[320:400], mode="append").optimize.optimize_indices()
+    lancelet.dataset(uri).delete("id % 5 = 2")
+    lance.dataset(uri).optimize.compact_files()
+    dataset = lancelet.dataset(uri)
+    assert live(dataset) == truth(dataset)
+    write(uri, TEXTS[400:], mode="append")
+    dataset = lancelet.dataset(uri)
+    dataset.optimize.optimize_indices(num_indices_to_merge=3)
+    assert live(dataset) == truth(dataset)
+    assert dataset.verify(deep=True).findings == ()
+
+
+def test_parts_over_fragments_merge_into_one(tmp_path):
+    uri = str(tmp_path / "t")
+    dataset = lancelet.dataset(write(uri, TEXTS, max_rows_per_file=100).uri)
+    parts = [
+        dataset.create_index_uncommitted(
+            "text", "INVERTED", name="words", fragment_ids=numbers, with_position=True, **PLAIN
+        )
+        for numbers in ([0, 1], [2], [3, 4, 5, 6])
+    ]
+    merged = dataset.merge_existing_index_segments(parts)
+    dataset.commit_existing_index_segments("words", "text", [merged])
+    assert stored(partitions(uri)) == truth(dataset)
+    found = answers(uri, QUERIES | PHRASES)
+    dataset.drop_index("words")
+    assert not entries(uri)
+    lance.dataset(uri).create_scalar_index("text", "INVERTED", with_position=True, **PLAIN)
+    assert found == answers(uri, QUERIES | PHRASES)
+
+
+def test_segments_with_other_options_do_not_go_together(tmp_path):
+    uri = str(tmp_path / "t")
+    dataset = lancelet.dataset(write(uri, TEXTS[:20], max_rows_per_file=10).uri)
+    parts = [
+        dataset.create_index_uncommitted("text", "INVERTED", name="w", fragment_ids=[number], stem=bool(number))
+        for number in (0, 1)
+    ]
+    with pytest.raises(InvalidInput, match="other options do not go together"):
+        dataset.merge_existing_index_segments(parts)
+
+
+def test_without_training_it_is_filled_later(tmp_path):
+    uri = str(tmp_path / "t")
+    dataset = lancelet.dataset(write(uri, TEXTS[:50]).uri)
+    dataset.create_scalar_index("text", "INVERTED", train=False, custom_stop_words=["w1"], base_tokenizer="whitespace")
+    assert dataset.stats.index_stats("text_idx")["num_unindexed_rows"] == 50
+    dataset.optimize.optimize_indices()
+    assert dataset.stats.index_stats("text_idx")["num_unindexed_rows"] == 0
+    assert b"w1" not in stored(partitions(uri))
+    assert b"w2" in stored(partitions(uri))
+
+
+def test_a_column_without_a_word_has_an_index_without_parts(tmp_path):
+    uri = str(tmp_path / "t")
+    dataset = lancelet.dataset(write(uri, [None, "", "  "]).uri)
+    dataset.create_scalar_index("text", "INVERTED")
+    assert partitions(uri) == []
+    assert [file.path for file in entries(uri)[0].files] == ["metadata.lance"]
+    assert lance.dataset(uri).to_table(full_text_query="word").num_rows == 0
+    assert dataset.stats.index_stats("text_idx")["segments"][0]["num_docs"] == 0
+
+
+# Memory, and builds that fail
+
+
+def test_what_does_not_fit_goes_to_temporary_files(tmp_path, monkeypatch):
+    uri = str(tmp_path / "t")
+    draw = random.Random(3)
+    texts = [" ".join(f"w{draw.randrange(3000)}" for _ in range(40)) for _ in range(5000)]
+    dataset = lancelet.dataset(write(uri, texts).uri)
+    spilled = []
+    leave = Runs.__exit__
+    monkeypatch.setattr(Runs, "__exit__", lambda self, *error: (spilled.append(self.spilled), leave(self, *error))[1])
+    dataset.create_scalar_index("text", "INVERTED", with_position=True, memory_limit=1, **PLAIN)
+    assert spilled
+    assert spilled[0] >= 2
+    assert stored(partitions(uri)) == brute(texts)
+
+
+FAILURES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "tokens": lambda patch: patch.setattr("lancelet.index.text.analyzer.Analyzer.analyze", _broken),
+    "head": lambda patch: patch.setattr("lancelet.index.text.build.write_head", _broken),
+    "the FST": lambda patch: patch.setattr("lancelet.index.text.build.FstWriter", _broken),
+}
+
+
+def _broken(*given: Any, **named: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_build_that_stops_leaves_nothing(tmp_path, monkeypatch, failure):
+    uri = str(tmp_path / "t")
+    dataset = lancelet.dataset(write(uri, TEXTS[:50]).uri)
+    FAILURES[failure](monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        dataset.create_scalar_index("text", "INVERTED")
+    assert not [path for path in (Path(uri) / "_indices").rglob("*") if path.is_file()]
+    assert not entries(uri)
