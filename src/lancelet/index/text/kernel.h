@@ -233,7 +233,7 @@ static uint32_t lc_seek(lc_search *s, lc_cursor *c, uint32_t target) {
 static inline float lc_score(lc_search *s, lc_cursor *c) {
     if (!lc_freqs(s, c)) return 0;
     float f = (float)c->freq[c->at];
-    return c->weight * (2.2f * f / (f + s->norm[c->doc[c->at]]));
+    return c->weight * (2.2f * (f / (f + s->norm[c->doc[c->at]])));
 }
 
 /* Where the block ends, for bounds, that a document is in or before. ``bound`` is its best score. */
@@ -472,7 +472,7 @@ static void lc_any(lc_search *s) {
                     for (; at < c->count && c->doc[at] < stop; at++) {
                         float f = (float)c->freq[at];
                         uint32_t d = c->doc[at], place = d - low;
-                        chunk[place] += weight * (2.2f * f / (f + s->norm[d]));
+                        chunk[place] += weight * (2.2f * (f / (f + s->norm[d])));
                         marks[place >> 6] |= (uint64_t)1 << (place & 63);
                     }
                     if (at < c->count) {
