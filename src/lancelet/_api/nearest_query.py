@@ -78,7 +78,8 @@ def nearest_query(
         raise InvalidInput(f"minimum_nprobes must be <= maximum_nprobes, got {least} and {most}")
     refine = _optional("refine_factor", refine_factor, 1, "Refine factor must be 1 or more got {}")
     beam = _optional("ef", ef, 1, "ef must be > 0 but got {}")
-    if query_parallelism is not None and _whole("query_parallelism", query_parallelism) < -1:
+    parallelism = 0 if query_parallelism is None else _whole("query_parallelism", query_parallelism)
+    if parallelism < -1:
         raise InvalidInput(f"query_parallelism must be >= -1, got {query_parallelism}")
     if approx_mode not in APPROX_MODES:
         raise InvalidInput(f"approx_mode must be one of 'fast', 'normal', or 'accurate', got {approx_mode!r}")
@@ -101,6 +102,7 @@ def nearest_query(
         refine=refine,
         ef=beam,
         approx=approx_mode,
+        parallelism=parallelism,
     )
     taken = [name for name in search.made if name in schema.names]
     if taken:
@@ -212,6 +214,8 @@ def _fitted(column: VectorColumn, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
                 f"column '{column.name}' has vectors of bytes: a query for it has whole numbers from 0 to 255"
             )
         return fitted
+    if values.dtype == column.dtype:
+        return np.array(values)
     with np.errstate(over="ignore"):
         fitted = values.astype(column.dtype)
     if (np.isinf(fitted) != np.isinf(values)).any():

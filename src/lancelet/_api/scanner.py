@@ -330,7 +330,8 @@ class ScannerBuilder:
         ef
             How many candidates the search of a graph keeps in mind.
         query_parallelism
-            Checked and not used: segments are asked side by side.
+            How many partitions of a segment are looked at side by side for one query, at most one for each core (-1: as
+            many); by default, and with 0 or 1, one after the other. Segments, and several queries, always are side by side.
         approx_mode
             ``"fast"``, ``"normal"`` or ``"accurate"``, for indices of type IVF_RQ.
         distance_range
@@ -432,7 +433,8 @@ class ScannerBuilder:
         if nearest is not None:
             if self._include_deleted_rows:
                 raise InvalidInput("Cannot include deleted rows in a nearest neighbor search; leave one of them out")
-            nearest = replace(nearest, prefilter=self._prefilter, segments=self._index_segments)
+            if self._prefilter or self._index_segments is not None:
+                nearest = replace(nearest, prefilter=self._prefilter, segments=self._index_segments)
         matching = self._matching()
         if matching is not None and nearest is not None:
             raise InvalidInput("Cannot have both nearest and full text search; ask for one of them at a time")

@@ -184,6 +184,25 @@ def plan_outputs(
     made: Sequence[str] = (),
 ) -> Outputs:
     """The columns of the result: names, nested paths, or names with SQL expressions; ``made`` are those that a search makes."""
+    if columns is None or isinstance(columns, (Mapping, str)) or not all(isinstance(name, str) for name in columns):
+        return _outputs(schema, columns, with_row_id, with_row_address, tuple(made))
+    return _named_outputs(schema, tuple(columns), with_row_id, with_row_address, tuple(made))
+
+
+@lru_cache(KEPT_PLANS)
+def _named_outputs(
+    schema: Schema, columns: tuple[str, ...], with_row_id: bool, with_row_address: bool, made: tuple[str, ...]
+) -> Outputs:
+    return _outputs(schema, columns, with_row_id, with_row_address, made)
+
+
+def _outputs(
+    schema: Schema,
+    columns: Sequence[str] | Mapping[str, str | pc.Expression] | None,
+    with_row_id: bool,
+    with_row_address: bool,
+    made: tuple[str, ...],
+) -> Outputs:
     outputs: list[tuple[str, Expr]] = []
     if columns is None:
         outputs = [(f.name, Column((f.name,), scan_field(f).type)) for f in schema.fields]
