@@ -136,7 +136,9 @@ def _array(q: Any) -> npt.NDArray[Any]:
     if isinstance(q, (pa.Array, pa.ChunkedArray)):
         return _of_arrow(q.combine_chunks() if isinstance(q, pa.ChunkedArray) else q)
     if q is None or isinstance(q, (str, bytes)):
-        raise InvalidType(f"Query vectors should be an array of floats, got {type(q)}")
+        raise InvalidType(
+            f"Query vectors should be an array of floats, got {type(q)}; give a list or an array of numbers"
+        )
     if isinstance(q, (list, tuple)) and q and isinstance(q[0], (list, tuple, np.ndarray, pa.Array, pa.Scalar)):
         parts = [_array(part) for part in q]
         for part in parts:
@@ -152,7 +154,9 @@ def _array(q: Any) -> npt.NDArray[Any]:
     try:
         found = np.asarray(q)
     except (TypeError, ValueError):
-        raise InvalidType(f"Query vectors should be an array of floats, got {type(q)}") from None
+        raise InvalidType(
+            f"Query vectors should be an array of floats, got {type(q)}; give a list or an array of numbers"
+        ) from None
     if found.dtype == object:
         found = _of_objects(q, found)
     if found.dtype.kind in "US":
@@ -166,7 +170,9 @@ def _of_objects(q: Any, found: npt.NDArray[Any]) -> npt.NDArray[Any]:
     try:
         return found.astype(np.float64)
     except (TypeError, ValueError):
-        raise InvalidType(f"Query vectors should be an array of floats, got {type(q)}") from None
+        raise InvalidType(
+            f"Query vectors should be an array of floats, got {type(q)}; give a list or an array of numbers"
+        ) from None
 
 
 def _of_arrow(array: pa.Array) -> npt.NDArray[Any]:

@@ -67,8 +67,11 @@ def kind_named(name: str) -> Kind:
     """The same of kinds that can be built."""
     kind = known_named(name)
     if kind is None:
-        built = ", ".join(key for key, one in _KINDS.items() if isinstance(one, Kind))
-        raise NotSupported(f"there is no scalar index of type {name!r}; known are {built}")
+        kinds = [one for one in _KINDS.values() if isinstance(one, Kind)]
+        built = ", ".join(
+            dict.fromkeys(title for one in kinds for title in (one.aliases if one.learns else (one.name,)))
+        )
+        raise NotSupported(f"there is no index of type {name!r}; known are {built}")
     if not isinstance(kind, Kind):
         raise NotSupported(f"{name} indices are not supported yet")
     return kind

@@ -250,7 +250,7 @@ class GraphKind(Protocol):
         centroid: Vectors,
         options: Mapping[str, Any],
         seed: int,
-    ) -> tuple[pa.RecordBatch, dict[str, Any]]:
+    ) -> tuple[list[pa.RecordBatch], dict[str, Any]]:
         """The rows and the JSON of one partition; an empty one has no rows, and nothing is said of it."""
 
     def open(self, batch: pa.RecordBatch, about: Mapping[str, Any], count: int, path: str) -> Graph:
