@@ -13,14 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet._api.blob_files import lazy_frame
-from lancelet._api.nearest_query import NearestOptions, nearest_query
 from lancelet._naming.keywords import refuse_unknown
 from lancelet.errors import FilterSyntaxError, InvalidInput, InvalidType, NotSupported
 from lancelet.execution.blobs import has_blobs
-from lancelet.execution.nearest import NearestScan, open_scan
+from lancelet.execution.opening import open_scan
 from lancelet.execution.plan import ScanPlan, column_of, default_batch_size, plan_filter, plan_outputs
 from lancelet.execution.rebatch import by_bytes, by_rows
-from lancelet.execution.scan import Scan
 from lancelet.expressions.expr import Column
 from lancelet.expressions.sort import SortKey
 from lancelet.format.system_columns import DISTANCE, QUERY_INDEX, SEARCH_FIELDS
@@ -30,9 +28,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from lancelet._api.protocols import Scanned
+    from lancelet.execution.nearest import NearestScan
     from lancelet.execution.nearest_plan import Nearest
     from lancelet.execution.plan import Outputs
     from lancelet.execution.row_mask import RowMask
+    from lancelet.execution.scan import Scan
     from lancelet.format.schema import Schema
 
 Columns: TypeAlias = "Sequence[str] | Mapping[str, str | pc.Expression] | None"
@@ -116,6 +116,8 @@ class ScannerBuilder:
             if name == "nearest":
                 if not isinstance(value, Mapping):
                     raise InvalidType(f"nearest is a dict with the column and the query, not {value!r}")
+                from lancelet._api.nearest_query import NearestOptions
+
                 refuse_unknown("nearest", value, NearestOptions)
                 missing = [key for key in ("column", "q") if key not in value]
                 if missing:
@@ -336,6 +338,8 @@ class ScannerBuilder:
         >>> dataset.to_table(columns=["id", "_distance"], nearest={"column": "v", "q": [1, 1], "k": 2}).to_pydict()
         {'id': [2, 1], '_distance': [1.0, 2.0]}
         """
+        from lancelet._api.nearest_query import nearest_query
+
         self._nearest = nearest_query(
             self.ds.table.snapshot.manifest.schema,
             column,
@@ -605,8 +609,7 @@ class LanceScanner:
         )
         from lancelet.execution.explain import explain
 
-        use = scan.use if isinstance(scan, NearestScan) else None
-        tree = explain(self._ds.table, self._plan, found=scan.candidates, use=use)
+        tree = explain(self._ds.table, self._plan, found=scan.candidates, use=scan.use)
         return "\n".join([cost, *(f"  {line}" for line in tree.splitlines())])
 
     def take(self, indices: object) -> NoReturn:

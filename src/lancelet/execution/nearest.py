@@ -231,11 +231,6 @@ class NearestScan:
         return any(is_search_column(self.plan.schema, path) for path in columns_of(expr))
 
 
-def open_scan(table: TableReader, plan: ScanPlan) -> Scan | NearestScan:
-    """What runs a plan."""
-    return Scan(table, plan) if plan.nearest is None else NearestScan(table, plan)
-
-
 def _one(column: pa.ChunkedArray) -> pa.Array:
     combined = column.combine_chunks()
     return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
