@@ -15,6 +15,7 @@ from lance.query import BooleanQuery, BoostQuery, FullTextOperator, MatchQuery, 
 
 import lancelet
 from lancelet.errors import InvalidInput, LanceletError
+from lancelet.index.text.partition import Partition
 from lancelet.index.text.spill import Runs
 from text.corpus import (
     PLAIN,
@@ -77,24 +78,26 @@ def test_pylance_finds_the_same_rows_and_scores_as_in_its_own_index(tmp_path, fo
     assert lengths(partitions(ours)) == lengths(partitions(theirs))
 
 
+def all_bytes(part: Partition) -> dict[bytes, tuple[Any, ...]]:
+    """All that is stored of each token."""
+    found = {}
+    for token, number in part.tokens.items():
+        (one,) = part.postings([number], True)
+        assert one.impacts is not None
+        assert one.positions is not None
+        data = (one.blocks, one.impacts, one.positions)
+        found[token] = (one.length, one.max_score, *(array.tobytes() for array in data))
+    return found
+
+
 def test_postings_impacts_and_scores_are_those_of_pylance_to_the_last_bit(tmp_path):
     ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
     write(ours, TEXTS)
     write(theirs, TEXTS).create_scalar_index("text", "INVERTED", with_position=True)
     lancelet.dataset(ours).create_scalar_index("text", "INVERTED", with_position=True)
 
-    def all_bytes(uri: str) -> dict[bytes, tuple[Any, ...]]:
-        (part,) = partitions(uri)
-        found = {}
-        for token, number in part.tokens.items():
-            (one,) = part.postings([number], True)
-            assert one.impacts is not None
-            assert one.positions is not None
-            data = (one.blocks, one.impacts, one.positions)
-            found[token] = (one.length, one.max_score, *(array.tobytes() for array in data))
-        return found
-
-    assert all_bytes(ours) == all_bytes(theirs)
+    (mine,), (their,) = partitions(ours), partitions(theirs)
+    assert all_bytes(mine) == all_bytes(their)
     sizes = [sum(file.size for file in entries(uri)[0].files) for uri in (ours, theirs)]
     assert sizes[0] <= 1.05 * sizes[1]
 
@@ -156,6 +159,53 @@ def test_lists_and_their_items_are_documents(tmp_path):
         queries = {text: MatchQuery(text, "text", document_granularity=wanted) for text in ("x", "a c", "d")}
         assert answers(ours, queries) == answers(theirs, queries)
         assert built.verify(deep=True).findings == ()
+
+
+DOCUMENTS = [
+    '{"a": "x y", "b": [1, 2.5, true, null, "q"], "c": {"d": "Running the dogs"}}',
+    '{"a": 5}',
+    None,
+    "[]",
+    '"text here"',
+    '{"a": ["one two", {"z": "three"}]}',
+] * 3
+ARRAYS: dict[str, tuple[pa.Array, dict[str, Any]]] = {
+    "JSON": (pa.array(DOCUMENTS, pa.json_()), {}),
+    "code": (
+        pa.array(["def fooBar_baz2(x): return x+1", "HTTPServer is_ok", ""]),
+        {"base_tokenizer": "code", "index_operators": True},
+    ),
+    "long lists": (pa.array([["abcd", None], None, []], pa.large_list(pa.large_string())), {"base_tokenizer": "ngram"}),
+    "lists of raw texts": (pa.array([["a", None], None, [], [None]]), {"base_tokenizer": "raw"}),
+    "raw items": (
+        pa.array([["a", None], None, [], [None, ""]]),
+        {"base_tokenizer": "raw", "document_granularity": lance.query.DocumentGranularity.LIST_ELEMENT},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ARRAYS)
+def test_values_of_every_kind_have_the_entries_of_pylance(tmp_path, what):
+    values, options = ARRAYS[what]
+    ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
+    for uri in (ours, theirs):
+        lance.write_dataset(pa.table({"text": values}), uri, data_storage_version="2.2")
+    lance.dataset(theirs).create_scalar_index("text", "INVERTED", with_position=True, **options)
+    dataset = lancelet.dataset(ours)
+    dataset.create_scalar_index("text", "INVERTED", with_position=True, **options)
+    (mine,), (their,) = partitions(ours), partitions(theirs)
+    assert all_bytes(mine) == all_bytes(their)
+    assert mine.documents.rows.tolist() == their.documents.rows.tolist()
+    assert mine.documents.lengths.tolist() == their.documents.lengths.tolist()
+    (found,), (expected,) = entries(ours), entries(theirs)
+    assert (found.name, found.details, found.index_version) == (expected.name, expected.details, expected.index_version)
+    told = [source.stats.index_stats(found.name)["segments"] for source in (dataset, lance.dataset(theirs))]
+    assert told[0] == told[1]
+    assert dataset.verify(deep=True).findings == ()
+    dataset.insert(pa.table({"text": values}))
+    dataset.optimize.optimize_indices(num_indices_to_merge=1)
+    assert dataset.stats.index_stats(found.name)["num_unindexed_rows"] == 0
+    assert dataset.verify(deep=True).findings == ()
 
 
 # Histories

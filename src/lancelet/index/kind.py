@@ -258,6 +258,14 @@ class Kind(KnownKind, ABC):
     def check(self, column: pa.Field, options: Mapping[str, Any]) -> None:
         """Raise when a column cannot have such an index, or an option is not known."""
 
+    def options_on(self, column: pa.Field, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Options that were checked, with what the column says of them."""
+        return options
+
+    def name_suffix(self, options: Mapping[str, Any]) -> str:
+        """What follows the name of the column in that of an index, when nobody names it."""
+        return "_idx"
+
     def options(self, folder: IndexFolder) -> Mapping[str, Any]:
         """The options with which another segment like this one is written, also when this one is damaged."""
         return {}

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from lancelet.index.kind import Kind
     from lancelet.table.manifest.snapshot import Snapshot
 
-_SUFFIX = "_idx"
 _FIRST_NUMBER = 2
 
 Watch = Callable[[int, int], object]
@@ -54,7 +53,7 @@ def create_index(
     """
 
     def attempt(table: TableReader) -> Snapshot:
-        chosen, replaced = name_index(table, column, kind, name, replace)
+        chosen, replaced = name_index(table, column, kind, name, replace, options)
         fragments = table.snapshot.manifest.fragments.ids.tolist() if train else []
         with WrittenFiles(table.snapshot.store) as files:
             entry = build_segment(
@@ -94,7 +93,9 @@ def build_segment(
             f"{table.snapshot.uri} has stable row ids, with which a {kind.name} index over this target is not supported; "
             "take a bitmap as the target"
         )
-    kind.check(found.arrow_field, options or {})
+    options = options or {}
+    kind.check(found.arrow_field, options)
+    options = kind.options_on(found.arrow_field, options)
     live = set(table.snapshot.manifest.fragments.ids.tolist())
     try:
         fragments = [index(number) for number in fragments]
@@ -105,7 +106,7 @@ def build_segment(
     total = table.num_rows
     seen = None if watch is None else lambda done: watch(done, total)
     rows = read_rows(table, found, kind, fragments, seen, stages)
-    new = NewSegment(name, found.ids, kind, frozenset(fragments), options or {}, _uuid(table.snapshot, uuid))
+    new = NewSegment(name, found.ids, kind, frozenset(fragments), options, _uuid(table.snapshot, uuid))
     return write_segment(table.snapshot, new, (), rows if fragments else NewRows(found.type), files)
 
 
@@ -132,7 +133,12 @@ def drop_index(table: TableReader, name: str) -> Snapshot:
 
 
 def name_index(
-    table: TableReader, column: str | Sequence[str], kind: Kind, name: str | None, replace: bool
+    table: TableReader,
+    column: str | Sequence[str],
+    kind: Kind,
+    name: str | None,
+    replace: bool,
+    options: Mapping[str, Any] | None = None,
 ) -> tuple[str, tuple[ops.IndexSegment, ...]]:
     """The name of a new index, and the segments that it replaces.
 
@@ -147,7 +153,7 @@ def name_index(
     if chosen is None:
         number = _FIRST_NUMBER
         paths = (".".join(f"`{step}`" if "." in step else step for step in one.path) for one in found.columns)
-        stem = "_".join(paths) + _SUFFIX
+        stem = "_".join(paths) + kind.name_suffix(options or {})
         chosen = stem
         while chosen in present and not _same(present[chosen], found.ids, kind):
             chosen = f"{stem}_{number}"

@@ -282,7 +282,7 @@ class _PartWriter:
         items, count = None, -1
         if self._has_items:
             sizes = pc.list_value_length(values).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-            values = values.flatten()
+            values = values.flatten().fill_null("")
             items = _ragged(np.zeros(len(sizes), np.int64), sizes).astype(np.uint32)
             rows, count = np.repeat(rows, sizes), len(values)
         tokens = self.analyzer.analyze(values)

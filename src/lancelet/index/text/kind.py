@@ -53,9 +53,20 @@ class InvertedKind(Kind):
         from lancelet.index.text.analyzer import Analyzer
         from lancelet.index.text.params import read_options
 
-        told = read_options(column.type, options, column.name)
+        told = read_options(column, options)
         # A tokenizer without its library or dictionary is refused before anything is read.
         Analyzer(told.params)
+
+    def options_on(self, column: pa.Field, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        from lancelet.index.text.params import PARAMS, read_options
+
+        return {**options, PARAMS: read_options(column, options).params}
+
+    def name_suffix(self, options: Mapping[str, Any]) -> str:
+        from lancelet.index.text.params import LIST_ELEMENT, granularity_of
+
+        is_item = granularity_of(options.get("document_granularity")) == LIST_ELEMENT
+        return f"_{LIST_ELEMENT}_idx" if is_item else "_idx"
 
     def options(self, folder: IndexFolder) -> Mapping[str, Any]:
         from lancelet.index.text.metadata import Head
@@ -79,10 +90,12 @@ class InvertedKind(Kind):
         return TextSegment(folder, dtype)
 
     def write(self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]) -> Built:
+        import pyarrow as pa
+
         from lancelet.index.text.build import write_texts
         from lancelet.index.text.params import read_options
 
-        return write_texts(sources, rows, out, read_options(rows.dtype, options))
+        return write_texts(sources, rows, out, read_options(pa.field("", rows.dtype), options))
 
 
 KIND: Final = InvertedKind()

@@ -107,7 +107,8 @@ class TextSegment:
         if self.params.document_granularity == LIST_ELEMENT:
             # Entries of a row are those of all its items.
             found = np.zeros(len(values), np.uint64)
-            np.add.at(found, np.asarray(pc.list_parent_indices(values)).astype(np.int64), self._sums(values.flatten()))
+            items = values.flatten().fill_null("")
+            np.add.at(found, np.asarray(pc.list_parent_indices(values)).astype(np.int64), self._sums(items))
             return found, None
         return self._sums(values), None
 
