@@ -7,10 +7,12 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import lance
 import pyarrow as pa
 import pytest
+from lance.dataset import Index
 from lance.query import BooleanQuery, BoostQuery, FullTextOperator, MatchQuery, MultiMatchQuery, Occur, PhraseQuery
 
 import lancelet
@@ -325,6 +327,55 @@ def test_parts_over_fragments_merge_into_one(tmp_path):
     assert not entries(uri)
     lance.dataset(uri).create_scalar_index("text", "INVERTED", with_position=True, **PLAIN)
     assert found == answers(uri, QUERIES | PHRASES)
+
+
+def test_parts_in_one_folder_are_merged_there(tmp_path):
+    """Half of them are pylance's, and pylance commits them."""
+    uri = str(tmp_path / "t")
+    theirs = write(uri, TEXTS, max_rows_per_file=100)
+    dataset = lancelet.dataset(uri)
+    shared = str(uuid4())
+    options = {"with_position": True, **PLAIN}
+    dataset.create_scalar_index("text", "INVERTED", "words", fragment_ids=[0, 1], index_uuid=shared, **options)
+    theirs.create_scalar_index("text", "INVERTED", "words", fragment_ids=[2], index_uuid=shared, **options)
+    dataset.create_scalar_index("text", "INVERTED", "words", fragment_ids=[3, 4, 5, 6], index_uuid=shared, **options)
+    assert dataset.version == 1
+    dataset.merge_index_metadata(shared, "INVERTED")
+    dataset.merge_index_metadata(shared, "inverted")
+    names = {path.name for path in (Path(uri) / "_indices" / shared).rglob("*") if path.is_file()}
+    assert names == {"metadata.lance", "part_0_docs.lance", "part_0_invert.lance", "part_0_tokens.lance"}
+    index = Index(shared, "words", [0], theirs.version, set(range(7)), 2)
+    operation = lance.LanceOperation.CreateIndex([index], [])
+    lance.LanceDataset.commit(uri, operation, read_version=theirs.version)
+    dataset = lancelet.dataset(uri)
+    assert stored(partitions(uri)) == truth(dataset)
+    assert dataset.verify(deep=True).findings == ()
+    with pytest.raises(ValueError, match="no parts"):
+        dataset.merge_index_metadata(str(uuid4()), "INVERTED")
+    with pytest.raises(ValueError, match="does not use merge_index_metadata"):
+        dataset.merge_index_metadata(shared, "BTREE")
+    with pytest.raises(NotImplementedError, match="received NGRAM"):
+        dataset.merge_index_metadata(shared, "NGRAM")
+    with pytest.raises(ValueError, match="UUID"):
+        dataset.merge_index_metadata("x", "INVERTED")
+
+
+def test_parts_without_a_word_are_merged_too(tmp_path):
+    uri = str(tmp_path / "t")
+    texts = [["a b"], [None], [], ["c"]]
+    dataset = lancelet.dataset(write(uri, texts, pa.list_(pa.string()), max_rows_per_file=2).uri)
+    shared = str(uuid4())
+    for number in (0, 1):
+        dataset.create_scalar_index(
+            "text", "INVERTED", fragment_ids=[number], index_uuid=shared, document_granularity="list_element"
+        )
+    dataset.delete("id = 2")
+    dataset.merge_index_metadata(shared, "INVERTED")
+    empty = str(uuid4())
+    dataset = lancelet.write_dataset({"text": [None, ""]}, str(tmp_path / "u"))
+    dataset.create_scalar_index("text", "INVERTED", fragment_ids=[0], index_uuid=empty)
+    dataset.merge_index_metadata(empty, "INVERTED")
+    assert (tmp_path / "u" / "_indices" / empty / "metadata.lance").exists()
 
 
 def test_segments_with_other_options_do_not_go_together(tmp_path):

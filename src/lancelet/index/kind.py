@@ -345,6 +345,20 @@ class BuiltByRange(Protocol[RangePart]):
         """Make a segment of ranges, in whatever order they come."""
 
 
+@runtime_checkable
+class BuiltInStages(Protocol):
+    """A kind of which several processes write parts into the folder of one segment, where they wait to be merged."""
+
+    def stage_options(self, fragments: Sequence[int]) -> Mapping[str, Any]:
+        """Options that make a part over some fragments of what would be a segment."""
+
+    def staged(self, folder: IndexFolder, names: Sequence[str], dtype: pa.DataType) -> Sequence[Segment]:
+        """The parts that wait, by the names of their files."""
+
+    def options_of_staged(self, segments: Sequence[Segment]) -> Mapping[str, Any]:
+        """The options with which such parts become a segment."""
+
+
 def title_of(type_url: str) -> str:
     """The name of a kind in its type URL."""
     return details_name(type_url).removesuffix("IndexDetails") or "Unknown"

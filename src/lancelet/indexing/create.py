@@ -77,8 +77,9 @@ def build_segment(
     uuid: str | None = None,
     watch: Watch | None = None,
     stages: Stages | None = None,
+    shared: bool = False,
 ) -> table_pb2.IndexMetadata:
-    """Write a segment over some fragments; nothing refers to it yet."""
+    """Write a segment over some fragments; nothing refers to it yet. A ``shared`` folder may have files already."""
     check_name(name)
     found = find_columns(table, column)
     for path, field in zip(found.paths, found.fields, strict=True):
@@ -106,7 +107,7 @@ def build_segment(
     total = table.num_rows
     seen = None if watch is None else lambda done: watch(done, total)
     rows = read_rows(table, found, kind, fragments, seen, stages)
-    new = NewSegment(name, found.ids, kind, frozenset(fragments), options, _uuid(table.snapshot, uuid))
+    new = NewSegment(name, found.ids, kind, frozenset(fragments), options, read_uuid(table.snapshot, uuid, shared))
     return write_segment(table.snapshot, new, (), rows if fragments else NewRows(found.type), files)
 
 
@@ -182,7 +183,7 @@ def _same(entries: Sequence[IndexMetadata], ids: tuple[int, ...], kind: Kind) ->
     return all(entry.fields == ids and kind_of_entry(entry) is kind for entry in entries)
 
 
-def _uuid(snapshot: Snapshot, text: str | None) -> uuids.UUID | None:
+def read_uuid(snapshot: Snapshot, text: str | None, shared: bool = False) -> uuids.UUID | None:
     """The folder that a caller wants; one with files would lose them, whether the build succeeds or fails."""
     if text is None:
         return None
@@ -192,6 +193,6 @@ def _uuid(snapshot: Snapshot, text: str | None) -> uuids.UUID | None:
         found = uuids.UUID(text)
     except ValueError:
         raise InvalidInput(f"index_uuid is a UUID as text, not {text!r}") from None
-    if next(iter(snapshot.store.list_names(f"{INDICES_DIR}/{found}")), None) is not None:
+    if not shared and next(iter(snapshot.store.list_names(f"{INDICES_DIR}/{found}")), None) is not None:
         raise InvalidInput(f"there are files of an index {found} in {snapshot.uri} already; draw another index_uuid")
     return found

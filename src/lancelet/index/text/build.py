@@ -35,7 +35,7 @@ from lancelet.index.text import partition as columns
 from lancelet.index.text.analyzer import Analyzer
 from lancelet.index.text.blocks import FIXED32, VARINT
 from lancelet.index.text.fst import FstWriter
-from lancelet.index.text.metadata import posting_metadata, write_head
+from lancelet.index.text.metadata import ITEM, posting_metadata, staged_prefix, write_head
 from lancelet.index.text.packing import Merger, make_run, make_run_of_postings
 from lancelet.index.text.params import LIST_ELEMENT, Params, TextOptions
 from lancelet.index.text.segment import TextSegment
@@ -72,13 +72,15 @@ def write_texts(sources: Sequence[Source], rows: NewRows, out: SegmentWriter, op
         one.part.copy(out, at)
         numbers.append(at)
     limit = options.memory_limit or out.memory_limit
-    with _PartWriter(out, len(copied), params, limit) as writer:
+    number = len(copied) if options.staged is None else options.staged
+    stage = "" if options.staged is None else staged_prefix(number)
+    with _PartWriter(out, stage or f"part_{number}_", params, limit) as writer:
         for one in merged:
             writer.add_part(one)
         writer.add_rows(rows.batches, options.num_workers)
         if writer.finish():
-            numbers.append(len(copied))
-    write_head(out, params, numbers)
+            numbers.append(number)
+    write_head(out, params, numbers, stage)
     return Built(params.to_details(), params.index_version)
 
 
@@ -145,9 +147,9 @@ def _divided(old: Sequence[_OldPart], new_rows: int | None) -> tuple[list[_OldPa
 class _PartWriter:
     """Writes one part. Used as a context; nothing is written when there are no documents."""
 
-    def __init__(self, out: SegmentWriter, number: int, params: Params, limit: int) -> None:
+    def __init__(self, out: SegmentWriter, prefix: str, params: Params, limit: int) -> None:
         self._out = out
-        self._prefix = f"part_{number}_"
+        self._prefix = prefix
         self._params = params
         self._limit = limit
         self._terms = Terms()
@@ -173,7 +175,7 @@ class _PartWriter:
         if self._docs is None:
             fields = [pa.field(ROW_ID, pa.uint64(), False), pa.field(columns.NUM_TOKENS, pa.uint32(), False)]
             if self._has_items:
-                fields.append(pa.field(columns.ITEM, pa.uint32(), False))
+                fields.append(pa.field(ITEM, pa.uint32(), False))
             self._docs = self._stack.enter_context(self._create("docs", fields))
         arrays = [rows, lengths, *([] if items is None else [items])]
         self._docs.write(pa.RecordBatch.from_arrays([pa.array(one) for one in arrays], schema=self._docs.schema))

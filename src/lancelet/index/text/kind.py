@@ -84,6 +84,28 @@ class InvertedKind(Kind):
         texts = [segment for segment in segments if isinstance(segment, TextSegment)]
         return all(one.params.same_tokens(texts[0].params) for one in texts)
 
+    def stage_options(self, fragments: Sequence[int]) -> Mapping[str, Any]:
+        """A part over some fragments has its number by the first of them."""
+        from lancelet.index.text.params import STAGED
+
+        return {STAGED: min(fragments) << 32}
+
+    def staged(self, folder: IndexFolder, names: Sequence[str], dtype: pa.DataType) -> list[Segment]:
+        from lancelet.index.text.metadata import staged_numbers
+        from lancelet.index.text.segment import TextSegment
+
+        found: list[Segment] = [TextSegment(folder, dtype, number) for number in staged_numbers(names)]
+        # A part without a document does not even tell what its documents would be.
+        return [segment for segment in found if isinstance(segment, TextSegment) and segment.partitions] or found
+
+    def options_of_staged(self, segments: Sequence[Segment]) -> Mapping[str, Any]:
+        from lancelet.index.text.params import PARAMS
+        from lancelet.index.text.segment import TextSegment
+
+        (first, *_) = segments
+        assert isinstance(first, TextSegment)
+        return {PARAMS: first.params}
+
     def open(self, folder: IndexFolder, dtype: pa.DataType) -> TextSegment:
         from lancelet.index.text.segment import TextSegment
 

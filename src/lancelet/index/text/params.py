@@ -252,11 +252,15 @@ class TextOptions:
     memory_limit: int | None = None
     """Bytes; None: as for any index."""
     num_workers: int | None = None
+    staged: int | None = None
+    """The number of a part that waits to be merged with others; None: a whole segment."""
 
 
 _OF_A_BUILD: Final = ("memory_limit", "num_workers")
 PARAMS: Final = "params"
 """The option under which a segment passes on what it was built with."""
+STAGED: Final = "staged"
+"""The option that makes a part of a segment, under a number, which waits to be merged."""
 
 
 def read_options(column: pa.Field, options: Mapping[str, Any]) -> TextOptions:
@@ -269,6 +273,7 @@ def read_options(column: pa.Field, options: Mapping[str, Any]) -> TextOptions:
     """
     told = dict(options)
     build = {name: _build_option(name, told.pop(name, None)) for name in _OF_A_BUILD}
+    build[STAGED] = told.pop(STAGED, None)
     if isinstance(told.get(PARAMS), Params):
         return TextOptions(told[PARAMS], **build)
     is_json = check_column(column)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lancelet.format.extensions import storage_of
 from lancelet.index.text.analyzer import Analyzer
-from lancelet.index.text.metadata import Head
+from lancelet.index.text.metadata import Head, staged_prefix
 from lancelet.index.text.packing import hash_texts
 from lancelet.index.text.params import LIST_ELEMENT
 from lancelet.index.text.partition import Partition
@@ -31,14 +31,15 @@ Digests = npt.NDArray[np.uint64]
 
 
 class TextSegment:
-    """The parts of a segment, whose files are read when they are needed."""
+    """The parts of a segment, whose files are read when they are needed; or, ``staged``, one that waits to be merged."""
 
-    def __init__(self, folder: IndexFolder, dtype: pa.DataType) -> None:
+    def __init__(self, folder: IndexFolder, dtype: pa.DataType, staged: int | None = None) -> None:
         self._folder = folder
         self.dtype = dtype
-        self.head = Head.read(folder)
+        self.head = Head.read(folder) if staged is None else Head.read_staged(folder, staged)
         numbers: tuple[int | None, ...] = (None,) if self.head.parts is None else self.head.parts
-        self.partitions = [Partition(folder, self.head, number) for number in numbers]
+        prefix = None if staged is None else staged_prefix(staged)
+        self.partitions = [Partition(folder, self.head, number, prefix) for number in numbers]
 
     @property
     def params(self) -> Params:
