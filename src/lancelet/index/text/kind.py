@@ -36,9 +36,10 @@ class InvertedKind(Kind):
     def parameters(self, entry: IndexMetadata, path: str) -> dict[str, Any]:
         from lancelet.index.text.params import Params
 
-        if not entry.details:
+        if not entry.type_url:
             return {}
-        params = Params.from_details(entry.details, path)
+        # The first releases told nothing; descriptions show what is usual.
+        params = Params.from_details(entry.details, path) if entry.details else Params()
         told = {**params.to_dict(), "document_granularity": params.document_granularity}
         # What the message does not tell.
         return told | {"lance_tokenizer": None, "custom_stop_words": None}
@@ -75,6 +76,8 @@ class InvertedKind(Kind):
         try:
             return {PARAMS: Head.read(folder).params}
         except LanceletError:
+            if not folder.entry.details:
+                raise
             # Of a damaged segment the manifest knows all but the custom stop words.
             return {PARAMS: Params.from_details(folder.entry.details, folder.snapshot.manifest.path)}
 

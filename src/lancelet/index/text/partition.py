@@ -225,6 +225,10 @@ class Partition:
         held = self.__dict__
         return sum(held[name].nbytes for name in ("documents", "tokens", "_invert", "_rows_of_old") if name in held)
 
+    def hold(self) -> tuple[Documents, FstTokens]:
+        """Read documents and tokens, which stay in memory."""
+        return self.documents, self.tokens
+
     def file_name(self, what: str) -> str:
         """Of its ``tokens``, ``docs`` or ``invert``."""
         return f"{self._prefix}{what}.lance"
