@@ -544,8 +544,6 @@ def _fact(value: Any) -> Any:
 
 def test_only_what_is_not_there_yet_is_refused_by_name(where: Path) -> None:
     ours = lancelet.dataset(where)
-    with pytest.raises(lancelet.errors.NotSupported, match="full_text_query"):
-        ours.scanner(full_text_query="abc")
     for method, arguments in {
         "filter": ["x"],
         "sort_by": ["x"],

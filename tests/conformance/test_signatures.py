@@ -20,7 +20,6 @@ LATER = "of later work"
 INSIDE = "pylance's own affair, not for its users"
 NO_MODULE = {
     **dict.fromkeys(("arrow", "debug", "hf", "otel", "tracing"), LATER),
-    **dict.fromkeys(("query",), "text search is " + LATER),
     **dict.fromkeys(("download",), "language models for text search are " + LATER),
     **dict.fromkeys(("mem_wal",), "the MemWAL is " + LATER),
     **dict.fromkeys(("torch", "vector"), "needs packages that the tests do without; those in tests/vector compare it"),
@@ -83,6 +82,7 @@ MISSING = {
             "MergeInsertBuilder.execute_uncommitted_batches",
             "LanceBlobFile",
             "PrioritizedItem",
+            "PyFullTextQuery",
             "PySearchFilter",
             "model_to_dict",
             "normalize_transform",
@@ -241,6 +241,11 @@ def _parameters(call: Any) -> list[inspect.Parameter] | None:
     return [one for one in found if one.name != "self" and not one.name.startswith("_")]
 
 
+def _default(one: inspect.Parameter) -> Any:
+    """What stands for a parameter that is left out; members of enumerations go by their values."""
+    return one.default.value if isinstance(one.default, enum.Enum) else one.default
+
+
 def _differences(theirs: Any, ours: Any) -> list[str]:
     """What a call that pylance takes would stumble over."""
     wanted, given = _parameters(theirs), _parameters(ours)
@@ -250,7 +255,7 @@ def _differences(theirs: Any, ours: Any) -> list[str]:
     flaws = [f"has no {one.name}" for one in wanted if one.name not in known]
     for one in wanted:
         mine = known.get(one.name)
-        if mine is not None and (mine.kind, mine.default) != (one.kind, one.default):
+        if mine is not None and (mine.kind, _default(mine)) != (one.kind, _default(one)):
             flaws.append(
                 f"{one.name} is {mine.kind.name} with {mine.default!r}, not {one.kind.name} with {one.default!r}"
             )

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,19 +21,20 @@ from lancelet.execution.plan import ScanPlan, column_of, default_batch_size, pla
 from lancelet.execution.rebatch import by_bytes, by_rows
 from lancelet.expressions.expr import Column
 from lancelet.expressions.sort import SortKey
-from lancelet.format.system_columns import DISTANCE, QUERY_INDEX, SEARCH_FIELDS
+from lancelet.format.system_columns import DISTANCE, QUERY_INDEX, SCORE, SEARCH_FIELDS
 from lancelet.log import LOGGER, debug
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from lancelet._api.protocols import Scanned
-    from lancelet.execution.nearest import NearestScan
+    from lancelet.execution.matching_plan import Matching
     from lancelet.execution.nearest_plan import Nearest
     from lancelet.execution.plan import Outputs
+    from lancelet.execution.ranked_scan import RankedScan
     from lancelet.execution.row_mask import RowMask
     from lancelet.execution.scan import Scan
-    from lancelet.format.schema import Schema
+    from lancelet.query import FullTextQuery
 
 Columns: TypeAlias = "Sequence[str] | Mapping[str, str | pc.Expression] | None"
 MAX_BATCH_SIZE = 2**32 - 1
@@ -71,7 +72,7 @@ class ScannerBuilder:
     """Collects the options of a scan.
 
     Read-ahead is bounded in bytes by the engine itself, so the options that bound it otherwise are accepted and
-    have no effect; neither have those of text search, which scans do not do yet.
+    have no effect.
 
     Examples
     --------
@@ -104,8 +105,9 @@ class ScannerBuilder:
         self._index_segments: tuple[str, ...] | None = None
         self._mask: RowMask | None = None
         self._nearest: Nearest | None = None
+        self._text_query: tuple[str | FullTextQuery, Sequence[str] | None] | None = None
         self._prefilter = False
-        self._adds_distance = True
+        self._adds_marks = True
 
     def apply_defaults(self, default_opts: Mapping[str, Any]) -> ScannerBuilder:
         """Set options by name."""
@@ -123,6 +125,11 @@ class ScannerBuilder:
                 if missing:
                     raise InvalidType(f"nearest has no '{missing[0]}'; it needs a column and a query, q")
                 self.nearest(**value)
+            elif name == "full_text_search" and isinstance(value, Mapping):
+                refuse_unknown("full_text_query", value, _TextOptions)
+                if "query" not in value:
+                    raise InvalidType("full_text_query has no 'query'; it needs a text")
+                self.full_text_search(**value)
             else:
                 setter(value)
         return self
@@ -272,8 +279,8 @@ class ScannerBuilder:
         return self
 
     def disable_scoring_autoprojection(self, disable: bool = True) -> ScannerBuilder:
-        """Leave ``_distance`` out of the result of a search unless it is among the columns that are asked for."""
-        self._adds_distance = not disable
+        """Leave ``_distance`` or ``_score`` out of the result of a search unless it is among the columns that are asked for."""
+        self._adds_marks = not disable
         return self
 
     def fast_search(self, flag: bool) -> ScannerBuilder:
@@ -359,9 +366,32 @@ class ScannerBuilder:
         )
         return self
 
-    def full_text_search(self, query: Any, columns: list[str] | None = None) -> ScannerBuilder:
-        """Not supported yet: the rows whose texts match."""
-        return _needs_index("full_text_query")
+    def full_text_search(self, query: str | FullTextQuery, columns: Sequence[str] | None = None) -> ScannerBuilder:
+        """The rows whose texts match a query, the best first, with their scores (BM25) as ``_score``.
+
+        Parameters
+        ----------
+        query
+            A text, of which a row has any word, or a query of :mod:`lancelet.query`.
+        columns
+            The columns to search for a text; by default all that have an INVERTED index. A row has the score of its best
+            column.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> from lancelet.query import MatchQuery
+        >>> texts = ["a lazy dog", "a quick fox", "a quick and lazy fox, quick"]
+        >>> dataset = lancelet.write_dataset({"id": [1, 2, 3], "text": texts}, "memory://docs/full_text_search")
+        >>> search = ScannerBuilder(dataset).columns(["id"]).full_text_search(MatchQuery("quick", "text"))
+        >>> search.disable_scoring_autoprojection().to_scanner().to_table()["id"].to_pylist()
+        [3, 2]
+        """
+        from lancelet._api.text_query import check_text_query
+
+        check_text_query(query, columns)
+        self._text_query = (query, columns)
+        return self
 
     def minhash_search(self, query: Any) -> ScannerBuilder:
         """Not supported yet: the rows that are near duplicates."""
@@ -403,15 +433,19 @@ class ScannerBuilder:
             if self._include_deleted_rows:
                 raise InvalidInput("Cannot include deleted rows in a nearest neighbor search; leave one of them out")
             nearest = replace(nearest, prefilter=self._prefilter, segments=self._index_segments)
+        matching = self._matching()
+        if matching is not None and nearest is not None:
+            raise InvalidInput("Cannot have both nearest and full text search; ask for one of them at a time")
         if self._mask is not None:
             self._mask.check()
         schema = self.ds.table.snapshot.manifest.schema
-        made = () if nearest is None else nearest.made
+        search = nearest if matching is None else matching
+        made = () if search is None else search.made
         outputs = plan_outputs(
             schema, self._columns, with_row_id=self._with_row_id, with_row_address=self._with_row_address, made=made
         )
-        if nearest is not None:
-            outputs = self._with_search_columns(schema, outputs, nearest)
+        if search is not None:
+            outputs = self._with_search_columns(outputs, DISTANCE if matching is None else SCORE, made)
         names = {name for name, _ in outputs}.union(made)
         for key in self._order_by:
             if key.column not in names:
@@ -442,20 +476,37 @@ class ScannerBuilder:
             indexed_only=self._fast_search,
             mask=self._mask,
             nearest=nearest,
+            matching=matching,
         )
 
-    def _with_search_columns(self, schema: Schema, outputs: Outputs, nearest: Nearest) -> Outputs:
-        """The number of the query first, where there are several; the distance before what every table has."""
-        found = [output for output in outputs if output[0] != QUERY_INDEX or not nearest.is_batch]
-        if self._adds_distance and all(name != DISTANCE for name, _ in found):
+    def _matching(self) -> Matching | None:
+        """The search for texts, its columns found in the table."""
+        if self._text_query is None:
+            return None
+        if self._include_deleted_rows:
+            raise InvalidInput("Cannot include deleted rows in an FTS search; leave one of them out")
+        from lancelet._api.text_query import text_query
+        from lancelet.execution.matching_plan import matching_of
+
+        table, (query, columns) = self.ds.table, self._text_query
+        named = columns is not None or not isinstance(query, str)
+        asked = text_query(query, columns, () if named else table.text_indices.columns())
+        return replace(matching_of(table.snapshot.manifest.schema, asked), prefilter=self._prefilter)
+
+    def _with_search_columns(self, outputs: Outputs, mark: str, made: Sequence[str]) -> Outputs:
+        """The number of the query first, where there are several; the distance or score before what every table has."""
+        is_batch = QUERY_INDEX in made
+        found = [output for output in outputs if output[0] != QUERY_INDEX or not is_batch]
+        if self._adds_marks and all(name != mark for name, _ in found):
             if self._columns is not None:
                 LOGGER.warning(
-                    "the columns that were asked for do not have '_distance'. A search adds it, and will not do so in the "
-                    "future: ask for it, or use disable_scoring_autoprojection"
+                    "the columns that were asked for do not have '%s'. A search adds it, and will not do so in the "
+                    "future: ask for it, or use disable_scoring_autoprojection",
+                    mark,
                 )
             system = int(self._with_row_id) + int(self._with_row_address)
-            found.insert(len(found) - system, (DISTANCE, _made_column(DISTANCE)))
-        if nearest.is_batch:
+            found.insert(len(found) - system, (mark, _made_column(mark)))
+        if is_batch:
             found.insert(0, (QUERY_INDEX, _made_column(QUERY_INDEX)))
         return tuple(found)
 
@@ -487,7 +538,7 @@ class LanceScanner:
         self._callback = callback
 
     @cached_property
-    def _scan(self) -> Scan | NearestScan:
+    def _scan(self) -> Scan | RankedScan:
         return open_scan(self._ds.table, self._plan)
 
     @property
@@ -639,7 +690,7 @@ class LanceScanner:
 class _Watch:
     """Counts what happens to the store during a scan, and tells it when the scan has ended."""
 
-    def __init__(self, scan: Scan | NearestScan, callback: Callable[[ScanStatistics], None]) -> None:
+    def __init__(self, scan: Scan | RankedScan, callback: Callable[[ScanStatistics], None]) -> None:
         self.scan = scan
         self.rows = 0
         self._callback = callback
@@ -671,6 +722,13 @@ class _Watch:
         counts |= {"fragments_scanned": len(candidates.fragments), "index_rows_found": sum(use.found.values())}
         index = (use.loaded, use.parts, use.rows, use.cached, use.loaded)
         self._callback(ScanStatistics(requests, requests, read, *index, all_counts=counts, all_times=times))
+
+
+class _TextOptions(TypedDict, total=False):
+    """What a dict of ``full_text_query`` has."""
+
+    query: Any
+    columns: Any
 
 
 def _count(name: str, value: Any) -> int:

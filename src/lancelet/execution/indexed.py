@@ -37,15 +37,13 @@ if TYPE_CHECKING:
 
     from lancelet.execution.nearest_plan import Nearest
     from lancelet.execution.plan import ScanPlan
+    from lancelet.execution.ranked_scan import Answer
     from lancelet.execution.table_reader import TableReader
     from lancelet.execution.vector_indices import VectorIndex, VectorPart
     from lancelet.expressions.expr import Expr
     from lancelet.index.row_set import RowNumbers
     from lancelet.index.vector.query import SearchUse
     from lancelet.index.vector.top import Top
-
-Answer = tuple[npt.NDArray[np.float32], npt.NDArray[np.uint64]]
-"""Distances and row ids, the nearest first."""
 
 _MULTI_SHARE = 4
 """Of rows with several vectors, each of the query's vectors asks for so many times more: other vectors of a row may be nearer."""
@@ -90,7 +88,7 @@ class IndexedSearch:
     def _key(self) -> Hashable:
         """What masks of partitions are kept under: the version, and what chooses among its rows."""
         plan, condition = self.reads.plan, self.reads.plan.filter
-        if condition is not None and not _is_repeatable(condition):
+        if condition is not None and not is_repeatable(condition):
             return object()
         return self.table.snapshot.manifest.path, plan.fragment_ids, condition, plan.mask, plan.indexed_only
 
@@ -198,7 +196,7 @@ class IndexedSearch:
         return frozenset(reader.fragment.id for reader in readers if reader.fragment.deletion_file is None)
 
 
-def _is_repeatable(condition: Expr) -> bool:
+def is_repeatable(condition: Expr) -> bool:
     """Whether equal filters have equal answers: nothing in them is drawn by chance, or equal and yet not the same."""
     for node in walk(condition):
         if isinstance(node, Call) and FUNCTIONS[node.name].volatile:

@@ -223,6 +223,7 @@ def prewarm(table: TableReader, name: str, segments: Collection[UUID] | None = N
         raise IndexNotFound(f'Index "{name}" not found in version {table.snapshot.version} of {table.snapshot.uri}')
     table.indices.hold_segments(name, segments)
     table.vector_indices.hold_segments(name, segments)
+    table.text_indices.hold_segments(name, segments)
 
 
 def _is_equality(question: Question) -> bool:

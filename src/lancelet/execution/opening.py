@@ -1,4 +1,4 @@
-"""What runs a plan: a scan, or a search. Searching is imported when somebody searches."""
+"""What runs a plan: a scan, or a search. What searches is imported when somebody searches."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING
 from lancelet.execution.scan import Scan
 
 if TYPE_CHECKING:
-    from lancelet.execution.nearest import NearestScan
     from lancelet.execution.plan import ScanPlan
+    from lancelet.execution.ranked_scan import RankedScan
     from lancelet.execution.table_reader import TableReader
 
 
-def open_scan(table: TableReader, plan: ScanPlan) -> Scan | NearestScan:
+def open_scan(table: TableReader, plan: ScanPlan) -> Scan | RankedScan:
     """What runs a plan."""
-    if plan.nearest is None:
-        return Scan(table, plan)
-    from lancelet.execution.nearest import NearestScan
+    if plan.matching is not None:
+        from lancelet.execution.matching import MatchingScan
 
-    return NearestScan(table, plan)
+        return MatchingScan(table, plan)
+    if plan.nearest is not None:
+        from lancelet.execution.nearest import NearestScan
+
+        return NearestScan(table, plan)
+    return Scan(table, plan)

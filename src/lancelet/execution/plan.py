@@ -24,6 +24,7 @@ from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID, SEARCH_FIELDS, S
 if TYPE_CHECKING:
     import pyarrow.compute as pc
 
+    from lancelet.execution.matching_plan import Matching
     from lancelet.execution.nearest_plan import Nearest
     from lancelet.execution.row_mask import RowMask
 
@@ -63,6 +64,13 @@ class ScanPlan:
     """Row ids that the scan is restricted to."""
     nearest: Nearest | None = None
     """Only the rows whose vectors are nearest to a query; see :mod:`lancelet.execution.nearest`."""
+    matching: Matching | None = None
+    """Only the rows whose texts match a query; see :mod:`lancelet.execution.matching`."""
+
+    @property
+    def search(self) -> Nearest | Matching | None:
+        """What rows are ranked by."""
+        return self.nearest if self.matching is None else self.matching
 
     @cached_property
     def output_schema(self) -> pa.Schema:
@@ -238,6 +246,20 @@ def exact_plan(plan: ScanPlan, nearest: Nearest) -> ScanPlan:
         order_by=(),
         blobs_as_binary=frozenset(),
         nearest=None,
+    )
+
+
+def allowed_plan(plan: ScanPlan, matching: Matching) -> ScanPlan:
+    """What a search for texts reads to know which rows it may find: what the filter looks at when it comes first."""
+    return replace(
+        plan,
+        outputs=(),
+        filter=plan.filter if matching.prefilter else None,
+        limit=None,
+        offset=0,
+        order_by=(),
+        blobs_as_binary=frozenset(),
+        matching=None,
     )
 
 

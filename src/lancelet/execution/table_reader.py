@@ -24,6 +24,7 @@ from lancelet.table.rows.row_ids import RowIdSequence
 
 if TYPE_CHECKING:
     from lancelet.execution.open_indices import TableIndices
+    from lancelet.execution.text_indices import TextIndices
     from lancelet.execution.vector_indices import VectorIndices
     from lancelet.index.row_set import RowSet
 
@@ -171,6 +172,13 @@ class TableReader:
         from lancelet.execution.vector_indices import VectorIndices
 
         return VectorIndices(self)
+
+    @cached_property
+    def text_indices(self) -> TextIndices:
+        """The indices that searches for texts can ask."""
+        from lancelet.execution.text_indices import TextIndices
+
+        return TextIndices(self)
 
     def physical_rows(self, fragment_id: int) -> int:
         """Rows of a fragment of this version, deleted ones included."""

@@ -18,12 +18,15 @@ SYSTEM_FIELDS = {
 }
 
 DISTANCE = "_distance"
+SCORE = "_score"
 QUERY_INDEX = "query_index"
 SEARCH_FIELDS = {
     DISTANCE: pa.field(DISTANCE, pa.float32()),
+    SCORE: pa.field(SCORE, pa.float32()),
     QUERY_INDEX: pa.field(QUERY_INDEX, pa.int32(), nullable=False),
 }
-"""Columns of the results of searches: how far a row is from the query, and from which one where there are several."""
+"""Columns of the results of searches: how far a row is from the query, how well its text fits, and from which query it is where
+there are several."""
 
 ROW_ID_FIELD = -3
 CREATED_AT_FIELD = -4

@@ -29,9 +29,10 @@ import pyarrow as pa
 from lancelet.execution.allowed import passing_rows
 from lancelet.execution.costs import FEW_ALLOWED
 from lancelet.execution.exact import ExactSearch
-from lancelet.execution.indexed import Answer, IndexedSearch
+from lancelet.execution.indexed import IndexedSearch
 from lancelet.execution.nearest import NearestScan
 from lancelet.execution.plan import exact_plan
+from lancelet.execution.ranked_scan import Answer
 from lancelet.execution.scan import Scan
 from lancelet.execution.table_reader import TableReader
 from lancelet.index.vector.query import SearchUse

@@ -1,0 +1,155 @@
+"""Searching a table for the rows whose texts match a query.
+
+A query of one column is one search (:mod:`lancelet.execution.text_column`). What takes several is put together of their
+answers, row by row::
+
+    MultiMatch    the best score of a row
+    Boolean       rows of all that must match, or of any that should, less those of what must not; the sum of their scores
+    Boosting      rows of the positive query; its score, less a share of the negative one's
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lancelet.errors import NotSupported
+from lancelet.execution.allowed import AllowedRows, passing_rows
+from lancelet.execution.combined_fields import find_combined
+from lancelet.execution.indexed import is_repeatable
+from lancelet.execution.plan import ScanPlan, allowed_plan
+from lancelet.execution.ranked_scan import Answer, Hits, RankedScan
+from lancelet.execution.scan import Scan
+from lancelet.execution.text_column import ColumnSearch, best
+from lancelet.index.text.query import Boolean, Boosting, CombinedFields, MultiMatch, Phrase, columns_asked, leaves
+from lancelet.log import debug
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from lancelet.execution.matching_plan import Matching
+    from lancelet.execution.table_reader import TableReader
+    from lancelet.index.text.query import Query
+
+
+class MatchingScan(RankedScan):
+    """One execution of a plan with a search for texts in it."""
+
+    def __init__(self, table: TableReader, plan: ScanPlan, threads: int | None = None) -> None:
+        assert plan.matching is not None, "the plan has a search"
+        self.matching: Matching = plan.matching
+        super().__init__(table, plan, plan.matching, Scan(table, allowed_plan(plan, plan.matching), threads), threads)
+        self._columns: dict[str, ColumnSearch] = {}
+
+    @cached_property
+    def _found(self) -> Hits:
+        table, plan = self.table, self.plan
+        if table.ids_repeat:
+            raise NotSupported(f"fragments of {table.snapshot.uri} share ids, so that single rows cannot be named")
+        debug("texts of %s are searched in %s", table.snapshot.uri, ", ".join(c.name for c in self.matching.columns))
+        # A filter that comes after the search looks at the best rows only, as in pylance.
+        limit = None if plan.limit is None or plan.order_by else plan.offset + plan.limit
+        return self._located([self.evaluate(self.matching.query, limit)])
+
+    def evaluate(self, query: Query, limit: int | None) -> Answer:
+        """The best rows for a query, or all."""
+        columns = columns_asked(query)
+        for leaf in leaves(query):
+            if isinstance(leaf, Phrase):
+                self._column(leaf.column).check_positions()
+        if limit == 0:
+            return np.empty(0, np.float32), np.empty(0, np.uint64)
+        if len(columns) == 1:
+            found = self._column(columns[0]).find(query, limit)
+            if found is not None:
+                return found
+        match query:
+            case MultiMatch(queries):
+                # A row that is not among the best of the column that it is best in is not among the best of all.
+                return best([_greatest([self.evaluate(part, limit) for part in queries])], limit)
+            case Boosting(positive, negative, share):
+                return best([_lowered(self.evaluate(positive, None), self.evaluate(negative, None), share)], limit)
+            case Boolean(must, should, must_not):
+                parts = [[self.evaluate(part, None) for part in group] for group in (must, should, must_not)]
+                return best([_combined(*parts)], limit)
+            case CombinedFields():
+                return best([find_combined(query, [self._column(name) for name in query.columns])], limit)
+        raise AssertionError(f"{query!r} is a query of one column")
+
+    def _column(self, name: str) -> ColumnSearch:
+        found = self._columns.get(name)
+        if found is None:
+            plan = self.plan
+            found = self._columns[name] = ColumnSearch(
+                self.table,
+                self.matching.column(name),
+                plan.fragment_ids,
+                self._allowed,
+                self._key,
+                indexed_only=plan.indexed_only,
+            )
+        return found
+
+    @cached_property
+    def _allowed(self) -> AllowedRows:
+        """What may be found; kept for the next search with the same filter."""
+        ids = self.plan.fragment_ids
+        wanted = self.table.all_rows.fragments if ids is None else frozenset(ids)
+        restricted = self._reads.plan.filter is not None or self.plan.mask is not None
+
+        def make() -> AllowedRows:
+            return AllowedRows(self.table, wanted, passing_rows(self._reads) if restricted else None)
+
+        return self.table.vector_indices.kept_rows(self._key, make) if restricted else make()
+
+    @cached_property
+    def _key(self) -> Hashable:
+        """What masks of partitions are kept under: the version, and what chooses among its rows."""
+        plan, condition = self._reads.plan, self._reads.plan.filter
+        if condition is not None and not is_repeatable(condition):
+            return object()
+        return self.table.snapshot.manifest.path, plan.fragment_ids, condition, plan.mask, plan.indexed_only
+
+
+def _greatest(answers: Sequence[Answer]) -> Answer:
+    """The best score of each row."""
+    scores = np.concatenate([scores for scores, _ in answers])
+    ids = np.concatenate([ids for _, ids in answers])
+    order = np.lexsort((-scores, ids))
+    scores, ids = scores[order], ids[order]
+    first = np.append(True, ids[1:] != ids[:-1])[: len(ids)]
+    return scores[first], ids[first]
+
+
+def _added(answer: Answer, more: Answer, factor: float = 1.0) -> Answer:
+    """The scores of an answer, with those that another one has for its rows."""
+    scores, ids = answer
+    other_scores, other_ids = more
+    if not len(other_ids) or not len(ids):
+        return answer
+    order = np.argsort(other_ids)
+    known = other_ids[order]
+    at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+    here = known[at] == ids
+    total = scores.copy()
+    total[here] += np.float32(factor) * other_scores[order][at[here]]
+    return total, ids
+
+
+def _lowered(positive: Answer, negative: Answer, share: float) -> Answer:
+    return _added(positive, negative, -share)
+
+
+def _combined(must: Sequence[Answer], should: Sequence[Answer], must_not: Sequence[Answer]) -> Answer:
+    ids = np.unique(np.concatenate([ids for _, ids in (must[:1] or should)]))
+    for _, others in must[1:]:
+        ids = ids[np.isin(ids, others)]
+    for _, others in must_not:
+        ids = ids[~np.isin(ids, others)]
+    total: Answer = np.zeros(len(ids), np.float32), ids
+    for part in (*must, *should):
+        total = _added(total, part)
+    return total

@@ -1,0 +1,87 @@
+"""A search for texts, as a small picklable value: part of a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lancelet.errors import InvalidInput, UnknownColumn
+from lancelet.execution.shown import scan_field
+from lancelet.format.schema import join_path, split_path
+from lancelet.format.system_columns import SCORE
+from lancelet.index.text.query import Query, check_query, columns_asked, with_columns
+
+if TYPE_CHECKING:
+    from lancelet.format.schema import Field, Schema
+
+
+@dataclass(frozen=True, slots=True)
+class TextColumn:
+    """A column of texts, of lists of texts, or of JSON documents."""
+
+    path: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return join_path(self.path)
+
+    def field(self, schema: Schema) -> Field:
+        """The field of the column."""
+        return schema.field_by_path(self.path)
+
+
+@dataclass(frozen=True)
+class Matching:
+    """The rows whose texts match a query."""
+
+    query: Query
+    """Its columns by their paths."""
+    columns: tuple[TextColumn, ...]
+    prefilter: bool = False
+    """Whether the filter chooses among all rows, and not among those that match."""
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """The columns that the search makes."""
+        return (SCORE,)
+
+    def column(self, name: str) -> TextColumn:
+        """The column that a part of the query names."""
+        return next(column for column in self.columns if column.name == name)
+
+
+def matching_of(schema: Schema, query: Query) -> Matching:
+    """A query of a table with a schema.
+
+    Raises
+    ------
+    InvalidInput, UnknownColumn
+        The query makes no sense, or a column is not there or has no texts.
+    """
+    check_query(query)
+    columns = {name: text_column(schema, name) for name in columns_asked(query)}
+    named = with_columns(query, {name: column.name for name, column in columns.items()})
+    return Matching(named, tuple({column.name: column for column in columns.values()}.values()))
+
+
+def text_column(schema: Schema, name: str) -> TextColumn:
+    """The column that a query names; in another case of letters too, where no other is meant."""
+    try:
+        chain = schema.resolve((name,) if name in schema.names else tuple(split_path(name)), any_case=True)
+    except UnknownColumn as error:
+        raise UnknownColumn(name, error.known) from None
+    if any(node.logical_type != "struct" for node in chain[:-1]):
+        raise InvalidInput(
+            f"column '{name}' goes through a list or map; only fields of structs have a path of their own"
+        )
+    field = chain[-1]
+    dtype = scan_field(field).type
+    while pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
+        dtype = dtype.value_type
+    if not (field.is_json or pa.types.is_string(dtype) or pa.types.is_large_string(dtype)):
+        raise InvalidInput(
+            f"FTS field '{name}' must resolve to Utf8, LargeUtf8, Utf8View, or JSON, got {dtype}: name a column of texts"
+        )
+    return TextColumn(tuple(node.name for node in chain))

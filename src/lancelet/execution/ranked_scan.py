@@ -1,0 +1,210 @@
+"""What becomes of rows that a search found: a filter, an order, a limit, then their columns.
+
+::
+
+    search     rows and their marks: distances, or scores
+    filter     on these rows, unless it came first (``prefilter``)
+    order, limit, offset
+    columns    of the rows that are left, taken by address; those that the search makes are added
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancelet.encoding.plain import arrow_array, numpy_array
+from lancelet.encoding.rows import Indices
+from lancelet.execution.plan import Outputs, ScanPlan, column_of, is_search_column, needed_fields
+from lancelet.execution.scan import Scan
+from lancelet.execution.shown import scan_field
+from lancelet.expressions.expr import Column, Expr, columns_of
+from lancelet.expressions.sort import SortKey, sort_table
+from lancelet.format.system_columns import QUERY_INDEX, SEARCH_FIELDS, SYSTEM_FIELDS
+
+if TYPE_CHECKING:
+    from lancelet.execution.candidates import Candidates
+    from lancelet.execution.matching_plan import Matching
+    from lancelet.execution.nearest_plan import Nearest
+    from lancelet.execution.table_reader import TableReader
+    from lancelet.index.vector.query import SearchUse
+
+
+Answer = tuple[npt.NDArray[np.float32], npt.NDArray[np.uint64]]
+"""Distances or scores and row ids, the best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Rows that were found, in the order of the answer."""
+
+    owners: Indices
+    """The places of their fragments in the table."""
+    offsets: Indices
+    """Physical rows in these."""
+    marks: npt.NDArray[np.float32]
+    """Distances, or scores."""
+    queries: npt.NDArray[np.int32]
+    """Which query found a row."""
+
+    def __len__(self) -> int:
+        return len(self.owners)
+
+    def pick(self, which: npt.NDArray[np.bool_] | Indices | slice) -> Hits:
+        """Some of them, by mark or place."""
+        return Hits(self.owners[which], self.offsets[which], self.marks[which], self.queries[which])
+
+    def made(self, name: str) -> pa.Array:
+        """One of the columns that a search makes."""
+        return arrow_array(self.queries if name == QUERY_INDEX else self.marks)
+
+
+class RankedScan(ABC):
+    """One execution of a plan with a search in it."""
+
+    use: SearchUse | None = None
+    """What the search looked at, once it has run, where somebody counts that."""
+
+    def __init__(
+        self, table: TableReader, plan: ScanPlan, search: Nearest | Matching, reads: Scan, threads: int | None = None
+    ) -> None:
+        self.table = table
+        self.plan = plan
+        self._search = search
+        self._reads = reads
+        self._threads = threads
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.plan.output_schema
+
+    @property
+    def candidates(self) -> Candidates | None:
+        """The rows that the filter lets the search look at; None when nothing is known about them."""
+        return self._reads.candidates
+
+    def to_table(self) -> pa.Table:
+        """The whole result."""
+        return self._shown(self.hits)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The result in batches of at most the plan's size."""
+        size = self.plan.batch_size
+        for start in range(0, len(self.hits), size):
+            part = self._shown(self.hits.pick(slice(start, start + size)))
+            if not self.plan.outputs:
+                yield pa.record_batch({"": pa.nulls(part.num_rows)}).select([])
+            else:
+                yield from part.combine_chunks().to_batches()
+
+    def count(self) -> int:
+        """How many rows the result has."""
+        return len(self.hits)
+
+    @cached_property
+    def hits(self) -> Hits:
+        """The rows of the result: nearest, filtered, in order, and no more than asked for."""
+        plan, hits = self.plan, self._found
+        if plan.filter is not None and not self._search.prefilter and len(hits):
+            from lancelet.expressions.evaluate import mask
+
+            hits = hits.pick(numpy_array(mask(plan.filter, self._batch([plan.filter], hits))))
+        if plan.order_by and len(hits):
+            hits = hits.pick(self._sorted(hits, plan.order_by))
+        return hits.pick(slice(plan.offset, None if plan.limit is None else plan.offset + plan.limit))
+
+    @cached_property
+    @abstractmethod
+    def _found(self) -> Hits:
+        """The answer of the search."""
+
+    def _located(self, answers: Sequence[Answer]) -> Hits:
+        """Where the rows of the answers are; one answer for each query, of marks and row ids."""
+        sizes = [len(marks) for marks, _ in answers]
+        marks = np.concatenate([np.empty(0, np.float32), *(marks for marks, _ in answers)])
+        ids = np.concatenate([np.empty(0, np.uint64), *(ids for _, ids in answers)])
+        owners, offsets, found = self.table.locate_ids(ids)
+        assert found.all(), "rows that were read are there"
+        return Hits(owners, offsets, marks, np.repeat(np.arange(len(sizes), dtype=np.int32), sizes))
+
+    def _sorted(self, hits: Hits, keys: Sequence[SortKey]) -> Indices:
+        """The order of rows by some columns, which need not be in the result."""
+        schema, outputs = self.plan.schema, dict(self.plan.outputs)
+        exprs = []
+        for key in keys:
+            if key.column not in outputs:
+                made = key.column in self._search.made
+                outputs[key.column] = (
+                    Column((key.column,), SEARCH_FIELDS[key.column].type) if made else column_of(schema, key.column)
+                )
+            exprs.append(outputs[key.column])
+        from lancelet.expressions.evaluate import evaluate
+
+        batch = self._batch(exprs, hits)
+        columns = {key.column: evaluate(expr, batch) for key, expr in zip(keys, exprs, strict=True)}
+        place = "place"
+        while place in columns:
+            place += "_"
+        table = pa.table({**columns, place: np.arange(len(hits))})
+        return numpy_array(sort_table(table, keys).column(place).combine_chunks())
+
+    def _batch(self, exprs: Sequence[Expr], hits: Hits) -> pa.RecordBatch:
+        """The columns that some expressions look at, as they are stored."""
+        schema = self.plan.schema
+        fields, system = needed_fields(schema, exprs)
+        outputs: list[tuple[str, Expr]] = [
+            (field.name, Column((field.name,), scan_field(schema.field_by_path((field.name,))).type))
+            for field in fields
+        ]
+        outputs += [(name, Column((name,), SYSTEM_FIELDS[name].type)) for name in system]
+        columns = {}
+        if outputs:
+            taken = self._taking(tuple(outputs)).take_stored(hits.owners, hits.offsets)
+            columns = {name: _one(taken.column(name)) for name in taken.column_names}
+        columns |= {name: hits.made(name) for name in self._search.made}
+        return pa.record_batch(columns)
+
+    def _taking(self, outputs: Outputs) -> Scan:
+        binary = self.plan.blobs_as_binary & {name for name, _ in outputs}
+        plan = ScanPlan(self.plan.schema, outputs, blobs_as_binary=binary)
+        return Scan(self.table, plan, self._threads)
+
+    def _shown(self, hits: Hits) -> pa.Table:
+        """The columns of the result for some rows."""
+        plan = self.plan
+        if not len(hits):
+            return self.schema.empty_table()
+        stored = tuple((name, expr) for name, expr in plan.outputs if not self._uses_search(expr))
+        taken = self._taking(stored).take(hits.owners, hits.offsets) if stored or not plan.outputs else None
+        columns: dict[str, pa.ChunkedArray] = (
+            {} if taken is None else dict(zip(taken.column_names, taken.columns, strict=True))
+        )
+        rest = [(name, expr) for name, expr in plan.outputs if name not in columns]
+        if taken is not None and not rest:
+            return taken
+        batch: pa.RecordBatch | None = None
+        for name, expr in rest:
+            if isinstance(expr, Column):
+                columns[name] = hits.made(expr.path[0])
+                continue
+            from lancelet.expressions.evaluate import evaluate
+
+            if batch is None:
+                batch = self._batch([expr for _, expr in rest], hits)
+            columns[name] = evaluate(expr, batch).cast(self.schema.field(name).type)
+        return pa.table([columns[name] for name, _ in plan.outputs], schema=self.schema)
+
+    def _uses_search(self, expr: Expr) -> bool:
+        return any(is_search_column(self.plan.schema, path) for path in columns_of(expr))
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined

@@ -1,0 +1,338 @@
+"""Searching one column of texts: the partitions of its index, and the texts that no index knows.
+
+::
+
+    segments ── partitions, side by side ──► best documents, by the statistics of the index
+    fragments not indexed ── tokens in memory ──► best texts, by the statistics of both together
+                                                     │
+                                     the best of all, as row ids
+
+Documents of rows that are deleted, moved or not wanted are passed over, but still count in the statistics of an index, until
+it is written anew; texts that are not indexed count if they may be found. So pylance has it too (spec indices.md 10.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancelet.encoding.plain import numpy_array
+from lancelet.encoding.rows import RowIndices, RowRange
+from lancelet.errors import InvalidInput
+from lancelet.execution.threads import core_count, ordered_map
+from lancelet.format.system_columns import ROW_ID
+from lancelet.index.text.analyzer import Analyzer
+from lancelet.index.text.clauses import clauses_of, merged
+from lancelet.index.text.flat import FlatTexts
+from lancelet.index.text.params import Params
+from lancelet.index.text.query import NO_TEXTS, Statistics
+from lancelet.table.rows.addresses import fragments_of, row_addresses
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from lancelet.execution.allowed import AllowedRows
+    from lancelet.execution.fragment_reader import FragmentReader
+    from lancelet.execution.matching_plan import TextColumn
+    from lancelet.execution.ranked_scan import Answer
+    from lancelet.execution.table_reader import TableReader
+    from lancelet.execution.text_indices import OpenTexts, TextIndex, TextPart
+    from lancelet.index.text.clauses import Clauses
+    from lancelet.index.text.flat import FlatExcerpt
+    from lancelet.index.text.query import Query
+    from lancelet.index.text.search import Keep, PartitionSearch
+
+UNINDEXED_PARAMS: Final = Params(
+    with_position=True,
+    max_token_length=None,
+    lower_case=False,
+    stem=False,
+    remove_stop_words=False,
+    ascii_folding=False,
+)
+"""How texts become tokens where no index says: words as they are, as in pylance."""
+_UNIT_ROWS: Final = 1 << 16
+_MOST_EDITS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedPartition:
+    """A partition of a segment that is asked."""
+
+    part: TextPart
+    search: PartitionSearch
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Some rows of a fragment that no index knows."""
+
+    reader: FragmentReader
+    rows: RowRange
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """Texts of a partition, or of rows that are not indexed."""
+
+    ids: npt.NDArray[np.uint64]
+    """The row of each; of those that do not count, anything."""
+    lengths: npt.NDArray[np.uint32]
+    keep: Keep | None
+    """Which of them count; None: all."""
+    terms: Mapping[bytes, tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]]
+    """For terms that are asked for, in which of them they are, and how often."""
+
+    def kept(self, docs: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+        """Those that count."""
+        return docs if self.keep is None else docs[self.keep[docs]]
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """All texts of a column, as some terms are in them."""
+
+    parts: Sequence[Documents]
+    statistics: Statistics
+
+
+class ColumnSearch:
+    """One column, as one search sees it."""
+
+    def __init__(
+        self,
+        table: TableReader,
+        column: TextColumn,
+        fragments: Sequence[int] | None,
+        allowed: AllowedRows,
+        key: Hashable,
+        *,
+        indexed_only: bool,
+    ) -> None:
+        self.table = table
+        self.column = column
+        self.index: TextIndex | None = table.text_indices.choose(column)
+        self._fragments = fragments
+        self._allowed = allowed
+        self._key = key
+        self._indexed_only = indexed_only
+
+    # What is asked
+
+    @cached_property
+    def _live(self) -> AllowedRows:
+        """All rows that are there, whether the filter wants them or not."""
+        return replace(self._allowed, rows=None, _bits={})
+
+    @cached_property
+    def _open(self) -> list[tuple[TextPart, OpenTexts]]:
+        parts = () if self.index is None else self.index.parts
+        return [(part, self.table.text_indices.open(part)) for part in parts]
+
+    @cached_property
+    def params(self) -> Params:
+        """How texts become tokens."""
+        return self._open[0][1].head.params if self._open else UNINDEXED_PARAMS
+
+    @cached_property
+    def _analyzer(self) -> Analyzer:
+        return self._open[0][1].analyzer if self._open else Analyzer(self.params)
+
+    @cached_property
+    def partitions(self) -> list[SearchedPartition]:
+        """Those of all segments."""
+        return [SearchedPartition(part, search) for part, held in self._open for search in held.partitions]
+
+    @cached_property
+    def unindexed(self) -> tuple[int, ...]:
+        """The fragments whose texts are searched as they are."""
+        if self._indexed_only:
+            return ()
+        ids = self.table.snapshot.manifest.fragments.ids.tolist()
+        known = frozenset() if self.index is None else self.index.fragments
+        return tuple(dict.fromkeys(n for n in (ids if self._fragments is None else self._fragments) if n not in known))
+
+    def words(self, text: str) -> list[tuple[bytes, int]]:
+        """The terms of a text, and their places in it."""
+        return self._analyzer.query(text)
+
+    def near(self, term: bytes, edits: int, prefix: int, limit: int) -> list[bytes]:
+        """Terms of the index that are nearly the same."""
+        edits = min(edits, _MOST_EDITS)
+        found = (one.search.partition.tokens.near(term, edits, prefix, limit) for one in self.partitions)
+        return merged(([token for token, _ in some] for some in found), limit)
+
+    def check_positions(self) -> None:
+        """Raise where phrases cannot be found."""
+        if self._open and not self.params.with_position:
+            raise InvalidInput(
+                "position is not found but required for phrase queries, try recreating the index with position: "
+                f"create_scalar_index('{self.column.name}', 'INVERTED', with_position=True)"
+            )
+
+    # What is found
+
+    def find(self, query: Query, limit: int | None) -> Answer | None:
+        """The best rows for a query of this column; None where it takes more than one search."""
+        clauses = clauses_of(query, self)
+        if clauses is None:
+            return None
+        known = self._indexed_statistics(clauses)
+        count = -1 if limit is None else limit
+        answers = list(
+            ordered_map(lambda one: self._find(one, clauses, known, count), self.partitions, core_count() + 1)
+        )
+        if self.unindexed:
+            answers += self._find_unindexed(query, clauses, known, count)
+        self.table.cache.indices.trim()
+        return best(answers, limit)
+
+    def _indexed_statistics(self, clauses: Clauses) -> Statistics:
+        terms = clauses.terms
+        total = NO_TEXTS
+        for one in self.partitions:
+            total += one.search.statistics(terms)
+        return total
+
+    def _find(self, one: SearchedPartition, clauses: Clauses, statistics: Statistics, limit: int) -> Answer:
+        keep = one.search.mask(self._key, partial(self._mask, one))
+        docs, scores = one.search.find(clauses, statistics, keep, limit)
+        rows = one.search.rows[docs]
+        where = self.table.text_indices.where
+        if not where.names_ids(one.part.entry) and not where.keeps_names(one.part.entry):
+            rows, _ = where.addresses(one.part.entry, rows)
+        return scores, rows
+
+    def _mask(self, one: SearchedPartition) -> Keep | None:
+        """Which documents count: those whose rows are there, allowed, and have this text."""
+        where, entry, rows = self.table.text_indices.where, one.part.entry, one.search.rows
+        gone = one.search.partition.head.deleted
+        if self._allowed.rows is None and not gone and where.keeps_names(entry):
+            here = frozenset(one.search.fragments.tolist())
+            readers = self.table.readers(sorted(here & one.part.fragments & self._allowed.fragments))
+            if here <= {reader.fragment.id for reader in readers if reader.fragment.deletion_file is None}:
+                return None
+        addresses, counted = where.addresses(entry, rows)
+        if gone:
+            counted &= ~np.isin(fragments_of(addresses), np.array(sorted(gone), np.uint64))
+        known = counted.copy()
+        counted[known] = self._allowed.marks(addresses[known])
+        return None if counted.all() else counted
+
+    def contents(self, terms: Iterable[bytes]) -> Contents:
+        """All its texts, as some terms are in them; statistics are of all that are there, wanted or not."""
+        wanted = tuple(terms)
+        parts, total = [], NO_TEXTS
+        where = self.table.text_indices.where
+        for one in self.partitions:
+            total += one.search.statistics(wanted)
+            ids = one.search.rows
+            if not where.names_ids(one.part.entry) and not where.keeps_names(one.part.entry):
+                ids, _ = where.addresses(one.part.entry, ids)
+            keep = one.search.mask(self._key, partial(self._mask, one))
+            parts.append(Documents(ids, one.search.partition.documents.lengths, keep, one.search.decode(wanted)))
+        for unit in self._units:
+            excerpt = self._excerpt(unit, wanted)
+            total += replace(excerpt, keep=self._marks(unit, self._live) & (excerpt.lengths > 0)).statistics()
+            ids = _row_ids(self.table, unit.reader, np.arange(unit.rows.start, unit.rows.stop, dtype=np.int64))
+            decoded = {term: held.documents.decode() for term, held in excerpt.terms.items()}
+            parts.append(Documents(ids, excerpt.lengths, excerpt.keep, decoded))
+        return Contents(parts, total)
+
+    # Texts that are not indexed
+
+    @cached_property
+    def _units(self) -> list[Unit]:
+        return [
+            Unit(reader, RowRange(start, min(start + _UNIT_ROWS, reader.physical_rows)))
+            for reader in self.table.readers(self.unindexed)
+            for start in range(0, reader.physical_rows, _UNIT_ROWS)
+        ]
+
+    def _texts(self, unit: Unit) -> FlatTexts:
+        """The tokens of some rows, which are kept for the next search."""
+        fragment, schema = unit.reader.fragment, self.table.snapshot.manifest.schema
+
+        def make() -> FlatTexts:
+            (top,) = schema.project([self.column.path]).fields
+            (column,) = unit.reader.read([top], unit.rows)
+            return FlatTexts.of(_texts_at(column, self.column.path), Analyzer(self.params))
+
+        files = tuple(file.path for file in fragment.all_files)
+        field = self.column.field(schema).id
+        key = (self.table.snapshot.uri, fragment.id, files, field, unit.rows.start, self.params)
+        texts: FlatTexts = self.table.cache.indices.get(key, make)
+        return texts
+
+    def _excerpt(self, unit: Unit, terms: Iterable[bytes]) -> FlatExcerpt:
+        return self._texts(unit).excerpt(terms, self._marks(unit, self._allowed))
+
+    def _marks(self, unit: Unit, rows: AllowedRows) -> Keep:
+        places = np.arange(unit.rows.start, unit.rows.stop, dtype=np.int64)
+        return rows.marks(row_addresses(unit.reader.fragment.id, places))
+
+    def _find_unindexed(self, query: Query, clauses: Clauses, known: Statistics, limit: int) -> list[Answer]:
+        # What is nearly the same as a word depends on the words that there are.
+        sought = clauses_of(query, _WithUnindexed(self)) or clauses
+        terms = sought.terms
+        excerpts = list(ordered_map(lambda unit: self._excerpt(unit, terms), self._units, core_count() + 1))
+        statistics = self._indexed_statistics(sought) if sought is not clauses and self.partitions else known
+        for one in excerpts:
+            statistics += one.statistics()
+        answers = []
+        for unit, one in zip(self._units, excerpts, strict=True):
+            docs, scores = one.find(sought, statistics, limit)
+            answers.append((scores, _row_ids(self.table, unit.reader, docs.astype(np.int64) + unit.rows.start)))
+        return answers
+
+    def near_unindexed(self, term: bytes, edits: int, prefix: int) -> list[list[bytes]]:
+        """Terms of texts that are not indexed, for each unit of them."""
+        edits = min(edits, _MOST_EDITS)
+        return [self._texts(unit).near(term, edits, prefix) for unit in self._units]
+
+
+@dataclass(frozen=True, slots=True)
+class _WithUnindexed:
+    """The words of a column, with those of its texts that are not indexed."""
+
+    column: ColumnSearch
+
+    def words(self, text: str) -> list[tuple[bytes, int]]:
+        return self.column.words(text)
+
+    def near(self, term: bytes, edits: int, prefix: int, limit: int) -> list[bytes]:
+        indexed = self.column.near(term, edits, prefix, limit)
+        return merged([indexed, *self.column.near_unindexed(term, edits, prefix)], limit)
+
+
+def best(answers: Sequence[Answer], limit: int | None) -> Answer:
+    """The best rows of several answers; of equal ones those with the lower ids."""
+    scores = np.concatenate([np.empty(0, np.float32), *(scores for scores, _ in answers)])
+    ids = np.concatenate([np.empty(0, np.uint64), *(ids for _, ids in answers)])
+    order = np.lexsort((ids, -scores))[:limit]
+    return scores[order], ids[order]
+
+
+def _texts_at(column: pa.Array | pa.ChunkedArray, path: tuple[str, ...]) -> pa.Array:
+    """The texts of a column that may lie inside structs."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    for name in path[1:]:
+        array = pc.struct_field(array, name)
+    return array
+
+
+def _row_ids(table: TableReader, reader: FragmentReader, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    if not table.snapshot.manifest.has_stable_row_ids:
+        return row_addresses(reader.fragment.id, offsets)
+    # Rows are read in ascending order.
+    order = np.argsort(offsets, kind="stable")
+    ids = np.empty(len(offsets), np.uint64)
+    ids[order] = numpy_array(reader.system_column(ROW_ID, RowIndices(offsets[order])))
+    return ids

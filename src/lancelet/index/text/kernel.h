@@ -1,0 +1,683 @@
+/* The best documents of a partition for some terms (spec indices.md 10.8). Plain C; kernel.pyx checks sizes before.
+ *
+ * A cursor goes through the documents of a term, block by block, and passes over blocks that are not needed: those whose best
+ * score, with the best of all others, is no better than the worst document that is kept.
+ *
+ *   any of the terms   windows of documents; terms whose bounds together do not reach the limit are only looked at for
+ *                      documents that others bring (MaxScore)
+ *   all of the terms   the rarest leads, the others follow
+ *   groups of terms    at least one of each: counted document by document
+ *
+ * Scores are weight * 2.2 f / (f + norm): f is how often the term is in the document, norm = 1.2 (0.25 + 0.75 length / mean
+ * length). Of documents with the same score those that come first are kept.
+ */
+#ifndef LANCELET_TEXT_KERNEL_H
+#define LANCELET_TEXT_KERNEL_H
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "blocks.h"
+
+#define LC_END UINT32_MAX
+#define LC_OPTIONAL (-1)
+#define LC_EXCLUDED (-2)
+#define LC_CHUNK 4096
+#define LC_LEAST_WINDOW 256
+#define LC_PLAIN_BLOCK 128
+#define LC_BAD (-1)
+#define LC_NO_MEMORY (-2)
+/* What bounds are raised by, so that no rounding makes them too low. */
+#define LC_SLACK 1.00001f
+
+/* A term of a partition, as it is kept. */
+
+typedef struct {
+    const uint8_t *blocks;
+    const int64_t *offsets; /* of blocks, and their end */
+    const uint32_t *firsts; /* the first document of each block */
+    const float *bounds;    /* the best of each block, without the weight; NULL: 2.2 */
+    const uint32_t *plain_docs, *plain_freqs; /* instead of blocks */
+    const uint8_t *positions;
+    const int64_t *position_offsets;  /* for each block, and their end */
+    const uint32_t *plain_positions;
+    const int64_t *plain_starts;      /* for each document, and their end */
+    int64_t block_count, length;
+    int block, tail;
+} lc_term;
+
+typedef struct {
+    const lc_term *term;
+    float weight, most; /* most: the best score of all documents */
+    int group;
+    const uint32_t *doc, *freq; /* of the block that is open */
+    int count, at, has_freqs;
+    int64_t open;      /* the block, or -1 */
+    int64_t freq_at;
+    int64_t window;    /* the block that the last window began in */
+    uint32_t *spread;  /* positions of the open block */
+    int64_t *starts;
+    int64_t spread_room, spread_of;
+    uint32_t docs[LC_MOST_BLOCK + 8], freqs[LC_MOST_BLOCK + 8];
+} lc_cursor;
+
+typedef struct {
+    const int32_t *cursors;
+    const int64_t *offsets;
+    int32_t count;
+    int64_t slop;
+} lc_phrase;
+
+typedef struct {
+    lc_cursor *cursors;
+    int count, groups;
+    const lc_phrase *phrases;
+    int phrase_count;
+    const float *norm;
+    const uint8_t *keep; /* a byte for each document, or NULL */
+    uint32_t documents;
+    /* what was found: a heap with the worst on top, or all of them where there is no limit */
+    int64_t limit, size, room;
+    float *scores;
+    uint32_t *found;
+    float least; /* the score that a document has to exceed */
+    int64_t *reach, *reached; /* positions of phrases */
+    int64_t reach_room;
+    int error;
+} lc_search;
+
+/* Documents that were found. */
+
+static inline int lc_worse(float score, uint32_t doc, float other, uint32_t other_doc) {
+    return score < other || (score == other && doc > other_doc);
+}
+
+static void lc_push(lc_search *s, float score, uint32_t doc) {
+    if (s->limit < 0 || s->size < s->limit) {
+        if (s->size == s->room) {
+            int64_t room = s->room ? s->room * 2 : 1024;
+            if (s->limit >= 0 && room > s->limit) room = s->limit;
+            float *scores = realloc(s->scores, (size_t)room * sizeof(float));
+            if (scores) s->scores = scores;
+            uint32_t *found = realloc(s->found, (size_t)room * sizeof(uint32_t));
+            if (found) s->found = found;
+            if (!scores || !found) {
+                s->error = LC_NO_MEMORY;
+                return;
+            }
+            s->room = room;
+        }
+        int64_t at = s->size++;
+        if (s->limit >= 0) {
+            while (at > 0 && lc_worse(score, doc, s->scores[(at - 1) / 2], s->found[(at - 1) / 2])) {
+                s->scores[at] = s->scores[(at - 1) / 2];
+                s->found[at] = s->found[(at - 1) / 2];
+                at = (at - 1) / 2;
+            }
+            if (s->size == s->limit) {
+                s->scores[at] = score, s->found[at] = doc;
+                s->least = s->scores[0];
+                return;
+            }
+        }
+        s->scores[at] = score, s->found[at] = doc;
+        return;
+    }
+    if (!(score > s->least)) return;
+    int64_t at = 0;
+    for (;;) {
+        int64_t child = 2 * at + 1;
+        if (child >= s->size) break;
+        if (child + 1 < s->size &&
+            lc_worse(s->scores[child + 1], s->found[child + 1], s->scores[child], s->found[child]))
+            child++;
+        if (!lc_worse(s->scores[child], s->found[child], score, doc)) break;
+        s->scores[at] = s->scores[child], s->found[at] = s->found[child];
+        at = child;
+    }
+    s->scores[at] = score, s->found[at] = doc;
+    s->least = s->scores[0];
+}
+
+/* Cursors. */
+
+static int lc_open_block(lc_search *s, lc_cursor *c, int64_t b) {
+    const lc_term *t = c->term;
+    int64_t left = t->length - b * t->block;
+    c->open = b;
+    c->at = 0;
+    c->count = left < t->block ? (int)left : t->block;
+    if (t->plain_docs) {
+        c->doc = t->plain_docs + b * t->block;
+        c->freq = t->plain_freqs + b * t->block;
+        c->has_freqs = 1;
+    } else {
+        c->doc = c->docs, c->freq = c->freqs, c->has_freqs = 0;
+        c->freq_at = lc_block_docs(
+            t->blocks + t->offsets[b], t->offsets[b + 1] - t->offsets[b], t->block, c->count, t->tail, c->docs
+        );
+        if (c->freq_at < 0) {
+            s->error = LC_BAD;
+            return 0;
+        }
+    }
+    if (c->doc[c->count - 1] >= s->documents || c->doc[0] < t->firsts[b] ||
+        (b + 1 < t->block_count && c->doc[c->count - 1] >= t->firsts[b + 1])) {
+        s->error = LC_BAD;
+        return 0;
+    }
+    return 1;
+}
+
+static inline int lc_freqs(lc_search *s, lc_cursor *c) {
+    if (c->has_freqs) return 1;
+    const lc_term *t = c->term;
+    int64_t begin = t->offsets[c->open];
+    if (lc_block_freqs(
+            t->blocks + begin, t->offsets[c->open + 1] - begin, c->freq_at, t->block, c->count, t->tail, c->freqs
+        ) < 0) {
+        s->error = LC_BAD;
+        return 0;
+    }
+    c->has_freqs = 1;
+    return 1;
+}
+
+/* The last block that begins at a document or before it, from ``from`` on; ``from`` itself where none does. */
+
+static inline int64_t lc_block_of(const lc_term *t, uint32_t doc, int64_t from) {
+    int64_t low = from, step = 1;
+    while (low + step < t->block_count && t->firsts[low + step] <= doc) low += step, step *= 2;
+    int64_t high = low + step < t->block_count ? low + step : t->block_count;
+    while (high - low > 1) {
+        int64_t middle = (low + high) / 2;
+        if (t->firsts[middle] <= doc) low = middle;
+        else high = middle;
+    }
+    return low;
+}
+
+/* The first document from ``target`` on; cursors go forward only. */
+
+static uint32_t lc_seek(lc_search *s, lc_cursor *c, uint32_t target) {
+    const lc_term *t = c->term;
+    if (c->open >= t->block_count) return LC_END;
+    if (c->open < 0 || c->doc[c->count - 1] < target) {
+        int64_t from = c->open < 0 ? 0 : c->open;
+        int64_t b = lc_block_of(t, target, from);
+        if (b != c->open && !lc_open_block(s, c, b)) return LC_END;
+        if (c->doc[c->count - 1] < target) {
+            if (b + 1 >= t->block_count) {
+                c->open = t->block_count;
+                return LC_END;
+            }
+            if (!lc_open_block(s, c, b + 1)) return LC_END;
+        }
+    }
+    int low = c->at;
+    if (c->doc[low] >= target) return c->doc[low];
+    int step = 1;
+    while (low + step < c->count && c->doc[low + step] < target) low += step, step *= 2;
+    int high = low + step < c->count ? low + step : c->count - 1;
+    while (high - low > 1) {
+        int middle = (low + high) / 2;
+        if (c->doc[middle] < target) low = middle;
+        else high = middle;
+    }
+    c->at = high;
+    return c->doc[high];
+}
+
+static inline float lc_score(lc_search *s, lc_cursor *c) {
+    if (!lc_freqs(s, c)) return 0;
+    float f = (float)c->freq[c->at];
+    return c->weight * (2.2f * (f / (f + s->norm[c->doc[c->at]])));
+}
+
+/* Where the block ends, for bounds, that a document is in or before. ``bound`` is its best score. */
+
+static inline uint32_t lc_block_end(const lc_search *s, lc_cursor *c, uint32_t doc, float *bound) {
+    const lc_term *t = c->term;
+    if (doc < t->firsts[0]) {
+        *bound = 0;
+        return t->firsts[0];
+    }
+    c->window = lc_block_of(t, doc, c->window);
+    *bound = c->weight * (t->bounds ? t->bounds[c->window] : 2.2f);
+    return c->window + 1 < t->block_count ? t->firsts[c->window + 1] : s->documents;
+}
+
+/* The best score from the window's block on, before document ``end``. */
+
+static inline float lc_bound_until(lc_cursor *c, uint32_t begin, uint32_t end) {
+    const lc_term *t = c->term;
+    if (end <= t->firsts[0]) return 0;
+    if (!t->bounds) return c->weight * 2.2f;
+    if (begin >= t->firsts[0]) c->window = lc_block_of(t, begin, c->window);
+    float best = t->bounds[c->window];
+    for (int64_t b = c->window + 1; b < t->block_count && t->firsts[b] < end; b++)
+        if (t->bounds[b] > best) best = t->bounds[b];
+    return c->weight * best;
+}
+
+/* Phrases. */
+
+static int lc_spread(lc_search *s, lc_cursor *c, const uint32_t **list, int64_t *count) {
+    const lc_term *t = c->term;
+    if (t->plain_positions) {
+        int64_t at = c->open * t->block + c->at;
+        *list = t->plain_positions + t->plain_starts[at];
+        *count = t->plain_starts[at + 1] - t->plain_starts[at];
+        return 1;
+    }
+    if (!lc_freqs(s, c)) return 0;
+    if (c->spread_of != c->open) {
+        int64_t total = 0, begin = t->position_offsets[c->open], size = t->position_offsets[c->open + 1] - begin;
+        if (!c->starts && !(c->starts = malloc((LC_MOST_BLOCK + 1) * sizeof(int64_t)))) {
+            s->error = LC_NO_MEMORY;
+            return 0;
+        }
+        for (int i = 0; i < c->count; i++) {
+            c->starts[i] = total;
+            total += c->freqs[i];
+        }
+        c->starts[c->count] = total;
+        /* Packed groups of 128 may take a byte, single positions take one at least. */
+        if (total > (size + 1) * 128) {
+            s->error = LC_BAD;
+            return 0;
+        }
+        if (total > c->spread_room) {
+            uint32_t *room = realloc(c->spread, (size_t)total * sizeof(uint32_t));
+            if (!room) {
+                s->error = LC_NO_MEMORY;
+                return 0;
+            }
+            c->spread = room, c->spread_room = total;
+        }
+        if (lc_block_positions(t->positions + begin, size, c->freqs, c->count, c->spread, total) < 0) {
+            s->error = LC_BAD;
+            return 0;
+        }
+        c->spread_of = c->open;
+    }
+    *list = c->spread + c->starts[c->at];
+    *count = c->starts[c->at + 1] - c->starts[c->at];
+    return 1;
+}
+
+/* Whether the words of a phrase follow each other in the document that all its cursors are at: one place for each word, less
+ * the word's own place in the phrase, where each is as large as that of the word before or up to ``slop`` larger. */
+
+static int lc_phrase_there(lc_search *s, const lc_phrase *p) {
+    int64_t reach_count = 0;
+    for (int32_t i = 0; i < p->count; i++) {
+        const uint32_t *list;
+        int64_t count, kept = 0, from = 0;
+        if (!lc_spread(s, s->cursors + p->cursors[i], &list, &count)) return 0;
+        if (count > s->reach_room) {
+            int64_t *reach = realloc(s->reach, (size_t)count * sizeof(int64_t));
+            if (reach) s->reach = reach;
+            int64_t *reached = realloc(s->reached, (size_t)count * sizeof(int64_t));
+            if (reached) s->reached = reached;
+            if (!reach || !reached) {
+                s->error = LC_NO_MEMORY;
+                return 0;
+            }
+            s->reach_room = count;
+        }
+        for (int64_t k = 0; k < count; k++) {
+            int64_t place = (int64_t)list[k] - p->offsets[i];
+            if (i > 0) {
+                while (from < reach_count && s->reach[from] < place - p->slop) from++;
+                if (from == reach_count) break;
+                if (s->reach[from] > place) continue;
+            }
+            s->reached[kept++] = place;
+        }
+        if (!kept) return 0;
+        int64_t *swap = s->reach;
+        s->reach = s->reached, s->reached = swap;
+        reach_count = kept;
+    }
+    return 1;
+}
+
+/* What is left to do for a document that has what it needs: optional terms, excluded ones, the limit. */
+
+static inline void lc_finish(lc_search *s, uint32_t doc, float score) {
+    for (int i = 0; i < s->count; i++) {
+        lc_cursor *c = s->cursors + i;
+        if (c->group >= 0) continue;
+        if (lc_seek(s, c, doc) == doc) {
+            if (c->group == LC_EXCLUDED) return;
+            score += lc_score(s, c);
+        }
+    }
+    if (!s->error) lc_push(s, score, doc);
+}
+
+static inline float lc_least(const lc_search *s) { return s->limit >= 0 && s->size == s->limit ? s->least : -INFINITY; }
+
+/* The most that optional terms can add. */
+
+static float lc_optional_most(const lc_search *s) {
+    float most = 0;
+    for (int i = 0; i < s->count; i++)
+        if (s->cursors[i].group == LC_OPTIONAL && s->cursors[i].most > 0) most += s->cursors[i].most;
+    return most;
+}
+
+/* Any of the terms. */
+
+static void lc_any(lc_search *s) {
+    lc_cursor **terms = malloc((size_t)s->count * 2 * sizeof(lc_cursor *));
+    float *bounds = malloc((size_t)(s->count * 2 + 2) * sizeof(float));
+    float *sums = bounds ? bounds + s->count : NULL, *chunk = malloc(LC_CHUNK * sizeof(float));
+    uint64_t marks[LC_CHUNK / 64];
+    if (!terms || !bounds || !chunk) {
+        s->error = LC_NO_MEMORY;
+        goto done;
+    }
+    int n = 0;
+    for (int i = 0; i < s->count; i++)
+        if (s->cursors[i].group >= 0) terms[n++] = s->cursors + i;
+    for (int i = 1; i < n; i++) {
+        lc_cursor *c = terms[i];
+        int j = i;
+        for (; j > 0 && terms[j - 1]->most > c->most; j--) terms[j] = terms[j - 1];
+        terms[j] = c;
+    }
+    lc_cursor **order = terms + s->count;
+    const float more = lc_optional_most(s);
+    memset(chunk, 0, LC_CHUNK * sizeof(float));
+    memset(marks, 0, sizeof marks);
+    uint32_t low = 0, end = s->documents;
+    while (low < end && !s->error) {
+        const float least = lc_least(s);
+        uint32_t high = end;
+        int first = 0;
+        if (least > -INFINITY) {
+            float sum = more;
+            while (first < n && (sum + terms[first]->most) * LC_SLACK <= least) sum += terms[first++]->most;
+            if (first == n) break;
+            for (int i = first; i < n; i++) {
+                float ignored;
+                uint32_t stop = lc_block_end(s, terms[i], low, &ignored);
+                if (stop < high) high = stop;
+            }
+            if (high - low < LC_LEAST_WINDOW) high = end - low < LC_LEAST_WINDOW ? end : low + LC_LEAST_WINDOW;
+            for (int i = 0; i < n; i++) {
+                float bound = lc_bound_until(terms[i], low, high);
+                int j = i;
+                for (; j > 0 && bounds[j - 1] > bound; j--) bounds[j] = bounds[j - 1], order[j] = order[j - 1];
+                bounds[j] = bound, order[j] = terms[i];
+            }
+            sums[0] = more;
+            first = 0;
+            for (int i = 0; i < n; i++) {
+                sums[i + 1] = sums[i] + bounds[i];
+                if (sums[i + 1] * LC_SLACK <= least) first = i + 1;
+            }
+            if (first == n) {
+                low = high;
+                continue;
+            }
+        } else {
+            memcpy(order, terms, (size_t)n * sizeof(lc_cursor *));
+            /* Until the limit is known, a window must not be too long to learn it. */
+            if (s->limit >= 0 && high - low > LC_CHUNK) high = low + LC_CHUNK;
+        }
+        if (first == n - 1) {
+            lc_cursor *c = order[first];
+            uint32_t doc = lc_seek(s, c, low);
+            while (doc < high && !s->error) {
+                if (!s->keep || s->keep[doc]) {
+                    float score = lc_score(s, c);
+                    int j = first - 1;
+                    for (; j >= 0; j--) {
+                        if ((score + sums[j + 1]) * LC_SLACK <= s->least) break;
+                        if (lc_seek(s, order[j], doc) == doc) score += lc_score(s, order[j]);
+                    }
+                    if (j < 0 && (lc_least(s) == -INFINITY || (score + more) * LC_SLACK > s->least))
+                        lc_finish(s, doc, score);
+                }
+                if (++c->at < c->count) doc = c->doc[c->at];
+                else {
+                    c->at--;
+                    doc = lc_seek(s, c, doc + 1);
+                }
+            }
+            low = high;
+            continue;
+        }
+        while (low < high && !s->error) {
+            uint32_t next = LC_END;
+            for (int i = first; i < n; i++) {
+                uint32_t doc = lc_seek(s, order[i], low);
+                if (doc < next) next = doc;
+            }
+            if (next >= high || s->error) break;
+            low = next;
+            uint32_t stop = high - low < LC_CHUNK ? high : low + LC_CHUNK;
+            for (int i = n - 1; i >= first; i--) {
+                lc_cursor *c = order[i];
+                uint32_t doc = lc_seek(s, c, low);
+                while (doc < stop) {
+                    if (!lc_freqs(s, c)) goto done;
+                    int at = c->at;
+                    const float weight = c->weight;
+                    for (; at < c->count && c->doc[at] < stop; at++) {
+                        float f = (float)c->freq[at];
+                        uint32_t d = c->doc[at], place = d - low;
+                        chunk[place] += weight * (2.2f * (f / (f + s->norm[d])));
+                        marks[place >> 6] |= (uint64_t)1 << (place & 63);
+                    }
+                    if (at < c->count) {
+                        c->at = at;
+                        break;
+                    }
+                    c->at = c->count - 1;
+                    doc = lc_seek(s, c, c->doc[c->at] + 1);
+                    if (s->error) goto done;
+                }
+            }
+            for (uint32_t w = 0; w < (stop - low + 63) / 64; w++) {
+                uint64_t bits = marks[w];
+                marks[w] = 0;
+                while (bits) {
+                    uint32_t place = w * 64 + (uint32_t)__builtin_ctzll(bits), doc = low + place;
+                    bits &= bits - 1;
+                    float score = chunk[place];
+                    chunk[place] = 0;
+                    if (s->keep && !s->keep[doc]) continue;
+                    int j = first - 1;
+                    for (; j >= 0; j--) {
+                        if ((score + sums[j + 1]) * LC_SLACK <= s->least) break;
+                        if (lc_seek(s, order[j], doc) == doc) score += lc_score(s, order[j]);
+                    }
+                    if (j < 0 && (lc_least(s) == -INFINITY || (score + more) * LC_SLACK > s->least))
+                        lc_finish(s, doc, score);
+                }
+            }
+            low = stop;
+        }
+        low = high;
+    }
+done:
+    free(terms);
+    free(bounds);
+    free(chunk);
+}
+
+/* All of the terms, and phrases of them. */
+
+static void lc_all(lc_search *s) {
+    lc_cursor **terms = malloc((size_t)s->count * sizeof(lc_cursor *));
+    if (!terms) {
+        s->error = LC_NO_MEMORY;
+        return;
+    }
+    int n = 0;
+    for (int i = 0; i < s->count; i++) {
+        lc_cursor *c = s->cursors + i;
+        if (c->group < 0) continue;
+        int j = n++;
+        for (; j > 0 && terms[j - 1]->term->length > c->term->length; j--) terms[j] = terms[j - 1];
+        terms[j] = c;
+    }
+    const float more = lc_optional_most(s);
+    uint32_t doc = 0, stop = 0;
+    while (doc < s->documents && !s->error) {
+        if (lc_least(s) > -INFINITY && doc >= stop) {
+            float sum = more;
+            stop = s->documents;
+            for (int i = 0; i < n; i++) {
+                float bound;
+                uint32_t end = lc_block_end(s, terms[i], doc, &bound);
+                sum += bound;
+                if (end < stop) stop = end;
+            }
+            if (sum * LC_SLACK <= s->least) {
+                doc = stop;
+                continue;
+            }
+        }
+        uint32_t next = doc;
+        for (int i = 0; i < n; i++) {
+            next = lc_seek(s, terms[i], doc);
+            if (next != doc) break;
+        }
+        if (next != doc) {
+            doc = next;
+            continue;
+        }
+        if (!s->keep || s->keep[doc]) {
+            float score = 0;
+            for (int i = 0; i < n; i++) score += lc_score(s, terms[i]);
+            int there = lc_least(s) == -INFINITY || (score + more) * LC_SLACK > s->least;
+            for (int i = 0; there && i < s->phrase_count; i++) there = lc_phrase_there(s, s->phrases + i);
+            if (there && !s->error) lc_finish(s, doc, score);
+        }
+        doc++;
+    }
+    free(terms);
+}
+
+/* At least one term of each group, and phrases of terms that are alone in theirs. */
+
+static void lc_grouped(lc_search *s) {
+    float *chunk = malloc(LC_CHUNK * sizeof(float));
+    int32_t *reached = malloc(LC_CHUNK * sizeof(int32_t));
+    if (!chunk || !reached) {
+        s->error = LC_NO_MEMORY;
+        goto done;
+    }
+    uint32_t low = 0;
+    while (low < s->documents && !s->error) {
+        uint32_t next = LC_END;
+        for (int i = 0; i < s->count; i++) {
+            if (s->cursors[i].group != 0) continue;
+            uint32_t doc = lc_seek(s, s->cursors + i, low);
+            if (doc < next) next = doc;
+        }
+        if (next == LC_END || s->error) break;
+        low = next;
+        uint32_t stop = s->documents - low < LC_CHUNK ? s->documents : low + LC_CHUNK;
+        memset(chunk, 0, LC_CHUNK * sizeof(float));
+        memset(reached, 0, LC_CHUNK * sizeof(int32_t));
+        for (int g = 0; g < s->groups; g++) {
+            for (int i = 0; i < s->count; i++) {
+                lc_cursor *c = s->cursors + i;
+                if (c->group != g) continue;
+                uint32_t doc = lc_seek(s, c, low);
+                while (doc < stop && !s->error) {
+                    if (reached[doc - low] >= g) {
+                        reached[doc - low] = g + 1;
+                        chunk[doc - low] += lc_score(s, c);
+                    }
+                    if (doc + 1 >= stop) break;
+                    doc = lc_seek(s, c, doc + 1);
+                }
+            }
+        }
+        for (uint32_t doc = low; doc < stop && !s->error; doc++)
+            if (reached[doc - low] == s->groups && (!s->keep || s->keep[doc])) lc_finish(s, doc, chunk[doc - low]);
+        low = stop;
+    }
+done:
+    free(chunk);
+    free(reached);
+}
+
+static void lc_run(lc_search *s) {
+    int wide = 0, required = 0;
+    for (int g = 0; g < s->groups; g++) {
+        int members = 0;
+        for (int i = 0; i < s->count; i++) members += s->cursors[i].group == g;
+        if (!members) return;
+        required += members;
+        wide |= members > 1;
+    }
+    if (!required) return;
+    s->least = -INFINITY;
+    if (s->limit == 0) return;
+    if (s->groups == 1 && !s->phrase_count) lc_any(s);
+    else if (!wide) lc_all(s);
+    else lc_grouped(s);
+}
+
+/* Whether two texts are within so many edits of each other, in characters; ``row`` has room for the second and one more. */
+
+static int lc_is_near(
+    const uint32_t *text, int64_t size, const uint8_t *other, int64_t bytes, int64_t edits, int64_t *row
+) {
+    uint32_t characters = 0;
+    for (int64_t i = 0; i < bytes; i++) characters += (other[i] & 0xC0) != 0x80;
+    if (characters > size + edits || characters + edits < size) return 0;
+    for (int64_t j = 0; j <= size; j++) row[j] = j;
+    int64_t i = 0, line = 0;
+    while (i < bytes) {
+        uint32_t mark = other[i++];
+        if (mark >= 0xF0) mark &= 7;
+        else if (mark >= 0xE0) mark &= 15;
+        else if (mark >= 0xC0) mark &= 31;
+        while (i < bytes && (other[i] & 0xC0) == 0x80) mark = mark << 6 | (other[i++] & 63);
+        int64_t corner = row[0], least = row[0] = ++line;
+        for (int64_t j = 1; j <= size; j++) {
+            int64_t cost = corner + (text[j - 1] != mark);
+            if (row[j] + 1 < cost) cost = row[j] + 1;
+            if (row[j - 1] + 1 < cost) cost = row[j - 1] + 1;
+            corner = row[j];
+            row[j] = cost;
+            if (cost < least) least = cost;
+        }
+        if (least > edits) return 0;
+    }
+    return row[size] <= edits;
+}
+
+/* The best of each block, without weights, by impacts; -1 for bytes that are not what they should be. */
+
+static int lc_impact_bounds(
+    const uint8_t *data, const int64_t *offsets, int64_t blocks, float base, float slope, float *bounds
+) {
+    for (int64_t b = 0; b < blocks; b++) {
+        const uint8_t *entry = data + offsets[b];
+        int64_t size = offsets[b + 1] - offsets[b], at;
+        uint32_t last, pairs, freq = 0, norm = 0;
+        if ((at = lc_read_impact(entry, size, &last, &pairs)) < 0) return LC_BAD;
+        float best = 0;
+        for (uint32_t i = 0; i < pairs; i++) {
+            if ((at = lc_next_pair(entry, size, at, &freq, &norm)) < 0) return LC_BAD;
+            float f = (float)freq, value = 2.2f * f / (f + base + slope * (float)lc_dequantize((uint8_t)norm));
+            if (value > best) best = value;
+        }
+        bounds[b] = best;
+    }
+    return 0;
+}
+
+#endif
