@@ -37,6 +37,7 @@ from lancelet.index.text.blocks import (
     stream_positions,
 )
 from lancelet.index.text.fst import Fst, FstWriter
+from lancelet.index.text.metadata import ITEM
 from lancelet.index.text.packing import pack_postings
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ Offsets = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.uint32]
 
 NUM_TOKENS: Final = "_num_tokens"
-ITEM: Final = "_doc_index_0"
 FST: Final = "_token_fst_bytes"
 NEXT_ID: Final = "_token_next_id"
 TOTAL_LENGTH: Final = "_token_total_length"
@@ -165,9 +165,10 @@ class DecodedPostings:
 class FstTokens:
     """Tokens as an FST, read where they lie."""
 
-    def __init__(self, fst: Fst, path: str) -> None:
+    def __init__(self, fst: Fst, path: str, num_tokens: int) -> None:
         self._fst = fst
         self._path = path
+        self._num_tokens = num_tokens
 
     def __len__(self) -> int:
         return len(self._fst)
@@ -200,8 +201,9 @@ class FstTokens:
             data, offsets, numbers = self._fst.arrays()
         except ValueError as error:
             raise self._damaged(error) from None
-        if len(numbers) and int(numbers.max()) > np.iinfo(np.uint32).max:
-            raise CorruptFile(self._path, f"has a token with the number {int(numbers.max())}", FST)
+        if len(numbers) and int(numbers.max()) >= self._num_tokens:
+            problem = f"has token {int(numbers.max())}, but only {self._num_tokens} have postings"
+            raise CorruptFile(self._path, problem, FST)
         return data, offsets, numbers.astype(np.int64)
 
     def _damaged(self, error: ValueError) -> CorruptFile:
@@ -211,9 +213,9 @@ class FstTokens:
 class Partition:
     """One part of a segment. Its files are opened, and tokens and documents read, when they are first asked for."""
 
-    def __init__(self, folder: IndexFolder, head: Head, number: int | None) -> None:
+    def __init__(self, folder: IndexFolder, head: Head, number: int | None, prefix: str | None = None) -> None:
         self._folder = folder
-        self._prefix = "" if number is None else f"part_{number}_"
+        self._prefix = prefix or ("" if number is None else f"part_{number}_")
         self.head = head
         self.number = number or 0
 
@@ -222,6 +224,10 @@ class Partition:
         """What is held in memory."""
         held = self.__dict__
         return sum(held[name].nbytes for name in ("documents", "tokens", "_invert", "_rows_of_old") if name in held)
+
+    def hold(self) -> tuple[Documents, FstTokens]:
+        """Read documents and tokens, which stay in memory."""
+        return self.documents, self.tokens
 
     def file_name(self, what: str) -> str:
         """Of its ``tokens``, ``docs`` or ``invert``."""
@@ -504,7 +510,9 @@ def _fst(file: IndexFileReader, num_tokens: int) -> FstTokens:
         raise CorruptFile(file.path, str(error), FST) from None
     if len(fst) > num_tokens:
         raise CorruptFile(file.path, f"has {len(fst)} tokens, but only {num_tokens} have postings", FST)
-    return FstTokens(fst, file.path)
+    if not fst.is_intact:
+        raise CorruptFile(file.path, "has other bytes than were written: the checksum is wrong", FST)
+    return FstTokens(fst, file.path, num_tokens)
 
 
 def _fst_of_rows(file: IndexFileReader, num_tokens: int) -> FstTokens:
@@ -522,7 +530,7 @@ def _fst_of_rows(file: IndexFileReader, num_tokens: int) -> FstTokens:
         writer.add_all(data, offsets, order, ids)
     except ValueError:
         raise CorruptFile(file.path, "has a token twice", TOKEN) from None
-    return FstTokens(Fst(writer.finish()), file.path)
+    return FstTokens(Fst(writer.finish()), file.path, num_tokens)
 
 
 def numbers_of(array: pa.Array, dtype: Any, path: str, column: str) -> npt.NDArray[Any]:

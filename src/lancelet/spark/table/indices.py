@@ -90,9 +90,11 @@ def create_index(
 
     def attempt(table: TableReader) -> Snapshot:
         found, field = find_column(table, column)
-        kind.check(field.arrow_field.with_type(found.type), told)
-        chosen, replaced = name_index(table, column, kind, name, replaces)
-        new = NewSegment(chosen, (field.id,), kind, frozenset(table.snapshot.manifest.fragments.ids.tolist()), told)
+        over = field.arrow_field.with_type(found.type)
+        kind.check(over, told)
+        chosen, replaced = name_index(table, column, kind, name, replaces, told)
+        everywhere = frozenset(table.snapshot.manifest.fragments.ids.tolist())
+        new = NewSegment(chosen, (field.id,), kind, everywhere, kind.options_on(over, told))
         with WrittenFiles(table.snapshot.store) as files:
             if isinstance(kind, BuiltByRange) and _sorts_alike(found.type):
                 entries = [_sorted(spark, table, place, found, new, kind, files)]
