@@ -52,7 +52,9 @@ class Corpus:
 
     def write(self, where: Path, first: int, count: int, mode: str = "create") -> lance.LanceDataset:
         schema = pa.schema({"key": pa.int64(), "text": pa.string()})
-        return lance.write_dataset(pa.RecordBatchReader.from_batches(schema, self.batches(first, count)), where, mode=mode)
+        return lance.write_dataset(
+            pa.RecordBatchReader.from_batches(schema, self.batches(first, count)), where, mode=mode
+        )
 
 
 @dataclass(frozen=True, slots=True)

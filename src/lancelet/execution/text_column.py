@@ -139,11 +139,7 @@ class ColumnSearch:
     @cached_property
     def params(self) -> Params:
         """How texts become tokens."""
-        return self._open[0][1].head.params if self._open else UNINDEXED_PARAMS
-
-    @cached_property
-    def _analyzer(self) -> Analyzer:
-        return self._open[0][1].analyzer if self._open else Analyzer(self.params)
+        return self._open[0][1].segment.params if self._open else UNINDEXED_PARAMS
 
     @cached_property
     def partitions(self) -> list[SearchedPartition]:
@@ -161,7 +157,7 @@ class ColumnSearch:
 
     def words(self, text: str) -> list[tuple[bytes, int]]:
         """The terms of a text, and their places in it."""
-        return self._analyzer.query(text)
+        return self._open[0][1].words(text) if self._open else Analyzer(self.params).query(text)
 
     def near(self, term: bytes, edits: int, prefix: int, limit: int) -> list[bytes]:
         """Terms of the index that are nearly the same."""
