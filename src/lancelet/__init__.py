@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lancelet._api.blob_column import BlobColumn
     from lancelet._api.checking import repair, verify
     from lancelet._api.merge_insert import MergeInsertBuilder
+    from lancelet._api.processor import simd_info
     from lancelet._api.transaction import Index, IndexFile, LanceOperation, Transaction
     from lancelet._api.write import write_dataset
     from lancelet.file.blob_writers import (
@@ -93,6 +94,7 @@ __all__ = [
     "sanitize_ts",
     "schema_to_json",
     "set_logger",
+    "simd_info",
     "verify",
     "write_dataset",
 ]
@@ -104,6 +106,7 @@ _later = lazy_names(
         "lancelet._api.blob_column": ("BlobColumn",),
         "lancelet._api.checking": ("repair", "verify"),
         "lancelet._api.merge_insert": ("MergeInsertBuilder",),
+        "lancelet._api.processor": ("simd_info",),
         "lancelet._api.transaction": ("Index", "IndexFile", "LanceOperation", "Transaction"),
         "lancelet._api.write": ("write_dataset",),
         "lancelet.file.blob_writers": (

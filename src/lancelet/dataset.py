@@ -49,8 +49,8 @@ from lancelet.fragment import LanceFragment
 from lancelet.namespace_client.tables import manager_of
 from lancelet.schema import LanceSchema
 from lancelet.store import open_store
-from lancelet.table.commit.operations import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
 from lancelet.table.commit.patience import CHANGE_RETRIES, CHANGE_SECONDS, COMMIT_RETRIES, COMMIT_SECONDS
+from lancelet.table.commit.properties import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
 from lancelet.table.manifest.manifest import BasePath as DatasetBasePath
 from lancelet.table.manifest.versions import latest_version, list_versions, migrate_to_v2
 from lancelet.table.refs.read import check_reference
@@ -1085,12 +1085,15 @@ class LanceDataset:
             Of PQ: into how many parts vectors are cut.
         accelerator
             A device of torch's to train on, for ``IVF_PQ``.
-        index_cache_size, storage_options, filter_nan
-            Accepted for pylance's sake, without effect.
+        storage_options
+            Of the store of ``precomputed_partition_dataset``.
+        index_cache_size, filter_nan
+            Accepted for pylance's sake, without effect: vectors that are null or not finite are always left out.
         shuffle_partition_batches, shuffle_partition_concurrency
             Noted in the index; memory is bounded whatever they are.
         precomputed_partition_dataset
-            Not supported.
+            A table with ``row_id`` and ``partition`` of rows, in one fragment, as ``IndicesBuilder.assign_ivf_partitions`` writes it;
+            needs ``ivf_centroids``. Rows that it does not have get their partitions here.
         train
             False makes an index that covers no rows yet; ``optimize.optimize_indices`` trains and fills it.
         fragment_ids
@@ -1099,15 +1102,21 @@ class LanceDataset:
             The name of the folder of its files; drawn by default.
         target_partition_size
             About how many rows a partition gets.
-        streaming_sample_rate, streaming_coreset_rate, streaming_refine_passes
-            Accepted for pylance's sake: samples are bounded in bytes.
+        streaming_sample_rate
+            Less than ``sample_rate``: only so many vectors for each partition are held at once. Centroids are trained from
+            these first, then moved by a step over the whole sample, which comes in pieces.
+        streaming_coreset_rate
+            From how many vectors for each partition the first centroids are trained, where that is not the number above.
+        streaming_refine_passes
+            How many steps more over the whole sample.
         skip_transpose
             Of PQ: store codes row by row.
         progress_callback
             Hears of the stages ``train_ivf``, ``train_quantizer``, ``shuffle`` and ``merge_partitions``.
         kwargs
             ``num_bits`` (PQ 4 or 8, RQ 1 to 9), ``sample_rate`` and ``max_iters`` of training, ``m``, ``ef_construction``
-            and ``max_level`` of graphs, ``seed``.
+            and ``max_level`` of graphs, ``seed``; ``precomputed_shuffle_buffers`` with ``precomputed_shuffle_buffers_path``,
+            what :func:`lancelet.vector.one_pass_assign_ivf_pq_on_accelerator` wrote.
 
         Examples
         --------
@@ -1132,6 +1141,10 @@ class LanceDataset:
             "shuffle_partition_concurrency": shuffle_partition_concurrency,
             "ivf_centroids_file": ivf_centroids_file,
             "precomputed_partition_dataset": precomputed_partition_dataset,
+            "storage_options": storage_options,
+            "streaming_sample_rate": streaming_sample_rate,
+            "streaming_coreset_rate": streaming_coreset_rate,
+            "streaming_refine_passes": streaming_refine_passes,
             "target_partition_size": target_partition_size,
             "skip_transpose": skip_transpose,
         }

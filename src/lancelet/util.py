@@ -1,4 +1,4 @@
-"""Times and spans, k-means and checks of vector indices, under pylance's names."""
+"""Times and spans, k-means, graphs, and checks of vector indices, under pylance's names."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from lancelet._naming.lazy import lazy_names
 
 if TYPE_CHECKING:
     from lancelet._api.clustering import KMeans, MetricType
+    from lancelet._api.hnsw import HNSW
     from lancelet._api.vector_checks import validate_vector_index
 
-__all__ = ["KMeans", "MetricType", "sanitize_ts", "td_to_micros", "validate_vector_index"]
+__all__ = ["HNSW", "KMeans", "MetricType", "sanitize_ts", "td_to_micros", "validate_vector_index"]
 
 __getattr__ = lazy_names(
     __name__,
     {
         "lancelet._api.clustering": ("KMeans", "MetricType"),
+        "lancelet._api.hnsw": ("HNSW",),
         "lancelet._api.vector_checks": ("validate_vector_index",),
     },
 )

@@ -50,12 +50,9 @@ MISSING = {
             "DocumentGranularity",
             "FtsToken",
             "FullTextQuery",
-            "HNSW",
-            "IndexSegment",
             "LanceDataset.merge_index_metadata",
             "MinHashQuery",
             "VectorSearchQuery",
-            "simd_info",
             "tokenize",
         ),
         NO_INDICES,
@@ -99,6 +96,7 @@ MISSING = {
     **dict.fromkeys(
         (
             "dataset.DEFAULT_BLOB_BUFFER_SIZE",
+            "dataset.IndexSegment",
             "dataset.td_to_micros",
             "fragment.Session",
             *(f"indices.{module}.LanceFile{what}" for module in ("ivf", "pq") for what in ("Reader", "Writer")),
@@ -129,6 +127,7 @@ OTHER = {
             "DedicatedBlobWriter",
             "FragmentSession",
             "IOStats",
+            "IndexSegment",
             "IndexSegmentDescription",
             "LanceBufferDescriptor",
             "LanceColumnMetadata",

@@ -35,7 +35,7 @@ def read(uri: str) -> None:
             assert len(found.rows) == len(found.marks) <= 20
         for _, partition in segment.stream():
             segment.model.quantizer.pick_up(partition.stored)
-        assert sum(len(rows) for _, rows in segment.entries(Source(segment))) <= segment.files.storage.num_rows * 9
+        assert sum(len(rows) for _, rows in segment.entries(Source(segment))) <= segment.num_rows * 9
         assert segment.statistics()["num_partitions"] == len(segment.sizes)
 
 
@@ -59,6 +59,10 @@ def harmed(victim: Path, data: bytes, damage: Damage, uri: str) -> str | None:
     return None
 
 
+def damages_of(data: bytes, count: int, seed: int) -> list[Damage]:
+    return [*flips(data, count, seed), *patches(data, count // 2, seed), *truncations(data, count // 8, seed)]
+
+
 def findings(tmp_path: Path, kind: str, count: int, seed: int) -> list[str]:
     uri = str(tmp_path / kind)
     dataset = lancelet.write_dataset(table_of(vectors("f32", 300)), uri)
@@ -66,8 +70,7 @@ def findings(tmp_path: Path, kind: str, count: int, seed: int) -> list[str]:
     found = []
     for victim in sorted((tmp_path / kind / "_indices").rglob("*.idx")):
         data = victim.read_bytes()
-        damages = [*flips(data, count, seed), *patches(data, count // 2, seed), *truncations(data, count // 8, seed)]
-        found += [one for damage in damages if (one := harmed(victim, data, damage, uri))]
+        found += [one for damage in damages_of(data, count, seed) if (one := harmed(victim, data, damage, uri))]
     read(uri)
     return found
 

@@ -220,23 +220,3 @@ def test_a_check_finds_rows_that_an_index_has_lost(tmp_path: Path) -> None:
     dataset.commit_existing_index_segments("v_idx", "v", [replace(part, fragment_ids=claimed)])
     (finding,) = dataset.verify(deep=True).findings
     assert "does not have" in str(finding)
-
-
-def test_an_old_index_with_its_codebook_in_the_metadata(tmp_path: Path) -> None:
-    place = Path(__file__).parents[3] / "shared" / "fixtures" / "search" / "v0.27.1" / "pq_in_schema"
-    if not place.exists():
-        pytest.skip("the fixtures of old releases are not here")
-    uri = str(tmp_path / "t")
-    shutil.copytree(place, uri)
-    (segment,) = open_segments(uri)
-    values = lancelet.dataset(uri).to_table(["vec"])["vec"].to_pylist()
-    query = np.array(values[7], np.float32)
-    from lancelet.index.vector.query import ALL_KEPT
-
-    ours = segment.best(VectorQuery(query, 10, min_probes=1, max_probes=1), 10, ALL_KEPT)
-    nearest = {"column": "vec", "q": query, "k": 10, "nprobes": 1}
-    found = lance.dataset(uri).to_table([], with_row_id=True, nearest=nearest)
-    np.testing.assert_allclose(ours.marks, found["_distance"].to_numpy(), rtol=1e-5)
-    assert ours.rows.tolist() == found["_rowid"].to_pylist()
-    lancelet.dataset(uri).optimize.optimize_indices(retrain=True)
-    assert lance.dataset(uri).stats.index_stats("vec_idx")["num_indexed_rows"] == 512

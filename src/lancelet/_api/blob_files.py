@@ -14,8 +14,8 @@ import pyarrow as pa
 from lancelet.encoding.rows import Indices, RowIndices
 from lancelet.errors import InvalidInput, InvalidType, RowNotFound
 from lancelet.execution.blobs import StoredBlob, find_blobs, has_blobs, read_blobs
+from lancelet.execution.opening import open_scan
 from lancelet.execution.row_numbers import row_numbers
-from lancelet.execution.scans import open_scan
 from lancelet.expressions.expr import Column
 from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.table.rows.addresses import split_addresses

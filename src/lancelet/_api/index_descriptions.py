@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -17,6 +17,8 @@ from lancelet.index.kind import KnownKind, title_of
 from lancelet.index.metadata import IndexMetadata, read_indices
 from lancelet.index.registry import known_kind
 from lancelet.index.segments import indexed_type, open_segment, usable_kind
+from lancelet.table.commit.fragment_reuse import advanced, read_rewrites
+from lancelet.table.commit.index_upkeep import SYSTEM_INDICES
 
 if TYPE_CHECKING:
     from lancelet.execution.table_reader import TableReader
@@ -53,6 +55,16 @@ class SupportedDistributedIndices(str, Enum):
     IVF_PQ = "IVF_PQ"
     IVF_SQ = "IVF_SQ"
     VECTOR = "VECTOR"
+
+
+@dataclass(frozen=True)
+class IndexSegment:
+    """A segment as a plan of a build names it; :meth:`lancelet.LanceDataset.commit_existing_index_segments` takes what
+    :meth:`lancelet.LanceDataset.create_index_uncommitted` gives."""
+
+    uuid: str
+    fragment_ids: Bitmap
+    index_version: int
 
 
 @dataclass(frozen=True)
@@ -112,8 +124,9 @@ def index_statistics(table: TableReader, name: str) -> dict[str, Any]:
     if not segments:
         raise IndexNotFound(f'Index "{name}" not found in version {table.snapshot.version} of {table.snapshot.uri}')
     live = table.snapshot.manifest.fragments.ids.tolist()
-    covered = set().union(*(segment.covers(live) for segment in segments))
-    per_segment = [_rows(table, segment.covers(live)) for segment in segments]
+    coverage = [segment.covers(live) for segment in _followed(table, segments)]
+    covered = set().union(*coverage)
+    per_segment = [_rows(table, fragments) for fragments in coverage]
     indexed = _rows(table, covered)
     shown = [_segment_statistics(table, segment) for segment in segments]
     times = [segment.created_at for segment in segments if segment.created_at is not None]
@@ -150,7 +163,8 @@ def _describe(table: TableReader, segments: Sequence[IndexMetadata]) -> IndexDes
     kind = _kind(table, first)
     names = {node.id: path for path, node in _named(table)}
     live = table.snapshot.manifest.fragments.ids.tolist()
-    covered = set().union(*(segment.covers(live) for segment in segments))
+    followed = _followed(table, segments)
+    covered = set().union(*(segment.covers(live) for segment in followed))
     shown = [
         IndexSegmentDescription(
             str(segment.uuid),
@@ -162,7 +176,7 @@ def _describe(table: TableReader, segments: Sequence[IndexMetadata]) -> IndexDes
             segment.base_id,
             list(segment.covering_fields),
         )
-        for segment in segments
+        for segment in followed
     ]
     sizes = [segment.size_bytes for segment in shown]
     return IndexDescription(
@@ -176,6 +190,19 @@ def _describe(table: TableReader, segments: Sequence[IndexMetadata]) -> IndexDes
         {} if kind is None else kind.parameters(first, table.snapshot.manifest.path),
         None if None in sizes else sum(size or 0 for size in sizes),
     )
+
+
+def _followed(table: TableReader, segments: Sequence[IndexMetadata]) -> list[IndexMetadata]:
+    """Segments with the fragments that those which they were built from have become since."""
+    rewrites = read_rewrites(table.snapshot)
+    if not rewrites:
+        return list(segments)
+    return [
+        segment
+        if segment.fragment_ids is None or segment.name in SYSTEM_INDICES
+        else replace(segment, fragment_ids=frozenset(advanced(segment.fragment_ids, rewrites)))
+        for segment in segments
+    ]
 
 
 def _named(table: TableReader) -> Iterator[tuple[str, Field]]:

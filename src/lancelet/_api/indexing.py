@@ -142,7 +142,7 @@ def _choose_kind(index_type: Any, options: Mapping[str, Any]) -> tuple[Kind, Map
         index_type, options = index_type.index_type, {**index_type.parameters, **options}
     if not isinstance(index_type, str):
         raise InvalidType(f"index_type is a text or an IndexConfig, not {index_type!r}")
-    kind = kind_named(index_type)
+    kind = kind_named(index_type).chosen(options)
     return kind, kind.options_of(index_type, options)
 
 

@@ -13,16 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet._api.blob_files import lazy_frame
-from lancelet._api.nearest_query import NearestOptions, nearest_query
-from lancelet._api.text_query import check_text_query, text_query
 from lancelet._naming.keywords import refuse_unknown
 from lancelet.errors import FilterSyntaxError, InvalidInput, InvalidType, NotSupported
 from lancelet.execution.blobs import has_blobs
-from lancelet.execution.nearest import NearestScan
+from lancelet.execution.opening import open_scan
 from lancelet.execution.plan import ScanPlan, column_of, default_batch_size, plan_filter, plan_outputs
 from lancelet.execution.rebatch import by_bytes, by_rows
-from lancelet.execution.scan import Scan
-from lancelet.execution.scans import open_scan
 from lancelet.expressions.expr import Column
 from lancelet.expressions.sort import SortKey
 from lancelet.format.system_columns import DISTANCE, QUERY_INDEX, SCORE, SEARCH_FIELDS
@@ -37,6 +33,7 @@ if TYPE_CHECKING:
     from lancelet.execution.plan import Outputs
     from lancelet.execution.ranked_scan import RankedScan
     from lancelet.execution.row_mask import RowMask
+    from lancelet.execution.scan import Scan
     from lancelet.query import FullTextQuery
 
 Columns: TypeAlias = "Sequence[str] | Mapping[str, str | pc.Expression] | None"
@@ -121,6 +118,8 @@ class ScannerBuilder:
             if name == "nearest":
                 if not isinstance(value, Mapping):
                     raise InvalidType(f"nearest is a dict with the column and the query, not {value!r}")
+                from lancelet._api.nearest_query import NearestOptions
+
                 refuse_unknown("nearest", value, NearestOptions)
                 missing = [key for key in ("column", "q") if key not in value]
                 if missing:
@@ -346,6 +345,8 @@ class ScannerBuilder:
         >>> dataset.to_table(columns=["id", "_distance"], nearest={"column": "v", "q": [1, 1], "k": 2}).to_pydict()
         {'id': [2, 1], '_distance': [1.0, 2.0]}
         """
+        from lancelet._api.nearest_query import nearest_query
+
         self._nearest = nearest_query(
             self.ds.table.snapshot.manifest.schema,
             column,
@@ -386,6 +387,8 @@ class ScannerBuilder:
         >>> search.disable_scoring_autoprojection().to_scanner().to_table()["id"].to_pylist()
         [3, 2]
         """
+        from lancelet._api.text_query import check_text_query
+
         check_text_query(query, columns)
         self._text_query = (query, columns)
         return self
@@ -482,6 +485,7 @@ class ScannerBuilder:
             return None
         if self._include_deleted_rows:
             raise InvalidInput("Cannot include deleted rows in an FTS search; leave one of them out")
+        from lancelet._api.text_query import text_query
         from lancelet.execution.matching_plan import matching_of
 
         table, (query, columns) = self.ds.table, self._text_query
@@ -656,8 +660,7 @@ class LanceScanner:
         )
         from lancelet.execution.explain import explain
 
-        use = scan.use if isinstance(scan, NearestScan) else None
-        tree = explain(self._ds.table, self._plan, found=scan.candidates, use=use)
+        tree = explain(self._ds.table, self._plan, found=scan.candidates, use=scan.use)
         return "\n".join([cost, *(f"  {line}" for line in tree.splitlines())])
 
     def take(self, indices: object) -> NoReturn:

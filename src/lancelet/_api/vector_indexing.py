@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lancelet._api.indexing import build_index, build_index_part
+from lancelet._api.precomputed import precomputed_entries
 from lancelet.errors import InvalidInput, NotSupported, StorageError
 from lancelet.index.registry import known_named
-from lancelet.index.vector.options import ACCELERATOR
+from lancelet.index.vector.options import ACCELERATOR, FILE_VERSIONS, PRECOMPUTED
 from lancelet.log import LOGGER
 
 if TYPE_CHECKING:
@@ -79,8 +80,9 @@ def vector_options(index_type: str, given: Mapping[str, Any]) -> dict[str, Any]:
             DeprecationWarning,
             stacklevel=5,
         )
-    if options.pop("precomputed_partition_dataset", None) is not None:
-        raise NotSupported("partitions that were worked out before cannot be given; give ivf_centroids alone")
+    _check_version(options.pop("index_file_version", "V3"), index_type)
+    storage = options.pop("storage_options", None)
+    known = precomputed_entries(options, storage)
     path = options.pop("ivf_centroids_file", None)
     if path is not None:
         if "ivf_centroids" in options:
@@ -88,6 +90,10 @@ def vector_options(index_type: str, given: Mapping[str, Any]) -> dict[str, Any]:
         options["ivf_centroids"] = _load(str(path))
     if "pq_codebook" in options and "ivf_centroids" not in options and "model" not in options:
         raise InvalidInput("ivf_centroids must be specified when pq_codebook is provided")
+    if known is not None:
+        if "ivf_centroids" not in options:
+            raise InvalidInput("ivf_centroids must be provided when precomputed_partition_dataset is provided")
+        options[PRECOMPUTED] = known
     accelerator = options.pop("accelerator", None)
     if accelerator is not None:
         if index_type.upper() != _ACCELERATED:
@@ -97,6 +103,17 @@ def vector_options(index_type: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
             options[ACCELERATOR] = Accelerator(accelerator)
     return options
+
+
+def _check_version(version: Any, index_type: str) -> None:
+    if str(version).upper() not in FILE_VERSIONS:
+        raise InvalidInput(f"Invalid index_file_version: {version!r}; there is 'V3'")
+    # As in pylance, other kinds never had the old layout.
+    if str(version).upper() != FILE_VERSIONS[0] and index_type.upper() == _ACCELERATED:
+        raise NotSupported(
+            f"index_file_version={version!r}: indices of the old layout are read and extended, but new ones are not written "
+            "in it; leave it out"
+        )
 
 
 def _load(path: str) -> Any:

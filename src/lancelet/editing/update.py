@@ -30,7 +30,7 @@ from lancelet.execution.plan import ScanPlan, plan_filter
 from lancelet.execution.scan import Scan
 from lancelet.execution.shown import scan_field
 from lancelet.execution.table_reader import TableReader
-from lancelet.expressions.expr import Column, Expr, columns_of
+from lancelet.expressions.expr import Column, Expr, Literal, columns_of, type_of
 from lancelet.format.schema import Field, Schema, split_path
 from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.table.commit.run import commit
@@ -99,7 +99,7 @@ def plan_update(schema: Schema, updates: Mapping[str, str], where: Any) -> ScanP
 
 def _values(schema: Schema, updates: Mapping[str, str]) -> dict[str, Expr]:
     """The new value of each column, in the column's type."""
-    from lancelet.expressions.build import cast
+    from lancelet.expressions.build import call, cast
     from lancelet.expressions.sql import parse_expression
 
     if not isinstance(updates, Mapping):
@@ -118,6 +118,9 @@ def _values(schema: Schema, updates: Mapping[str, str]) -> dict[str, Expr]:
             if path[0] not in schema.names:
                 raise UnknownColumn(path[0], schema.names)
         target = scan_field(field).type
+        if field.is_json and pa.types.is_large_binary(type_of(expr)):
+            # JSON as the functions of JSON have it.
+            expr = call("json_extract", [expr, Literal("$", pa.string())])
         try:
             found[name] = cast(expr, target)
         except InvalidInput as error:

@@ -11,7 +11,7 @@ from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, Indices
 from lancelet.errors import UnfitData
 
-_REASONS = {
+REASONS = {
     jsonb.TOO_SHORT: "a length exceeds the value",
     jsonb.BAD_KIND: "an unknown kind of entry",
     jsonb.BAD_NUMBER: "an unknown kind of number",
@@ -29,13 +29,13 @@ def decode_jsonb(array: pa.Array, path: str = "JSON column", place: str = "") ->
     >>> decode_jsonb(stored).to_pylist()
     ['{"a":1}', None]
     """
-    offsets, data = _pieces(array)
+    offsets, data = pieces(array)
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     out_offsets = np.zeros(len(array) + 1, np.int64)
     text, wrong, reason = jsonb.to_text(data, offsets, valid.view(np.uint8), out_offsets)
     where = Place(path, place)
     if wrong >= 0:
-        raise where.corrupt(f"value {wrong} is not JSONB: {_REASONS[reason]}")
+        raise where.corrupt(f"value {wrong} is not JSONB: {REASONS[reason]}")
     return variable_array(pa.string(), out_offsets, np.frombuffer(text, np.uint8), pack_validity(valid), where)
 
 
@@ -47,7 +47,7 @@ def encode_jsonb(array: pa.Array) -> pa.Array:
     >>> encode_jsonb(pa.array(['{"a": 1}']))[0].as_py().hex()
     '400000011000000120000002615001'
     """
-    offsets, data = _pieces(array)
+    offsets, data = pieces(array)
     valid = array.is_valid().to_pylist()
     values: list[bytes | None] = []
     row = 0
@@ -62,7 +62,7 @@ def encode_jsonb(array: pa.Array) -> pa.Array:
     return pa.array(values, pa.large_binary())
 
 
-def _pieces(array: pa.Array) -> tuple[Indices, Bytes]:
+def pieces(array: pa.Array) -> tuple[Indices, Bytes]:
     """Offsets and bytes of an array of strings or binary."""
     wide = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
     kind = np.int64 if wide else np.int32

@@ -39,12 +39,21 @@ from lancelet.expressions.expr import (
     Or,
     type_of,
 )
+from lancelet.expressions.json_functions import GETTERS
 from lancelet.expressions.literals import place, to_scalar
 from lancelet.index.questions import Between, HasItems, Holds, IsIn, Missing, Question, StartsWith
 
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _WILDCARDS = "%_"
 _WIDENED = (pa.types.is_integer, pa.types.is_floating, is_text)
+
+
+@dataclass(frozen=True, slots=True)
+class Member(Column):
+    """A value inside of the JSON of a column, as one of the functions takes it that indices go by."""
+
+    keys: tuple[str, ...] = ()
+    """The names that lead to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,12 +202,45 @@ def _comparable(scalar: pa.Scalar) -> Any:
 
 
 def _lookup(expr: Expr, usable: Usable, wanted: bool) -> Shape | None:
-    found = _questions(expr, wanted)
+    found = _questions(_with_member(expr), wanted)
     if found is None or isinstance(found, Constant):
         return found
     column, asked, negated = found
     asked = tuple(one for one in asked if usable(column, one.question))
     return Lookup((expr if wanted else Not(expr),), column, asked, negated) if asked else None
+
+
+def _with_member(expr: Expr) -> Expr:
+    """A condition on something inside of JSON, as one on a column."""
+    match expr:
+        case Call(name) if name in GETTERS:
+            return _member(expr) or expr
+        case Compare(op, arg, other) if (member := _member(arg)) is not None:
+            return Compare(op, member, other)
+        case In(arg, values) if (member := _member(arg)) is not None:
+            return In(member, values)
+        case Like(arg, pattern, ignore_case) if (member := _member(arg)) is not None:
+            return Like(member, pattern, ignore_case)
+        case IsNull(arg) if (member := _member(arg)) is not None:
+            return IsNull(member)
+        case Call(name, (first, *rest), kind) if name in _CALLS and (member := _member(first)) is not None:
+            return Call(name, (member, *rest), kind)
+    return expr
+
+
+def _member(expr: Expr) -> Member | None:
+    """``json_get_int(json_get(j, 'a'), 'b')`` as the member a.b of j."""
+    if not isinstance(expr, Call) or expr.name not in GETTERS:
+        return None
+    keys: list[str] = []
+    inner: Expr = expr
+    while isinstance(inner, Call) and (inner is expr or inner.name == "json_get"):
+        key = inner.args[1]
+        if not isinstance(key, Literal) or not isinstance(key.value, str):
+            return None
+        keys.insert(0, key.value)
+        inner = inner.args[0]
+    return Member(inner.path, expr.type, keys=tuple(keys)) if isinstance(inner, Column) else None
 
 
 _Found: TypeAlias = tuple[Column, tuple[Asked, ...], bool]

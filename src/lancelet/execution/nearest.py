@@ -35,8 +35,7 @@ class NearestScan(RankedScan):
         assert plan.nearest is not None, "the plan has a search"
         self.nearest: Nearest = plan.nearest
         super().__init__(table, plan, plan.nearest, Scan(table, exact_plan(plan, plan.nearest), threads), threads)
-        self.use = SearchUse()
-        """What the search looked at, once it has run."""
+        self.use: SearchUse = SearchUse()
         self._answers = answers
 
     @cached_property

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lancelet.errors import IndexNotFound
 from lancelet.execution.costs import ENTRIES_AN_ANSWER, FEW_INDEXED, MOST_NARROW_SHARE, MOST_WIDE_SHARE
-from lancelet.execution.index_match import Lookup, asked_type, compared_type
+from lancelet.execution.index_match import Lookup, Member, asked_type, compared_type
 from lancelet.execution.shown import scan_field
 from lancelet.expressions.coercion import is_list_like
 from lancelet.expressions.expr import Column
@@ -85,6 +85,8 @@ class IndexPart:
     """The same as a set of rows."""
     rows: int
     """About how many these are."""
+    keys: tuple[str, ...] | None = ()
+    """The members of JSON documents that it is about, if it is on JSON; None for nothing that filters name."""
 
     def takes(self, question: Question) -> bool:
         """Whether it answers such a question; the values must be of its own type."""
@@ -104,7 +106,7 @@ class TableIndices:
         self._table = table
         self._where = Whereabouts(table.snapshot, lambda: table.row_id_index, table.physical_rows)
         self._by_field: dict[int, list[IndexPart]] = {}
-        self._by_path: dict[tuple[str, ...], Sequence[IndexPart]] = {}
+        self._by_column: dict[Column, Sequence[IndexPart]] = {}
         for part in self._usable():
             self._by_field.setdefault(part.entry.fields[0], []).append(part)
         for parts in self._by_field.values():
@@ -115,13 +117,21 @@ class TableIndices:
 
     def parts(self, column: Column) -> Sequence[IndexPart]:
         """The segments on a column."""
-        found = self._by_path.get(column.path)
+        found = self._by_column.get(column)
         if found is None:
             schema = self._table.snapshot.manifest.schema
             known = self._by_field and column.path[0] in schema.names
-            found = self._by_field.get(schema.field_by_path(column.path).id, ()) if known else ()
-            self._by_path[column.path] = found
+            parts = self._by_field.get(schema.field_by_path(column.path).id, ()) if known else ()
+            keys = column.keys if isinstance(column, Member) else ()
+            found = [self._typed(part) for part in parts if part.keys == keys]
+            self._by_column[column] = found
         return found
+
+    def _typed(self, part: IndexPart) -> IndexPart:
+        """A segment with the type of its values, where only its files tell."""
+        if part.keys == ():
+            return part
+        return replace(part, dtype=part.kind.value_type(self._open(part, IndexUse()).folder, part.dtype))
 
     def ask(self, part: IndexPart, question: Question, use: IndexUse, *, with_nulls: bool) -> Answer | None:
         """The answer in addresses of this version, within what the segment covers; None when it is not worth asking."""
@@ -197,11 +207,14 @@ class TableIndices:
             kind = None if node is None else kind_over(node, entry)
             if node is None or not isinstance(kind, ScalarKind):
                 continue
+            if manifest.has_stable_row_ids and not kind.with_stable_ids:
+                continue
             covered = self._where.coverage(entry)
             if not covered:
                 continue
             rows = sum(counts[place] for number in covered if (place := fragments.position(number)) is not None)
-            yield IndexPart(entry, kind, scan_field(node).type, covered, RowSet.whole(covered), rows)
+            dtype = scan_field(node).type
+            yield IndexPart(entry, kind, dtype, covered, RowSet.whole(covered), rows, kind.keys(entry))
 
 
 def prewarm(table: TableReader, name: str, segments: Collection[UUID] | None = None) -> None:

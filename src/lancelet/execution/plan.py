@@ -16,6 +16,7 @@ from lancelet.execution.costs import DEFAULT_BATCH_SIZE, KEPT_PLANS
 from lancelet.execution.shown import BlobForm, scan_field
 from lancelet.expressions.expr import Column, Expr, columns_of, type_of
 from lancelet.expressions.sort import SortKey
+from lancelet.format.json_fields import STORED_JSON
 from lancelet.format.logical_types import EXTENSION_NAME
 from lancelet.format.schema import Field, Schema, resolve_extensions, split_path
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID, SEARCH_FIELDS, SYSTEM_FIELDS
@@ -109,7 +110,7 @@ def _projection(schema: Schema, outputs: Outputs, blobs_as_binary: frozenset[str
     sources: list[tuple[int | str | Expr, pa.DataType]] = []
     for name, expr in outputs:
         dtype = _output_field(schema, name, expr, BlobForm.DESCRIPTOR).type
-        if isinstance(expr, Column) and expr.path in whole:
+        if isinstance(expr, Column) and expr.path in whole and expr.extension != STORED_JSON:
             sources.append((whole[expr.path], dtype))
         elif isinstance(expr, Column) and expr.path[0] in system:
             sources.append((expr.path[0], dtype))
@@ -129,7 +130,7 @@ def _projection(schema: Schema, outputs: Outputs, blobs_as_binary: frozenset[str
 
 
 def _output_field(schema: Schema, name: str, expr: Expr, blobs: BlobForm) -> pa.Field:
-    if not isinstance(expr, Column):
+    if not isinstance(expr, Column) or expr.extension == STORED_JSON:
         return pa.field(name, type_of(expr))
     if len(expr.path) == 1 and expr.path[0] in SYSTEM_FIELDS and expr.path[0] not in schema.names:
         return SYSTEM_FIELDS[expr.path[0]].with_name(name)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lancelet.execution.matching_plan import Matching
     from lancelet.execution.nearest_plan import Nearest
     from lancelet.execution.table_reader import TableReader
+    from lancelet.index.vector.query import SearchUse
 
 
 Answer = tuple[npt.NDArray[np.float32], npt.NDArray[np.uint64]]
@@ -67,6 +68,9 @@ class Hits:
 
 class RankedScan(ABC):
     """One execution of a plan with a search in it."""
+
+    use: SearchUse | None = None
+    """What the search looked at, once it has run, where somebody counts that."""
 
     def __init__(
         self, table: TableReader, plan: ScanPlan, search: Nearest | Matching, reads: Scan, threads: int | None = None

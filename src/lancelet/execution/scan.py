@@ -61,6 +61,9 @@ Piece: TypeAlias = tuple[int, FragmentReader, tuple[int, int]]
 class Scan:
     """One execution of a plan."""
 
+    use = None
+    """What a search looked at; this is none."""
+
     def __init__(
         self, table: TableReader, plan: ScanPlan, threads: int | None = None, *, outer: Scan | None = None
     ) -> None:
@@ -538,8 +541,8 @@ class Scan:
     def _batch(
         self, unit: Unit, fields: Sequence[Field], columns: Sequence[Values | None], system: Sequence[str], rows: Rows
     ) -> pa.RecordBatch:
-        """Columns that expressions look at."""
-        arrays = [_one(show_column(f, c)) for f, c in zip(fields, columns, strict=True)]
+        """Columns that expressions look at, as they are stored."""
+        arrays = [_one(c) for c in columns if c is not None]
         arrays.extend(self._system_column(unit, name, rows) for name in system)
         if not arrays:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))

@@ -40,6 +40,7 @@ from lancelet.expressions.functions import FUNCTIONS
 from lancelet.expressions.literals import Placed, integer_range, place
 from lancelet.expressions.nested_order import has_order
 from lancelet.expressions.signature import coerce
+from lancelet.format.logical_types import EXTENSION_NAME
 from lancelet.format.schema import join_path
 from lancelet.format.system_columns import SYSTEM_FIELDS
 
@@ -77,7 +78,7 @@ def column(schema: pa.Schema, path: Sequence[str], exact: bool = False, qualifie
     if index < 0 and not exact and name not in SYSTEM_FIELDS:
         index = _in_any_case(schema.names, name)
     if index >= 0:
-        root = Column((schema.field(index).name,), schema.field(index).type)
+        root = _column_of((), schema.field(index))
     elif name in SYSTEM_FIELDS:
         root = Column((name,), SYSTEM_FIELDS[name].type)
     else:
@@ -104,7 +105,14 @@ def field_of(parent: Column, name: str, any_case: bool = False) -> Column:
     if index < 0:
         known = [join_path([*parent.path, kind.field(i).name]) for i in range(kind.num_fields)]
         raise UnknownColumn(join_path([*parent.path, name]), known, f"the struct '{path}'")
-    return Column((*parent.path, kind.field(index).name), kind.field(index).type)
+    return _column_of(parent.path, kind.field(index))
+
+
+def _column_of(path: tuple[str, ...], field: pa.Field) -> Column:
+    if isinstance(field.type, pa.BaseExtensionType):
+        return Column((*path, field.name), field.type, field.type.extension_name)
+    name = (field.metadata or {}).get(EXTENSION_NAME.encode(), b"")
+    return Column((*path, field.name), field.type, name.decode(errors="replace"))
 
 
 def _folded(expr: Expr) -> Expr:

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet.encoding.jsonb_values import in_form
 from lancelet.errors import InvalidInput, UnknownColumn
 from lancelet.expressions.casting import Datum, cast_datum, cast_may_fail
 from lancelet.expressions.coercion import value_type
@@ -141,7 +142,12 @@ class _Rows:
         if index < 0:
             raise UnknownColumn(column.path[0], self.batch.schema.names, "the data to evaluate on")
         values = self.batch.column(index)
-        return pc.struct_field(_storage(values), list(column.path[1:])) if len(column.path) > 1 else values
+        if len(column.path) > 1:
+            values = pc.struct_field(_storage(values), list(column.path[1:]))
+        if values.type == column.type or isinstance(column.type, pa.BaseExtensionType):
+            return values
+        # JSON comes as it is stored, and is text for all but the functions of JSON.
+        return in_form(storage_of(values), column.type)
 
     def _plain(self, expr: Expr) -> Datum:
         """The value in its ``value_type``, without a dictionary or an extension type around it."""

@@ -77,6 +77,8 @@ class Column(_Node):
 
     path: tuple[str, ...]
     type: pa.DataType
+    extension: str = ""
+    """The name of its extension type, as far as that matters to functions: what its storage type does not tell."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,10 @@ from dataclasses import replace
 from lancelet.format.logical_types import EXTENSION_METADATA, EXTENSION_NAME
 from lancelet.format.schema import Field, Schema
 
-_ARROW_JSON = "arrow.json"
-_LANCE_JSON = "lance.json"
+ARROW_JSON = "arrow.json"
+"""The extension type of JSON text."""
+STORED_JSON = "lance.json"
+"""That of JSON as it is stored."""
 _TEXTS = ("string", "large_string")
 
 
@@ -19,10 +21,10 @@ def with_json(schema: Schema) -> Schema:
 
 def _with_json(field: Field) -> Field:
     name = field.extension_name
-    if (name == _ARROW_JSON and field.logical_type in _TEXTS) or (
-        name == _LANCE_JSON and field.logical_type == "large_binary"
+    if (name == ARROW_JSON and field.logical_type in _TEXTS) or (
+        name == STORED_JSON and field.logical_type == "large_binary"
     ):
-        metadata = {**field.metadata, EXTENSION_NAME: _LANCE_JSON, EXTENSION_METADATA: ""}
+        metadata = {**field.metadata, EXTENSION_NAME: STORED_JSON, EXTENSION_METADATA: ""}
         return replace(field, logical_type="json", metadata=metadata)
     if not field.children:
         return field

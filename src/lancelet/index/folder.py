@@ -148,11 +148,15 @@ class IndexFolder:
             place = self.snapshot.places.index_file(str(self.entry.uuid), file.path, self.entry.base_id)
             check_file(place.open(file.size))
 
+    def source(self, name: str) -> ByteSource:
+        """The bytes of one of the files."""
+        if name in self.held:
+            return self.held[name]
+        return self.place(name).open(self.size_of(name))
+
     def open(self, name: str) -> IndexFileReader:
         """Open one of the files."""
-        if name in self.held:
-            return IndexFileReader(self.held[name], self.count)
-        return IndexFileReader(self.place(name).open(self.size_of(name)), self.count)
+        return IndexFileReader(self.source(name), self.count)
 
     def size_of(self, name: str) -> int | None:
         """How large the entry says that a file is."""

@@ -132,6 +132,28 @@ class Summarizing(Protocol):
         """Which of some values a zone says that it may have; nulls are not asked for."""
 
 
+@runtime_checkable
+class Encoded(Protocol):
+    """A segment whose entries are codes: there may be several that are as good, and values can only be compared with them."""
+
+    @property
+    def mark(self) -> np.dtype[Any] | None:
+        """The type of what is remembered of a code; None where codes are not compared. A mark of zeros is none."""
+
+    @property
+    def checked_at_once(self) -> int:
+        """How many values are compared with their codes at once."""
+
+    def marks(self) -> Iterator[tuple[RowNumbers, npt.NDArray[Any]]]:
+        """Rows and what is remembered of their codes, in pieces."""
+
+    def suspects(self, values: pa.Array, marks: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """For which values the codes, by their marks, may not be those that the values should have."""
+
+    def misfits(self, place: Callable[[RowNumbers], npt.NDArray[np.int64]], values: pa.Array) -> npt.NDArray[np.bool_]:
+        """Which values have codes that are not theirs; ``place`` tells where values of rows are, -1 for those that are not here."""
+
+
 class Moves(enum.Enum):
     """What becomes of a segment that names rows by address when a rewrite of fragments moves these."""
 
@@ -171,6 +193,13 @@ class KnownKind:
         """Whether a segment names rows by address where the table has stable row ids."""
         return self.last_version_with_ids is None or (entry.index_version or 0) > self.last_version_with_ids
 
+    with_stable_ids: bool = True
+    """Whether its segments can be relied on in tables with stable row ids."""
+
+    def specific(self, entry: IndexMetadata) -> KnownKind:
+        """The kind of a segment, where one name of details is that of several."""
+        return self
+
     def title(self, snapshot: Snapshot, entry: IndexMetadata) -> str:
         """What descriptions call the kind of a segment: ``BTree``."""
         return title_of(self.type_url)
@@ -191,10 +220,12 @@ class Kind(KnownKind, ABC):
     """Whether segments hold what was learned from rows: those that learned apart cannot always be put together."""
     most_columns: int = 1
     """Over how many columns an index may be. The values of several go together as those of a struct."""
+    reads_stored_json: bool = False
+    """Whether it is on JSON alone, and reads that as it is stored."""
+    takes_json: bool = False
+    """Whether it looks into JSON documents too; other kinds see bytes of which nothing is known."""
     named_options: frozenset[str] = frozenset()
     """Options that users give as arguments of their own."""
-    takes_json: bool = False
-    """Whether it looks into JSON documents; other kinds see bytes of which nothing is known."""
     newest_version: int = 0
     """Segments of a higher ``index_version`` are left alone."""
 
@@ -210,6 +241,18 @@ class Kind(KnownKind, ABC):
     def options_of(self, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """Options of users who called the kind by one of its names."""
         return options
+
+    def chosen(self, options: Mapping[str, Any]) -> Kind:
+        """The kind that is built with some options, where one name is that of several."""
+        return self
+
+    def value_type(self, folder: IndexFolder, dtype: pa.DataType) -> pa.DataType:
+        """The type of the values of a segment over a column of some type."""
+        return dtype
+
+    def indexed_values(self, values: pa.Array, folder: IndexFolder) -> pa.Array:
+        """What a segment knows of values of its column."""
+        return values
 
     @abstractmethod
     def check(self, column: pa.Field, options: Mapping[str, Any]) -> None:
@@ -261,6 +304,10 @@ class ScalarKind(Kind):
     """Whether it knows the rows for which something holds, not only where they may be."""
     rank: int
     """Of several indices on a column, that of the lowest rank is asked first."""
+
+    def keys(self, entry: IndexMetadata) -> tuple[str, ...] | None:
+        """The members of JSON documents that a segment is about; (): the column itself, None: nothing that filters name."""
+        return ()
 
     @abstractmethod
     def takes(self, question: Question, dtype: pa.DataType) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from lancelet.errors import InvalidInput, NotSupported
-from lancelet.index import unbuilt
+from lancelet.index import json_path, unbuilt
 from lancelet.index.kind import Kind, KnownKind, Moves
 from lancelet.index.scalar import bitmap, bloom_filter, btree, label_list, ngram, zone_map
 from lancelet.index.text import kind as text
@@ -80,7 +80,8 @@ def known_kind(entry: IndexMetadata, files: Collection[str] = ()) -> KnownKind |
     ``files`` are the names of its files, where the oldest entries do not tell them.
     """
     if entry.type_url:
-        return _DETAILS.get(entry.type_name.lower())
+        found = _DETAILS.get(entry.type_name.lower())
+        return None if found is None else found.specific(entry)
     names = {file.path for file in entry.files}.union(files)
     return next((kind for kind in _KINDS.values() if not names.isdisjoint(kind.marks)), None)
 
@@ -98,7 +99,7 @@ def details_that_follow() -> frozenset[str]:
     return frozenset(details for details, kind in _DETAILS.items() if kind.moves is Moves.FOLLOWED)
 
 
-for _module in (btree, bitmap, label_list, zone_map, bloom_filter, ngram, vector, text):
+for _module in (btree, bitmap, label_list, zone_map, bloom_filter, ngram, vector, text, json_path):
     register(_module.KIND)
 for _kind in unbuilt.KINDS:
     register(_kind)

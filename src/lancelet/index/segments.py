@@ -76,7 +76,9 @@ def usable_kind(snapshot: Snapshot, entry: IndexMetadata) -> Kind | None:
     if not fields or len(fields) < len(entry.fields):
         return None
     kinds = [kind_over(field, entry) for field in fields]
-    return kinds[0] if None not in kinds else None
+    if kinds[0] is None or None in kinds or (snapshot.manifest.has_stable_row_ids and not kinds[0].with_stable_ids):
+        return None
+    return kinds[0]
 
 
 def kind_over(field: Field, entry: IndexMetadata) -> Kind | None:
@@ -84,12 +86,14 @@ def kind_over(field: Field, entry: IndexMetadata) -> Kind | None:
     if entry.name in SYSTEM_INDICES:
         return None
     kind = kind_of_entry(entry)
-    return None if kind is None or len(entry.fields) > kind.most_columns or is_opaque(field, kind) else kind
+    return None if kind is None or len(entry.fields) > kind.most_columns or not can_be_on(kind, field) else kind
 
 
-def is_opaque(field: Field, kind: Kind) -> bool:
-    """Whether values are stored in another form than a kind sees: blobs, and for most kinds JSON."""
-    return (field.is_json and not kind.takes_json) or field.is_blob or field.is_blob_v2
+def can_be_on(kind: Kind, field: Field) -> bool:
+    """Whether a kind can do anything with the values of a field as they are stored."""
+    if field.is_json:
+        return kind.reads_stored_json or kind.takes_json
+    return not (kind.reads_stored_json or field.is_blob or field.is_blob_v2)
 
 
 def open_segment(snapshot: Snapshot, entry: IndexMetadata, dtype: pa.DataType) -> Segment:

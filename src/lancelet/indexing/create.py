@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from lancelet._naming.texts import check_text
 from lancelet.editing.retry import retried
-from lancelet.errors import IndexNotFound, IndexRefused, InvalidInput, InvalidType
+from lancelet.errors import IndexNotFound, IndexRefused, InvalidInput, InvalidType, NotSupported
 from lancelet.execution.table_reader import TableReader
 from lancelet.index.kind import NewRows, Stages
 from lancelet.index.metadata import IndexMetadata, read_indices
 from lancelet.index.registry import kind_of_entry
-from lancelet.index.segments import NewSegment, is_opaque, write_segment
+from lancelet.index.segments import NewSegment, can_be_on, write_segment
 from lancelet.indexing.rows import find_columns, read_rows
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.index_upkeep import SYSTEM_INDICES
@@ -83,8 +83,17 @@ def build_segment(
     check_name(name)
     found = find_columns(table, column)
     for path, field in zip(found.paths, found.fields, strict=True):
-        if is_opaque(field, kind):
-            raise InvalidType(f"column '{path}' holds JSON or blobs, of which there can be no {kind.name} index")
+        if not can_be_on(kind, field):
+            raise InvalidType(
+                f"column '{path}' is {field.logical_type}, and a JSON index is on a column of JSON"
+                if kind.reads_stored_json
+                else f"column '{path}' holds JSON or blobs, of which there can be no {kind.name} index"
+            )
+    if table.snapshot.manifest.has_stable_row_ids and not kind.with_stable_ids:
+        raise NotSupported(
+            f"{table.snapshot.uri} has stable row ids, with which a {kind.name} index over this target is not supported; "
+            "take a bitmap as the target"
+        )
     kind.check(found.arrow_field, options or {})
     live = set(table.snapshot.manifest.fragments.ids.tolist())
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +16,7 @@ from lancelet.execution.shown import scan_field
 from lancelet.expressions.expr import Column
 from lancelet.expressions.printing import quoted_path
 from lancelet.format.extensions import storage_of
+from lancelet.format.json_fields import STORED_JSON
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
 from lancelet.index.kind import ROW, VALUE, NewRows, Stages
 from lancelet.index.segments import joined_type, joined_values
@@ -111,6 +112,10 @@ def read_rows(
     """The live rows of some fragments, by ascending address; ``seen`` hears how many have been read."""
     manifest = table.snapshot.manifest
     name = ROW_ID if manifest.has_stable_row_ids and not kind.by_address else ROW_ADDRESS
+    if kind.reads_stored_json:
+        indexed = replace(
+            indexed, columns=tuple(Column(one.path, pa.large_binary(), STORED_JSON) for one in indexed.columns)
+        )
     values = tuple((f"{VALUE}{number}", column) for number, column in enumerate(indexed.columns))
     outputs = (*values, (ROW, Column((name,), pa.uint64())))
     chosen = tuple(sorted(fragments))

@@ -9,6 +9,7 @@ from lancelet._api.index_descriptions import (
     IndexConfig,
     IndexDescription,
     IndexInformation,
+    IndexSegment,
     IndexSegmentDescription,
     SupportedDistributedIndices,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "IndexDescription",
     "IndexFileVersion",
     "IndexInformation",
+    "IndexSegment",
     "IndexSegmentDescription",
     "IndicesBuilder",
     "IvfModel",

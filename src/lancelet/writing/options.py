@@ -13,7 +13,7 @@ from lancelet.errors import InvalidInput, InvalidOption, InvalidType, NotSupport
 from lancelet.file.checksums import CONFIG, are_wanted
 from lancelet.file.writer import page_size
 from lancelet.format.file_versions import DEFAULT_VERSION, LEGACY, writable_version
-from lancelet.table.commit.operations import COMMIT_MESSAGE
+from lancelet.table.commit.properties import COMMIT_MESSAGE
 from lancelet.table.manifest.manifest import BasePath
 from lancelet.table.manifest.names import NamingScheme
 from lancelet.writing.bases import numbered_bases

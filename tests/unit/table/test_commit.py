@@ -31,6 +31,7 @@ from lancelet.table.commit import operations as ops
 from lancelet.table.commit.deletion_write import delete_rows
 from lancelet.table.commit.next_manifest import next_field_id
 from lancelet.table.commit.patience import Pace
+from lancelet.table.commit.properties import COMMIT_MESSAGE
 from lancelet.table.commit.run import commit, create
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.flags import Feature
@@ -115,10 +116,10 @@ def test_the_newest_version_is_the_default_for_overwrites() -> None:
 
 
 def test_properties_and_uuid() -> None:
-    made = commit(table(), ops.Append(()), properties={ops.COMMIT_MESSAGE: "hi"}, uuid="mine")
+    made = commit(table(), ops.Append(()), properties={COMMIT_MESSAGE: "hi"}, uuid="mine")
     transaction = made.manifest.transaction
     assert transaction is not None
-    assert (transaction.uuid, dict(transaction.transaction_properties)) == ("mine", {ops.COMMIT_MESSAGE: "hi"})
+    assert (transaction.uuid, dict(transaction.transaction_properties)) == ("mine", {COMMIT_MESSAGE: "hi"})
     assert made.manifest.transaction_file == "1-mine.txn"
     assert made.store.read_all("_transactions/1-mine.txn") == transaction.SerializeToString()
 

@@ -14,6 +14,7 @@ from lancelet.format.proto import table_pb2
 from lancelet.format.proto import transaction_pb2 as pb
 from lancelet.format.schema import schema_from_arrow
 from lancelet.table.commit import operations as ops
+from lancelet.table.commit.properties import COMMIT_MESSAGE
 from lancelet.table.commit.transactions import transaction_from_proto, transaction_message
 from lancelet.table.manifest.fragment import DataFile, DeletionFile, Fragment, OverlayFile, Spilled, fragment_from_proto
 from lancelet.table.manifest.manifest import BasePath
@@ -94,7 +95,7 @@ OPERATIONS: list[ops.Operation] = [
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: type(operation).__name__)
 def test_round_trip(operation: ops.Operation) -> None:
-    transaction = ops.Transaction(2**40, operation, "some-uuid", {ops.COMMIT_MESSAGE: "hello"}, "tag")
+    transaction = ops.Transaction(2**40, operation, "some-uuid", {COMMIT_MESSAGE: "hello"}, "tag")
     data = transaction_message(transaction).SerializeToString()
     again = transaction_from_proto(pb.Transaction.FromString(data), "file")
     assert again == transaction

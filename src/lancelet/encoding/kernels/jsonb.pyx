@@ -37,15 +37,10 @@ cdef enum:
     _NO_MEMORY = 5
     _DEPTH = 1024
 
-cdef struct Text:
-    uint8_t *data
-    int64_t size
-    int64_t room
-
 cdef const char *HEX = b"0123456789abcdef"
 
 
-cdef inline int reserve(Text *out, int64_t more) noexcept nogil:
+cdef int reserve(Text *out, int64_t more) noexcept nogil:
     cdef int64_t room
     cdef uint8_t *grown
     if out.size + more <= out.room:
@@ -59,7 +54,7 @@ cdef inline int reserve(Text *out, int64_t more) noexcept nogil:
     return _GOOD
 
 
-cdef inline int put(Text *out, const char *text, int64_t size) noexcept nogil:
+cdef int put(Text *out, const char *text, int64_t size) noexcept nogil:
     if reserve(out, size):
         return _NO_MEMORY
     memcpy(out.data + out.size, text, size)

@@ -54,7 +54,7 @@ class LegacyReader:
     ) -> None:
         self._source = source
         self._dictionaries: dict[int, pa.Array] = {}
-        tail = _Tail(source)
+        tail = Tail(source)
         metadata_at = tail.metadata_position
         self._metadata = tail.message(metadata_at, file_pb2.Metadata, "metadata")
         self.schema: Schema | None = None
@@ -117,7 +117,7 @@ class LegacyReader:
         return values
 
 
-class _Tail:
+class Tail:
     """The end of the file, fetched at once, and more only if a message begins earlier."""
 
     def __init__(self, source: ByteSource) -> None:

@@ -88,3 +88,60 @@ class IVF(_message.Message):
     centroids_tensor: Tensor
     loss: float
     def __init__(self, centroids: _Optional[_Iterable[float]] = ..., offsets: _Optional[_Iterable[int]] = ..., lengths: _Optional[_Iterable[int]] = ..., centroids_tensor: _Optional[_Union[Tensor, _Mapping]] = ..., loss: _Optional[float] = ...) -> None: ...
+
+class Index(_message.Message):
+    __slots__ = ("name", "columns", "dataset_version", "index_type", "vector_index")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    DATASET_VERSION_FIELD_NUMBER: _ClassVar[int]
+    INDEX_TYPE_FIELD_NUMBER: _ClassVar[int]
+    VECTOR_INDEX_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    columns: _containers.RepeatedScalarFieldContainer[str]
+    dataset_version: int
+    index_type: int
+    vector_index: VectorIndex
+    def __init__(self, name: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ..., dataset_version: _Optional[int] = ..., index_type: _Optional[int] = ..., vector_index: _Optional[_Union[VectorIndex, _Mapping]] = ...) -> None: ...
+
+class VectorIndex(_message.Message):
+    __slots__ = ("spec_version", "dimension", "stages", "metric_type")
+    SPEC_VERSION_FIELD_NUMBER: _ClassVar[int]
+    DIMENSION_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
+    METRIC_TYPE_FIELD_NUMBER: _ClassVar[int]
+    spec_version: int
+    dimension: int
+    stages: _containers.RepeatedCompositeFieldContainer[VectorIndexStage]
+    metric_type: int
+    def __init__(self, spec_version: _Optional[int] = ..., dimension: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[VectorIndexStage, _Mapping]]] = ..., metric_type: _Optional[int] = ...) -> None: ...
+
+class VectorIndexStage(_message.Message):
+    __slots__ = ("flat", "ivf", "pq", "transform", "diskann")
+    class Other(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    FLAT_FIELD_NUMBER: _ClassVar[int]
+    IVF_FIELD_NUMBER: _ClassVar[int]
+    PQ_FIELD_NUMBER: _ClassVar[int]
+    TRANSFORM_FIELD_NUMBER: _ClassVar[int]
+    DISKANN_FIELD_NUMBER: _ClassVar[int]
+    flat: VectorIndexStage.Other
+    ivf: IVF
+    pq: PQ
+    transform: VectorIndexStage.Other
+    diskann: VectorIndexStage.Other
+    def __init__(self, flat: _Optional[_Union[VectorIndexStage.Other, _Mapping]] = ..., ivf: _Optional[_Union[IVF, _Mapping]] = ..., pq: _Optional[_Union[PQ, _Mapping]] = ..., transform: _Optional[_Union[VectorIndexStage.Other, _Mapping]] = ..., diskann: _Optional[_Union[VectorIndexStage.Other, _Mapping]] = ...) -> None: ...
+
+class PQ(_message.Message):
+    __slots__ = ("num_bits", "num_sub_vectors", "dimension", "codebook", "codebook_tensor")
+    NUM_BITS_FIELD_NUMBER: _ClassVar[int]
+    NUM_SUB_VECTORS_FIELD_NUMBER: _ClassVar[int]
+    DIMENSION_FIELD_NUMBER: _ClassVar[int]
+    CODEBOOK_FIELD_NUMBER: _ClassVar[int]
+    CODEBOOK_TENSOR_FIELD_NUMBER: _ClassVar[int]
+    num_bits: int
+    num_sub_vectors: int
+    dimension: int
+    codebook: _containers.RepeatedScalarFieldContainer[float]
+    codebook_tensor: Tensor
+    def __init__(self, num_bits: _Optional[int] = ..., num_sub_vectors: _Optional[int] = ..., dimension: _Optional[int] = ..., codebook: _Optional[_Iterable[float]] = ..., codebook_tensor: _Optional[_Union[Tensor, _Mapping]] = ...) -> None: ...

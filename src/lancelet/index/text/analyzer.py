@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +23,12 @@ import pyarrow.compute as pc
 from lancelet.errors import InvalidType, NotSupported, UnfitData
 from lancelet.index.spelling import fold
 from lancelet.index.text import characters, splitting
+from lancelet.index.text.json_documents import Leaves, read_documents, read_query
+from lancelet.index.text.params import JSON, TEXT, Params
 from lancelet.index.text.splitting import DROPPED, Splitter
 from lancelet.index.text.stemming import open_stemmer
 from lancelet.index.text.stop_words import stop_words
 from lancelet.index.text.terms import Terms
-
-if TYPE_CHECKING:
-    from lancelet.index.text.params import Params
 
 Filter = Callable[[str], str | None]
 """A token as it goes on, or None when it is removed."""
@@ -39,7 +38,9 @@ _SPLITTING: Final = {
     "whitespace": splitting.WHITESPACE,
     "raw": splitting.RAW,
     "ngram": splitting.NGRAM,
+    "code": splitting.CODE,
 }
+_CUT_AT_SPACES: Final = ("simple", "whitespace", "code")
 _NO_BYTES: Final = np.empty(0, np.uint8)
 _NO_LISTS: Final = np.empty(0, np.int64)
 
@@ -87,25 +88,55 @@ class Analyzer:
         self.terms = Terms() if terms is None else terms
         self._lock = threading.Lock()
         self._threads = threading.local()
+        # Of JSON documents: makes tokens of the texts in them.
+        self._texts = Analyzer(replace(params, lance_tokenizer=TEXT)) if params.lance_tokenizer == JSON else None
         # What is missing or not known is told before the first text.
         self._thread()
 
     def analyze(self, texts: pa.Array) -> Tokens:
-        """The tokens of texts, or of lists of texts, which are one document each."""
+        """The tokens of texts, of lists of texts (each list is a document), or of JSON documents."""
+        if self._texts is not None:
+            return self._analyze_json(read_documents(_storage(texts).to_pylist()), self._texts)
         thread = self._thread()
-        data, offsets, valid, lists = _texts(texts)
-        thread.splitter.split(data, offsets, valid, lists)
+        thread.splitter.split(*_texts(texts, join=self.params.base_tokenizer not in _CUT_AT_SPACES))
         return Tokens(*thread.splitter.resolve(thread.terms()))
 
     def query(self, text: str) -> list[tuple[bytes, int]]:
         """The terms of a text and their positions; nothing gets a number."""
+        if self._texts is not None:
+            return self._query_json(read_query(text), self._texts)
         splitter, thread = self._splitter(), self._thread()
-        splitter.split(*_texts(pa.array([text], pa.large_utf8())))
+        splitter.split(*_texts(pa.array([text], pa.large_utf8()), join=False))
         _, raw, positions = splitter.resolve(np.arange(len(splitter), dtype=np.uint32))
         found = (
             (thread.finish(splitter.text(number)), position) for number, position in zip(raw, positions, strict=True)
         )
         return [(term, int(position)) for term, position in found if term is not None]
+
+    def _analyze_json(self, leaves: Leaves, analyzer: Analyzer) -> Tokens:
+        """Tokens of texts get their path's beginning, once for each pair of them; they and the others count together."""
+        tokens = analyzer.analyze(pa.array(leaves.texts, pa.large_utf8()))
+        fixed = np.array([number for number, text in enumerate(leaves.texts) if text is None], np.int64)
+        beginnings = Terms()
+        numbers = np.array([beginnings.intern(term) for term in leaves.terms], np.uint64)
+        pairs, places = np.unique(numbers[tokens.document] << np.uint64(32) | tokens.term, return_inverse=True)
+        combined = [beginnings.text(pair >> 32) + analyzer.terms.text(pair & DROPPED) for pair in pairs.tolist()]
+        terms = np.array(self.intern([*combined, *(leaves.terms[leaf] for leaf in fixed)]), np.uint32)
+        leaf = np.concatenate([tokens.document.astype(np.int64), fixed])
+        order = np.argsort(leaf, kind="stable")
+        document = np.array(leaves.documents, np.uint32)[leaf[order]]
+        starts = np.searchsorted(document, document)
+        return Tokens(
+            document,
+            np.concatenate([terms[places.reshape(-1)], terms[len(pairs) :]])[order],
+            (np.arange(len(document)) - starts).astype(np.uint32),
+        )
+
+    def _query_json(self, leaves: Leaves, analyzer: Analyzer) -> list[tuple[bytes, int]]:
+        terms: list[bytes] = []
+        for text, term in zip(leaves.texts, leaves.terms, strict=True):
+            terms += [term] if text is None else [term + found for found, _ in analyzer.query(text)]
+        return list(zip(terms, range(len(terms)), strict=True))
 
     def intern(self, terms: list[bytes]) -> list[int]:
         """Numbers of terms."""
@@ -119,12 +150,16 @@ class Analyzer:
             raise NotSupported(f"the base tokenizer {params.base_tokenizer!r} is not known to this version of lancelet")
         return Splitter(
             kind,
-            characters.word_characters(),
+            characters.character_kinds(),
             limit=params.max_token_length,
             lower=params.lower_case,
             shortest=params.min_ngram_length if kind == splitting.NGRAM else 1,
             longest=params.max_ngram_length if kind == splitting.NGRAM else 1,
             prefix=params.prefix_only,
+            parts=kind == splitting.CODE and params.split_identifiers,
+            numbers=params.split_on_numerics,
+            whole=params.preserve_original,
+            operators=kind == splitting.CODE and params.index_operators,
         )
 
     def _thread(self) -> _Thread:
@@ -186,12 +221,32 @@ def _open_filters(params: Params) -> list[Filter]:
     return filters
 
 
+def _storage(texts: pa.Array) -> pa.Array:
+    return texts.storage if isinstance(texts, pa.ExtensionArray) else texts
+
+
+def _joined(lists: pa.Array) -> pa.Array:
+    """Lists of texts as texts: with a space before each but the first that is not empty. What is null is like empty."""
+    found: list[str] = []
+    for texts in lists.to_pylist():
+        present = [text for text in texts or () if text is not None]
+        first = next((number for number, text in enumerate(present) if text), len(present))
+        found.append(" ".join(present[first:]))
+    return pa.array(found, pa.large_utf8())
+
+
 def _texts(
-    texts: pa.Array,
+    texts: pa.Array, *, join: bool
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """The bytes of texts, where each begins, which are there, and where each list of them begins."""
+    """The bytes of texts, where each begins, which are there, and where each list of them begins.
+
+    Lists are texts with spaces in between; where tokens end at spaces anyway, ``join`` may be False.
+    """
     lists = _NO_LISTS
+    texts = _storage(texts)
     if pa.types.is_list(texts.type) or pa.types.is_large_list(texts.type):
+        if join:
+            return _texts(_joined(texts), join=False)
         lengths = pc.list_value_length(texts).fill_null(0)
         lists = np.zeros(len(texts) + 1, np.int64)
         np.cumsum(lengths.to_numpy(zero_copy_only=False), out=lists[1:])

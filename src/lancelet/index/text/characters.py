@@ -50,8 +50,29 @@ v 1 m 8 2 68 7 1 4 1 2 1 f 1 5h 2 9 1c 1w 3 1 3 1 4 a lz 1n 1 3 1 4 24 19 1 f 5e
 1 6 1 4 1 1 1 1 1 1 3 1 2 1 1 2 1 1 1 1 1 1 1 1 1 1 2 1 1 2 4 1 7 1 4 1 4 1 1 1 a 1 h 5 3 1 5 1 h g4 d z q 6 q 6
 q 21y a sm wyo w 3dq 2 4ge 2 5rl f ha 1wi f2 15u 3t7 5 6ju
 """
-# Capitals in base 36: the first, how many follow each other (+) or every other one (*), how far up (>) or down (<).
+# Letters by their case, in base 36: how far the first of a run is from the first of the one before, and how many follow
+# each other (+) or every other one (*).
 _CAPITALS: Final = """
+1t+q 3j+n o+7 14*s 1l*8 h*o 1b*3 8+2 3*2 3*2 3+2 4+4 5+2 3+3 6+2 3+2 3*3 5*2 5*2 3*2 3+2 3*2 3+1 4+1 8+1 3+1 3+1 3*8
+h*9 j+1 3*2 3+2 3*t 1s+2 3+2 4*2 3+3 4*4 88*2 6+1 9+1 7*2 3+2 3*2 3*2 3+g h+9 18+1 3+3 6*c s+1 3*2 3+1 3+1f 2r*h
+16*s 1j*7 f*1c 2p+12 29b+12 13+1 6+1 k3+2e 1rd+1 7+17 19+3 8z*23 4e*1d 2y+8 g+6 g+8 g+8 g+6 h*4 f+8 28+4 g+4 g+4 g+5
+g+4 7e+1 5+1 4+3 5+3 5+1 4+5 b*4 7+3 5+4 e+2 7+1 r+g z+1 mr+q 1fu+1c 2o*2 3+2 4*4 7+3 4+1 3+1 9+3 4*1d 2x*2 7+1
+nym*n 1s*e 4i*7 g*v 1z*3 5*5 d*2 5*2 6*b l+4 5+5 6*8 f+3 4*2 3*9 15+1 h7w+q yn+14 4w+10 5c+b c+f g+7 8+2 1d8+1f 5s+m
+28g+w gww+w 2o+p k0w+q 1g+q 1g+q 1g*2 3+1 3+1 3+2 4+4 5+8 y+q 1g+2 3+4 6+8 9+7 y+2 3+4 5+5 6+1 4+7 y+q 1g+q 1g+q
+1g+q 1g+q 1g+q 1k+p 1m+p 1m+p 1m+p 1m+p 1m+1 3ee+y 1m8+q w+q w+q
+"""
+_SMALL: Final = """
+2p+q 21+1 b+1 5+1 11+o p+8 9*s 1j*9 h*o 1d*3 5+2 4*2 5+1 4+2 6+1 3+1 4+3 5+1 3*3 7*2 3*2 5+1 4*2 5+2 4+3 9+1 3+1 3*9
+h*a j+1 3*2 6*u 1n+6 8+1 3+2 3+1 5*5 9+1w 1y+z 16+2 w+5 2t+1 18*2 6+1 3+4 m+1 s+z 10+2 5+3 4*c n+4 5+1 3+1 3+2 1h+1c
+1d*h 16*r 1j*7 d*1d 41+15 29c+17 18+4 l8+6 1oo+9 a+1 3a+5c 75*23 45+8 9*1d 2p+8 g+6 g+8 g+8 g+6 g+8 g+8 g+e g+8 g+8
+g+8 g+5 6+2 8+1 4+3 4+2 a+4 6+2 a+8 i+3 4+2 3f+1 e+1 h+d 3e+1 4+2 5+1 s+1 5+1 5+1 3+2 a+4 8+1 y+g k+1 ng+q 1gg+1c
+1d+1 4+2 3*3 9*2 3*2 3+7 a*1e 2r+1 8*2 7+1 d+12 13+1 6+1 nx0*n 1s*e r+2 3r*7 d+2 3*v 1p+9 a*2 5*5 d*2 5*2 3+2 3*a
+o+1 6*8 j*2 5*8 10+4 5*2 3+2 mv+17 18+e k+28 fps+7 j+5 tq+q yv+14 4w+10 5b+b c+f g+7 8+2 cl+1 3+3 4+16 17+9 zy+1f
+4w+m 28g+w gww+w 2j+p k0v+q 1g+7 8+i 18+q 1g+4 5*2 3+6 7+b 11+q 1g+q 1g+q 1g+q 1g+q 1g+q 1g+q 1g+q 1g+s 1k+p q+6 w+p
+q+6 w+p q+6 w+p q+6 w+p q+6 7+1 1f9+a b+k q+6 7f+1q 1rm+y
+"""
+# What becomes another letter, in base 36: the first, how many follow each other (+) or every other one (*), how far up (>) or down (<).
+_LOWERED: Final = """
 1t+q>w 5c+n>w 60+7>w 74*o>1 8i*3>1 8p*8>1 96*n>1 ag+1<3d ah*3>1 ap+1>5u aq*2>1 au+1>5q av+1>1 ax+2>5p az+1>1
 b2+1>27 b3+1>5m b4+1>5n b5+1>1 b7+1>5p b8+1>5r ba+1>5v bb+1>5t bc+1>1 bg+1>5v bh+1>5x bj+1>5y bk*3>1 bq+1>62
 br+1>1 bt+1>62 bw+1>1 by+1>62 bz+1>1 c1+2>61 c3*2>1 c7+1>63 c8+1>1 cc+1>1 ck+1>2 cl+1>1 cn+1>2 co+1>1 cq+1>2
@@ -69,16 +90,26 @@ x4i+1<wlx x4j+1>ps x4k*8>1 x50+1<1c x51+1<wn7 x52+1<raw x53*2>1 x57+1<wo7 x58*8>
 2olc+y>y
 """
 _BASE: Final = 36
+WORD: Final = 1
+CAPITAL: Final = 2
+SMALL: Final = 4
 _DOTTED_CAPITAL_I: Final = 0x130
 
 
 @cache
-def word_characters() -> npt.NDArray[np.uint8]:
-    """For each character 1 if it belongs to a word."""
+def character_kinds() -> npt.NDArray[np.uint8]:
+    """For each character WORD if it belongs to a word, and CAPITAL or SMALL if it is such a letter."""
     lengths = np.array([int(text, _BASE) for text in _WORDS.split()])
-    kinds = np.tile(np.array([0, 1], np.uint8), len(lengths) // 2)
+    kinds = np.tile(np.array([0, WORD], np.uint8), len(lengths) // 2)
     found = np.zeros(CHARACTERS, np.uint8)
     found[: lengths.sum()] = np.repeat(kinds, lengths)
+    for runs, kind in ((_CAPITALS, CAPITAL), (_SMALL, SMALL)):
+        start = 0
+        for run in runs.split():
+            step = 2 if "*" in run else 1
+            distance, _, count = run.partition("*" if step == 2 else "+")
+            start += int(distance, _BASE)
+            found[start : start + step * int(count, _BASE) : step] |= kind
     found.flags.writeable = False
     return found
 
@@ -88,7 +119,7 @@ def small_letters() -> dict[int, str]:
     """The small letters of capitals, for ``str.translate``."""
     # The one that becomes two characters.
     found = {_DOTTED_CAPITAL_I: "i\u0307"}
-    for run in _CAPITALS.split():
+    for run in _LOWERED.split():
         step = 2 if "*" in run else 1
         first, _, rest = run.partition("*" if step == 2 else "+")
         count, _, distance = rest.partition("<" if "<" in rest else ">")

@@ -5,6 +5,7 @@ SIMPLE: int
 WHITESPACE: int
 RAW: int
 NGRAM: int
+CODE: int
 DROPPED: int
 
 class Splitter:
@@ -18,6 +19,10 @@ class Splitter:
         shortest: int = 1,
         longest: int = 1,
         prefix: bool = False,
+        parts: bool = False,
+        numbers: bool = False,
+        whole: bool = False,
+        operators: bool = False,
     ) -> None: ...
     def __len__(self) -> int: ...
     @property

@@ -16,7 +16,7 @@ import numpy as np
 
 from lancelet.index.text.terms cimport TERMS_FULL, TermTable, terms_close, terms_intern, terms_open
 
-SIMPLE, WHITESPACE, RAW, NGRAM = range(4)
+SIMPLE, WHITESPACE, RAW, NGRAM, CODE = range(5)
 DROPPED = 0xFFFFFFFF
 """In place of the number of a term: the filters removed it."""
 
@@ -25,12 +25,25 @@ cdef enum:
     _WHITESPACE = 1
     _RAW = 2
     _NGRAM = 3
+    _CODE = 4
     # What a byte of ASCII is.
     BREAK = 0
     WORD = 1
     CAPITAL = 2
     LONG = 3
     LIMIT = 0x110000
+    # What is known of a character, as in characters.py; the last two of ASCII alone.
+    IS_WORD = 1
+    IS_CAPITAL = 2
+    IS_SMALL = 4
+    IS_DIGIT = 8
+    IS_DELIMITER = 16
+    LONGEST_OPERATOR = 4
+
+_OPERATORS = """
+! % & * + - / : < = > ? ^ | ~ != %= && &= ** *= ++ += -- -= -> // /= :: := <- << <= == => >= >> ?? ^= |= |> || ~=
+!== &&= **= //= <<= <=> === >>= >>> ??= ||= >>>=
+"""
 
 cdef uint32_t GONE = 0xFFFFFFFF
 
@@ -70,15 +83,18 @@ cdef class Splitter:
     Parameters
     ----------
     kind
-        SIMPLE, WHITESPACE, RAW or NGRAM.
+        SIMPLE, WHITESPACE, RAW, NGRAM or CODE.
     words
-        For each character whether it belongs to a word, for SIMPLE.
+        What is known of each character: whether it belongs to a word, and its case.
     limit
         Tokens of so many bytes or more are left out.
     lower
         Whether capitals of tokens of ASCII become small letters.
     shortest, longest, prefix
         For NGRAM: of how many characters, and whether only those at the beginning of a text.
+    parts, numbers, whole, operators
+        For CODE: whether identifiers are also cut into their parts, between letters and digits too, and are then tokens
+        themselves; and whether operators are tokens.
     """
 
     cdef TermTable raw
@@ -94,12 +110,16 @@ cdef class Splitter:
     cdef int64_t small_room
     cdef int64_t * places
     cdef int64_t places_room
+    cdef bint parts, numbers, whole, operators
+    cdef uint32_t operator_words[64]
+    cdef int operator_count
 
     def __cinit__(
         self, int kind, const uint8_t[::1] words not None, *, limit=None, bint lower=False, int64_t shortest=1,
-        int64_t longest=1, bint prefix=False,
+        int64_t longest=1, bint prefix=False, bint parts=False, bint numbers=False, bint whole=False,
+        bint operators=False,
     ):
-        if kind not in (SIMPLE, WHITESPACE, RAW, NGRAM) or words.shape[0] != LIMIT or not 0 < shortest <= longest:
+        if kind not in (SIMPLE, WHITESPACE, RAW, NGRAM, CODE) or words.shape[0] != LIMIT or not 0 < shortest <= longest:
             raise ValueError("a kind of splitting, what is known of each character and lengths are needed")
         self.kind = kind
         self.words = words
@@ -111,12 +131,19 @@ cdef class Splitter:
         if not terms_open(&self.raw, int.from_bytes(os.urandom(8), "little")):
             raise MemoryError
         for byte in range(256):
-            if kind == SIMPLE:
-                self.ascii[byte] = LONG if byte >= 0x80 else BREAK if not words[byte] else WORD
+            if kind in (SIMPLE, CODE):
+                self.ascii[byte] = LONG if byte >= 0x80 else WORD if words[byte] else BREAK
+                if kind == CODE and byte == 0x5F:
+                    self.ascii[byte] = WORD
             else:
                 self.ascii[byte] = BREAK if byte in b" \t\n\f\r" else WORD
             if 0x41 <= byte <= 0x5A:
                 self.ascii[byte] = CAPITAL
+        self.parts, self.numbers, self.whole, self.operators = parts, numbers, whole, operators
+        self.operator_count = 0
+        for operator in _OPERATORS.split():
+            self.operator_words[self.operator_count] = int.from_bytes(operator.encode(), "little")
+            self.operator_count += 1
 
     def __dealloc__(self):
         terms_close(&self.raw)
@@ -213,11 +240,102 @@ cdef class Splitter:
             if at > start:
                 if self.kind == _WHITESPACE and self.lower and capitals:
                     plain = is_plain(data + start, at - start)
-                if not self.note_small(data + start, at - start, capitals, plain, document, position[0]):
-                    return False
-                position[0] += 1
+                if self.parts:
+                    if not self.note_parts(data, start, at, capitals, plain, document, position):
+                        return False
+                else:
+                    if not self.note_small(data + start, at - start, capitals, plain, document, position[0]):
+                        return False
+                    position[0] += 1
             if at < stop:
-                at += length_of(data, at, stop)
+                length = self.operator_length(data, at, stop) if self.operators else 0
+                if length:
+                    if not self.note(data + at, length, document, position[0]):
+                        return False
+                    position[0] += 1
+                at += length if length else length_of(data, at, stop)
+        return True
+
+    cdef int operator_length(self, const uint8_t * data, int64_t at, int64_t stop) noexcept nogil:
+        """Of the longest operator here; 0 where none is."""
+        cdef int64_t length = min(<int64_t>LONGEST_OPERATOR, stop - at)
+        cdef int i
+        cdef uint32_t word = 0
+        for i in range(length):
+            word |= <uint32_t>data[at + i] << (8 * i)
+        while length:
+            for i in range(self.operator_count):
+                if self.operator_words[i] == word:
+                    return length
+            length -= 1
+            word &= (<uint32_t>1 << (8 * length)) - 1
+        return 0
+
+    cdef inline int kind_at(self, const uint8_t * data, int64_t at, int length) noexcept nogil:
+        if length == 1:
+            if data[at] == 0x5F:
+                return IS_DELIMITER
+            if 0x30 <= data[at] <= 0x39:
+                return IS_DIGIT
+        return self.words[code_of(data, at, length)] & (IS_CAPITAL | IS_SMALL)
+
+    cdef bint note_parts(
+        self, const uint8_t * data, int64_t start, int64_t stop, bint capitals, bint plain, uint32_t document,
+        uint32_t * position,
+    ) noexcept nogil:
+        """Note an identifier and its parts; the first stands where the whole stands. One with a single part is whole."""
+        cdef int64_t at = start, begin = start, after
+        cdef int length, kind, next_kind, before = IS_DELIMITER
+        cdef uint32_t first = position[0]
+        cdef int turn, parts = 0
+        cdef bint cut
+        for turn in range(2):
+            if turn == 1:
+                if parts < 2:
+                    position[0] += 1
+                    return self.note_small(data + start, stop - start, capitals, plain, document, first)
+                if self.whole and not self.note_small(data + start, stop - start, capitals, plain, document, first):
+                    return False
+            at = start
+            before = IS_DELIMITER
+            while at < stop:
+                length = length_of(data, at, stop)
+                kind = self.kind_at(data, at, length)
+                if kind == IS_DELIMITER:
+                    cut = before != IS_DELIMITER
+                elif before == IS_DELIMITER:
+                    begin = at
+                    cut = False
+                else:
+                    cut = before == IS_SMALL and kind == IS_CAPITAL
+                    if self.numbers and (before == IS_DIGIT) != (kind == IS_DIGIT):
+                        cut = True
+                    if not cut and before == IS_CAPITAL and kind == IS_CAPITAL:
+                        after = at + length
+                        if after < stop:
+                            next_kind = self.kind_at(data, after, length_of(data, after, stop))
+                            cut = next_kind == IS_SMALL
+                if cut:
+                    if turn == 0:
+                        parts += 1
+                    else:
+                        if not self.note_small(
+                            data + begin, at - begin, True, plain or is_plain(data + begin, at - begin), document, position[0]
+                        ):
+                            return False
+                        position[0] += 1
+                    begin = at
+                before = kind
+                at += length
+            if before != IS_DELIMITER:
+                if turn == 0:
+                    parts += 1
+                else:
+                    if not self.note_small(
+                        data + begin, stop - begin, True, plain or is_plain(data + begin, stop - begin), document, position[0]
+                    ):
+                        return False
+                    position[0] += 1
         return True
 
     cdef bint read_grams(

@@ -25,7 +25,8 @@ from lancelet.errors import IndexRefused
 from lancelet.index.kind import ROW, VALUE, Built
 from lancelet.index.vector.centroids import assign, ranking_metric
 from lancelet.index.vector.files import Partition, VectorFileWriter, VectorModel
-from lancelet.index.vector.kmeans import train_centroids
+from lancelet.index.vector.kmeans import move_centroids, train_centroids
+from lancelet.index.vector.metric import Metric
 from lancelet.index.vector.rows import indexable
 from lancelet.index.vector.segment import READ_AT_ONCE, VectorSegment
 from lancelet.index.vector.sq import ScalarQuantizer
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from lancelet.index.row_set import RowNumbers
     from lancelet.index.vector.accelerator import Accelerator
     from lancelet.index.vector.options import VectorOptions
+    from lancelet.index.vector.precomputed import Precomputed
     from lancelet.index.vector.query import Columns, Vectors
 
 SAMPLE_BYTES: Final = 256 << 20
@@ -64,7 +66,7 @@ def write_vectors(sources: Sequence[Source], rows: NewRows, out: SegmentWriter, 
             runs = _Runs(len(model.centroids), max(_LEAST_RUN, out.memory_limit // _RUN_SHARE), stack)
             for source in older:
                 runs.add_all(_old_entries(source, model))
-            runs.add_all(_new_entries(rows, model, options.accelerator))
+            runs.add_all(_new_entries(rows, model, options.accelerator, options.precomputed))
             partitions = runs.partitions()
         with VectorFileWriter(out, options.index_type, model, options.graph, seed) as writer:
             rows.stages.begin("merge_partitions", len(model.centroids), "partitions")
@@ -84,7 +86,8 @@ def train_model(rows: NewRows, options: VectorOptions) -> VectorModel | None:
     stages = rows.stages
     count = rows.count or 0
     partitions = options.partitions_of(count)
-    wanted = max(options.sample_rate * partitions, kind.sample_rows(options.quantizer), options.least_rows)
+    rate = options.sample_rate if options.streaming is None else options.streaming.first
+    wanted = max(rate * partitions, kind.sample_rows(options.quantizer), options.least_rows)
     wanted = max(1, min(wanted, SAMPLE_BYTES // (4 * options.dimension)))
     sample = _sample(rows, wanted, options) if count else np.empty((0, options.dimension), options.dtype)
     if len(sample) < options.least_rows:
@@ -103,9 +106,12 @@ def train_model(rows: NewRows, options: VectorOptions) -> VectorModel | None:
     if centroids is None:
         # Vectors that cannot be indexed are no rows; where the sample is all there is, that is known.
         partitions = options.partitions_of(min(count, len(sample)) if wanted >= count else count)
-        used = sample[: max(options.sample_rate * partitions, partitions)]
+        used = sample[: max(rate * partitions, partitions)]
         step = None if options.accelerator is None else options.accelerator.step
         found, loss = train_centroids(used, partitions, metric, options.max_iters, options.seed, step)
+        if options.streaming is not None and metric is not Metric.HAMMING:
+            for _ in range(options.streaming.passes):
+                loss = move_centroids(found, _pieces(rows, partitions, options), metric, step)
         centroids = found.astype(options.dtype)
     stages.complete()
     stages.begin("train_quantizer", None, "")
@@ -114,6 +120,17 @@ def train_model(rows: NewRows, options: VectorOptions) -> VectorModel | None:
     quantizer = kind.train(seen, nearest, centroids, options.metric, options.quantizer, options.seed)
     stages.complete()
     return VectorModel(options.metric, centroids, quantizer, loss)
+
+
+def _pieces(rows: NewRows, partitions: int, options: VectorOptions) -> Iterator[Vectors]:
+    """A sample of which only so many vectors are held at once as the caller says."""
+    assert options.streaming is not None
+    assert rows.sample is not None
+    for values in rows.sample(options.sample_rate * partitions, options.seed):
+        vectors, _ = indexable(values, options.metric)
+        step = options.streaming.rate * partitions
+        for start in range(0, len(vectors), step):
+            yield vectors[start : start + step]
 
 
 def _sample(rows: NewRows, wanted: int, options: VectorOptions) -> Vectors:
@@ -148,27 +165,52 @@ class _Entries:
 
 
 def encoded(
-    values: pa.Array, numbers: RowNumbers, model: VectorModel, accelerator: Accelerator | None = None
+    values: pa.Array,
+    numbers: RowNumbers,
+    model: VectorModel,
+    accelerator: Accelerator | None = None,
+    precomputed: Precomputed | None = None,
 ) -> _Entries:
     """Entries of some rows."""
     vectors, places = indexable(values, model.metric)
-    metric = ranking_metric(model.metric)
+    rows = numbers[places]
+    if precomputed is None:
+        partitions = _assigned(vectors, model, accelerator)
+        return _Entries(partitions, rows, _codes(vectors, partitions, model, accelerator))
+    known, there = precomputed.find(rows)
+    partitions = np.empty(len(rows), np.uint32)
+    partitions[there] = precomputed.partitions[known]
+    partitions[~there] = _assigned(vectors[~there], model, accelerator)
+    if precomputed.codes is None:
+        return _Entries(partitions, rows, _codes(vectors, partitions, model, accelerator))
+    codes = np.empty((len(rows), precomputed.codes.shape[1]), np.uint8)
+    codes[there] = precomputed.codes[known]
+    (codes[~there],) = _codes(vectors[~there], partitions[~there], model, accelerator)
+    return _Entries(partitions, rows, [codes])
+
+
+def _assigned(vectors: Vectors, model: VectorModel, accelerator: Accelerator | None) -> npt.NDArray[np.uint32]:
+    work = assign if accelerator is None else accelerator.assign
+    return work(vectors, model.centroids, ranking_metric(model.metric))[0]
+
+
+def _codes(
+    vectors: Vectors, partitions: npt.NDArray[np.uint32], model: VectorModel, accelerator: Accelerator | None
+) -> list[npt.NDArray[Any]]:
     if accelerator is None:
-        partitions, _ = assign(vectors, model.centroids, metric)
-        codes = model.quantizer.encode(vectors, partitions, model.centroids)
-    else:
-        partitions, _ = accelerator.assign(vectors, model.centroids, metric)
-        codes = accelerator.encode(model.quantizer, vectors, partitions, model.centroids)
-    return _Entries(partitions, numbers[places], codes)
+        return model.quantizer.encode(vectors, partitions, model.centroids)
+    return accelerator.encode(model.quantizer, vectors, partitions, model.centroids)
 
 
-def _new_entries(rows: NewRows, model: VectorModel, accelerator: Accelerator | None) -> Iterator[_Entries]:
+def _new_entries(
+    rows: NewRows, model: VectorModel, accelerator: Accelerator | None, precomputed: Precomputed | None
+) -> Iterator[_Entries]:
     stages = rows.stages
     stages.begin("shuffle", rows.count, "rows")
     done = 0
     for batch in rows.batches:
         numbers = np.asarray(batch.column(ROW).to_numpy(zero_copy_only=False), np.uint64)
-        yield encoded(batch.column(VALUE), numbers, model, accelerator)
+        yield encoded(batch.column(VALUE), numbers, model, accelerator, precomputed)
         done += batch.num_rows
         stages.advance(done)
     stages.complete()

@@ -84,14 +84,19 @@ def read_extents(data: bytes, num_rows: int, path: str) -> tuple[Extents, IVF]:
         problem = f"partition {worst} has {lengths[worst]} rows from {offsets[worst]} on, but there are {num_rows}"
         raise CorruptFile(path, problem, "lance:ivf")
     extents = Extents(offsets.astype(np.int64), lengths.astype(np.int64))
+    refuse_shared(extents, path, "lance:ivf")
+    return extents, message
+
+
+def refuse_shared(extents: Extents, path: str, place: str) -> None:
+    """Raise where partitions overlap: a file of few bytes would be read as many rows."""
     filled = np.flatnonzero(extents.lengths)
     filled = filled[np.argsort(extents.offsets[filled], kind="stable")]
     ends = extents.offsets[filled] + extents.lengths[filled]
     shared = ends[:-1] > extents.offsets[filled][1:]
     if shared.any():
         one, other = filled[shared.argmax()], filled[shared.argmax() + 1]
-        raise CorruptFile(path, f"partitions {one} and {other} have rows in common", "lance:ivf")
-    return extents, message
+        raise CorruptFile(path, f"partitions {one} and {other} have rows in common", place)
 
 
 def read_centroids(message: IVF, partitions: int, path: str) -> Vectors:

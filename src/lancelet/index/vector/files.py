@@ -16,7 +16,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -130,8 +130,6 @@ class Partition:
 class VectorHeads:
     """What the files of a segment of any type tell without their rows."""
 
-    index: IndexFileReader
-    storage: IndexFileReader
     index_type: str
     metric: Metric
     centroids: Vectors
@@ -142,10 +140,11 @@ class VectorHeads:
     graph_extents: Extents
     graphs: Sequence[Any]
     """What the file says of each graph; nothing where there are none."""
+    version: str = "V3"
+    """Of the layout of the files, as pylance calls it."""
 
     @classmethod
-    def read(cls, folder: IndexFolder) -> VectorHeads:
-        index, storage = folder.open(INDEX_FILE), folder.open(STORAGE_FILE)
+    def read(cls, index: IndexFileReader, storage: IndexFileReader) -> VectorHeads:
         said = _object(index, _ABOUT, index.metadata.get(_ABOUT))
         try:
             metric = metric_named(said.get(_METRIC))
@@ -161,32 +160,61 @@ class VectorHeads:
         graphs = _graphs(index, len(extents))
         loss = message.loss if message.HasField("loss") else None
         index_type = str(said.get("type"))
-        return cls(index, storage, index_type, metric, centroids, loss, extents, about, graph_extents, graphs)
+        return cls(index_type, metric, centroids, loss, extents, about, graph_extents, graphs)
+
+
+class SegmentFiles(Protocol):
+    """The open files of a segment, whatever their layout."""
+
+    @property
+    def heads(self) -> VectorHeads: ...
+
+    @property
+    def model(self) -> VectorModel: ...
+
+    @property
+    def graph(self) -> GraphKind | None: ...
+
+    @property
+    def path(self) -> str:
+        """Of the file that tells of the segment."""
+
+    @property
+    def storage_path(self) -> str:
+        """Of the file with rows and codes."""
+
+    @property
+    def extents(self) -> Extents:
+        """The rows of each partition."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+    def read(self, numbers: Sequence[int], graphs: bool = True) -> list[Partition]:
+        """Partitions by their numbers, maybe without their graphs; all are asked for at once."""
 
 
 @dataclass(frozen=True)
 class VectorFiles:
-    """The open files of a segment."""
+    """The two files of a segment."""
 
     heads: VectorHeads
+    index: IndexFileReader
+    storage: IndexFileReader
     model: VectorModel
     graph: GraphKind | None
 
     @classmethod
     def open(cls, folder: IndexFolder, dtype: pa.DataType) -> VectorFiles:
         element, dimension, _ = element_of(dtype)
-        heads = VectorHeads.read(folder)
-        index, storage, centroids, metric = heads.index, heads.storage, heads.centroids, heads.metric
+        index, storage = folder.open(INDEX_FILE), folder.open(STORAGE_FILE)
+        heads = VectorHeads.read(index, storage)
+        metric = heads.metric
         try:
             quantizer_kind, graph = parts_of(heads.index_type)
         except NotSupported as error:
             raise NotSupported(f"{index.path}: {error}") from None
-        if centroids.shape[1] != dimension or (centroids.dtype.kind == "f") != (element.kind == "f"):
-            problem = f"has centroids of {centroids.shape[1]} numbers ({centroids.dtype}) for vectors of {dimension}"
-            raise CorruptFile(index.path, f"{problem} ({element})", "centroids")
-        if (metric is Metric.HAMMING) != (element == np.uint8):
-            raise CorruptFile(index.path, f"compares vectors of {element} by {metric.value}", _ABOUT)
-        centroids = centroids.astype(element, copy=False)
+        centroids = fitting_centroids(heads, element, dimension, index.path)
         quantizer = quantizer_kind.load(heads.about, storage.global_buffer, metric, element, dimension, storage.path)
         for column in quantizer.fields:
             found = storage.type(column.name)
@@ -196,15 +224,15 @@ class VectorFiles:
             raise CorruptFile(storage.path, f"has {storage.type(ROW_ID)} in {ROW_ID!r}, not uint64")
         if graph is not None and len(heads.graphs) != len(heads.extents):
             raise CorruptFile(index.path, f"tells of {len(heads.graphs)} graphs for {len(heads.extents)} partitions")
-        return cls(heads, VectorModel(metric, centroids, quantizer, heads.loss), graph)
+        return cls(heads, index, storage, VectorModel(metric, centroids, quantizer, heads.loss), graph)
 
     @property
-    def index(self) -> IndexFileReader:
-        return self.heads.index
+    def path(self) -> str:
+        return self.index.path
 
     @property
-    def storage(self) -> IndexFileReader:
-        return self.heads.storage
+    def storage_path(self) -> str:
+        return self.storage.path
 
     @property
     def extents(self) -> Extents:
@@ -232,6 +260,17 @@ class VectorFiles:
                     about = self.heads.graphs[number]
                     partition.graph = self.graph.open(batch, about, len(partition.rows), self.index.path)
         return found
+
+
+def fitting_centroids(heads: VectorHeads, element: np.dtype[Any], dimension: int, path: str) -> Vectors:
+    """The centroids, in the type of the column; files whose centroids or metric do not fit it are refused."""
+    centroids = heads.centroids
+    if centroids.shape[1] != dimension or (centroids.dtype.kind == "f") != (element.kind == "f"):
+        problem = f"has centroids of {centroids.shape[1]} numbers ({centroids.dtype}) for vectors of {dimension}"
+        raise CorruptFile(path, f"{problem} ({element})", "centroids")
+    if (heads.metric is Metric.HAMMING) != (element == np.uint8):
+        raise CorruptFile(path, f"compares vectors of {element} by {heads.metric.value}", _ABOUT)
+    return centroids.astype(element, copy=False)
 
 
 def _range(extents: Extents, number: int) -> tuple[int, int]:

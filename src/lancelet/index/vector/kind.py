@@ -49,8 +49,10 @@ class VectorKind(RankedKind):
 
     def title(self, snapshot: Snapshot, entry: IndexMetadata) -> str:
         """``IVF_PQ``; indices without parameters in the manifest name their type in their own file."""
+        from lancelet.index.folder import IndexFolder
+
         if not entry.details:
-            return _title_in_file(snapshot, entry)
+            return _title_in_file(IndexFolder(snapshot, entry))
         return _type_of(_details(entry, snapshot.manifest.path))
 
     def parameters(self, entry: IndexMetadata, path: str) -> dict[str, Any]:
@@ -84,12 +86,12 @@ class VectorKind(RankedKind):
     def statistics(self, snapshot: Snapshot, entry: IndexMetadata) -> Mapping[str, Any]:
         """Of indices of old, which have other files, only what the manifest tells."""
         from lancelet.index.folder import IndexFolder
-        from lancelet.index.vector.files import VectorHeads
+        from lancelet.index.vector.files import INDEX_FILE, STORAGE_FILE, VectorHeads
         from lancelet.index.vector.statistics import segment_statistics
 
         folder = IndexFolder(snapshot, entry)
         try:
-            return segment_statistics(folder, VectorHeads.read(folder))
+            return segment_statistics(folder, VectorHeads.read(folder.open(INDEX_FILE), folder.open(STORAGE_FILE)))
         except LanceletError:
             place = snapshot.places.index_file(str(entry.uuid), _FILE, entry.base_id)
             return {"index_type": self.title(snapshot, entry), "uuid": str(entry.uuid), "uri": place.full_path}
@@ -137,7 +139,7 @@ class VectorKind(RankedKind):
         told = self.parameters(folder.entry, path).get("metric_type")
         if told not in (None, segment.metric.value.upper()):
             problem = f"compares vectors by {segment.metric.value}, but the entry of the index in {path} says {told}"
-            raise CorruptFile(segment.files.index.path, problem)
+            raise CorruptFile(segment.files.path, problem)
         return segment
 
     def write(self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]) -> Built:
@@ -226,13 +228,16 @@ def _told_by_files(folder: IndexFolder) -> Mapping[str, Any]:
     return told
 
 
-def _title_in_file(snapshot: Snapshot, entry: IndexMetadata) -> str:
-    place = snapshot.places.index_file(str(entry.uuid), _FILE, entry.base_id)
+def _title_in_file(folder: IndexFolder) -> str:
+    from lancelet.index.vector.old_file import title_in
+
+    if (title := title_in(folder)) is not None:
+        return title
     try:
-        source = place.open()
+        source = folder.source(_FILE)
         text = Container.read(source, source.size, source.path).schema(source).metadata.get("lance:index", "")
         kind = json.loads(text).get("type")
     except (LanceletError, ValueError, AttributeError):
-        # The oldest vector indices are no Lance files; all that is known of them is that they are vector indices.
+        # All that is known of it is that it is on vectors.
         return "Vector"
     return str(kind)

@@ -10,7 +10,7 @@ The result depends on the sample and the seed alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -67,6 +67,21 @@ def train_centroids(
         steps = min(_LATE_STEPS, max_steps - done)
     loss = _improve(values, centroids, metric, steps, random, step or _step)
     return centroids, loss
+
+
+def move_centroids(centroids: Floats, pieces: Iterable[Vectors], metric: Metric, step: Step | None = None) -> float:
+    """One step over vectors that come in pieces, none of which is kept; tells the loss before it."""
+    sizes = np.zeros(len(centroids), np.int64)
+    sums = np.zeros(centroids.shape, np.float64)
+    total = 0.0
+    for piece in pieces:
+        checkpoint()
+        count, part, loss = (step or _step)(piece.astype(np.float32, copy=False), centroids, metric)
+        sizes += count
+        sums += part
+        total += loss
+    _move(centroids, sizes, sums.astype(np.float32), metric)
+    return total
 
 
 def _improve(

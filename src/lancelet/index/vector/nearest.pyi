@@ -1,6 +1,8 @@
 import numpy as np
 import numpy.typing as npt
 
+def cpu_level() -> int: ...
+
 class Centroids:
     blocks: npt.NDArray[np.float32]
     added: npt.NDArray[np.float32]

@@ -7,7 +7,13 @@ import numpy as np
 
 cdef extern from "nearest.h" nogil:
     int LC_BLOCK
+    int lc_cpu_level()
     void lc_nearest(const float*, Py_ssize_t, Py_ssize_t, const float*, const float*, Py_ssize_t, uint32_t*, float*)
+
+
+def cpu_level():
+    """Which level of ``cpu.h`` the kernels use here."""
+    return lc_cpu_level()
 
 
 class Centroids:

@@ -18,6 +18,7 @@ from lancelet.index.vector.quantizers import parts_of
 
 if TYPE_CHECKING:
     from lancelet.index.vector.accelerator import Accelerator
+    from lancelet.index.vector.precomputed import Precomputed
     from lancelet.index.vector.query import GraphKind, QuantizerKind, Vectors
 
 MODEL: Final = "model"
@@ -25,6 +26,9 @@ MODEL: Final = "model"
 INDEX_TYPE: Final = "index_type"
 ACCELERATOR: Final = "accelerator"
 """An :class:`Accelerator`, on which the large products are done."""
+PRECOMPUTED: Final = "precomputed"
+"""A :class:`Precomputed`: partitions of rows, and maybe codes."""
+FILE_VERSIONS: Final = ("V3", "LEGACY")
 _SAMPLE_RATE: Final = 256
 _MAX_STEPS: Final = 50
 _SHUFFLE_BATCHES: Final = 10240
@@ -33,6 +37,17 @@ _PREFETCH: Final = 2
 _TARGETS: Final = {"FLAT": 4096, "RQ": 4096, "PQ": 8192, "SQ": 8192}
 _GRAPH_TARGET: Final = 1 << 20
 _RQ_VERSION: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Streaming:
+    """How centroids are trained from more vectors than are held at once: of some of them first, then by steps over all."""
+
+    rate: int
+    """Vectors that are held for each partition."""
+    first: int
+    """Vectors for each partition that the first centroids are of."""
+    passes: int
 
 
 @dataclass(frozen=True)
@@ -57,6 +72,8 @@ class VectorOptions:
     shuffle_concurrency: int = _SHUFFLE_CONCURRENCY
     skip_transpose: bool = False
     accelerator: Accelerator | None = None
+    streaming: Streaming | None = None
+    precomputed: Precomputed | None = None
 
     @property
     def parts(self) -> tuple[QuantizerKind, GraphKind | None]:
@@ -181,6 +198,8 @@ def read_options(dtype: pa.DataType, options: Mapping[str, Any], column: str = "
         _count(options, "shuffle_partition_concurrency", _SHUFFLE_CONCURRENCY),
         bool(options.get("skip_transpose")),
         accelerator,
+        _streaming(options, sample_rate),
+        _precomputed(options.get(PRECOMPUTED), centroids, inner, several),
     )
 
 
@@ -233,6 +252,33 @@ def given_centroids(centroids: Any, element: np.dtype[Any], dimension: int) -> V
     return cast
 
 
+def _streaming(options: Mapping[str, Any], sample_rate: int) -> Streaming | None:
+    """None where all of the sample may be held at once."""
+    rate = _count(options, "streaming_sample_rate", sample_rate)
+    first = _count(options, "streaming_coreset_rate", rate)
+    passes = _count(options, "streaming_refine_passes", 0, least=0)
+    return None if rate >= sample_rate else Streaming(rate, min(first, sample_rate), 1 + passes)
+
+
+def _precomputed(
+    known: Any, centroids: Vectors | None, quantizer: Mapping[str, Any], several: bool
+) -> Precomputed | None:
+    if known is None:
+        return None
+    if several:
+        raise InvalidInput("partitions that were worked out before have one vector in a row; this column has several")
+    if centroids is None:
+        raise InvalidInput("ivf_centroids must be provided when precomputed_partition_dataset is provided")
+    known.check(len(centroids))
+    if known.codes is not None:
+        if quantizer.get("pq_codebook") is None:
+            raise InvalidInput("codes that were worked out before are of a codebook: give it as pq_codebook")
+        width = quantizer["num_sub_vectors"] * quantizer["num_bits"] // 8
+        if known.codes.shape[1] != width:
+            raise InvalidInput(f"the codes have {known.codes.shape[1]} bytes, but the codebook makes {width}")
+    return known  # type: ignore[no-any-return]
+
+
 def _partitions(number: Any) -> int | None:
     if isinstance(number, float):
         warnings.warn("num_partitions is float, converting to int", UserWarning, stacklevel=2)
@@ -244,12 +290,12 @@ def _partitions(number: Any) -> int | None:
     return None if number is None else int(number)
 
 
-def _count(options: Mapping[str, Any], name: str, default: int) -> int:
+def _count(options: Mapping[str, Any], name: str, default: int, least: int = 1) -> int:
     number = options.get(name)
     if number is None:
         return default
     if not isinstance(number, (int, np.integer)) or isinstance(number, bool):
         raise InvalidType(f"{name} is a number, not {number!r}")
-    if number < 1:
-        raise InvalidOption(f"{name} is at least 1, not {number}")
+    if number < least:
+        raise InvalidOption(f"{name} is at least {least}, not {number}")
     return int(number)

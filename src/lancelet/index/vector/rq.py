@@ -126,8 +126,14 @@ class RabitQuantizer:
     def _encode(self, residuals: Vectors, centroids: Floats) -> list[npt.NDArray[Any]]:
         """Of residuals, and for each the rotated centroid of its partition."""
         rows = self.rotated(residuals)
+        codes = extra_codes(rows, self.extra_bits) if self.extra_bits else None
+        return self._columns(rows, ~np.signbit(rows), codes, centroids)
+
+    def _columns(
+        self, rows: Floats, positive: npt.NDArray[Any], extra: npt.NDArray[np.uint8] | None, centroids: Floats
+    ) -> list[npt.NDArray[Any]]:
+        """All that is stored of rows with these codes."""
         square = np.einsum("ij,ij->i", rows, rows)
-        positive = ~np.signbit(rows)
         halves = np.where(positive, np.float32(0.5), np.float32(-0.5))
         add, scale, product = self._factors(rows, square, halves, centroids)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -135,11 +141,18 @@ class RabitQuantizer:
         spread = np.maximum(np.where(product == 0, 0, spread), 0) / max(self.dimension - 1, 1)
         error = np.sqrt(square * spread) * np.float32(_CONFIDENCE * (1 if self.metric is Metric.DOT else 2))
         found: list[npt.NDArray[Any]] = [np.packbits(positive, axis=1, bitorder="little"), add, scale, error]
-        if self.extra_bits:
-            codes = extra_codes(rows, self.extra_bits)
-            add, scale, _ = self._factors(rows, square, self._whole(positive, codes), centroids)
-            found += [rq_layout.pack_extra(codes, self.extra_bits), add, scale]
+        if extra is not None:
+            add, scale, _ = self._factors(rows, square, self._whole(positive, extra), centroids)
+            found += [rq_layout.pack_extra(extra, self.extra_bits), add, scale]
         return found
+
+    def refit(self, codes: Columns, vectors: Vectors, centroid: Vectors) -> list[npt.NDArray[Any]]:
+        """The same codes, of one partition, with the factors that they should have for these vectors."""
+        positive = np.unpackbits(codes[0], axis=1, bitorder="little", count=self.dimension)
+        extra = rq_layout.unpack_extra(codes[4], self.extra_bits, self.dimension) if self.extra_bits else None
+        middle = centroid.astype(vectors.dtype, copy=False)[None]
+        turned = np.broadcast_to(self.rotated(middle), vectors.shape)
+        return self._columns(self.rotated(vectors - middle), positive, extra, turned)
 
     def _whole(self, positive: npt.NDArray[Any], extra: npt.NDArray[np.uint8]) -> Floats:
         """Whole codes as numbers."""
@@ -236,7 +249,7 @@ class _Prepared:
         square = float(apart @ apart)
         return 1.0, square, _REACH * math.sqrt(square)
 
-    def _columns(self, stored: Columns) -> tuple[npt.NDArray[np.uint8], Floats, Floats, npt.NDArray[np.uint8] | None]:
+    def _stored(self, stored: Columns) -> tuple[npt.NDArray[np.uint8], Floats, Floats, npt.NDArray[np.uint8] | None]:
         signs = stored[0] if self.quantizer.packed else rq_layout.pack_signs(stored[0])
         if self.bits:
             return signs.reshape(-1), stored[5], stored[6], stored[4].reshape(-1)
@@ -245,11 +258,11 @@ class _Prepared:
     def scan(self, stored: Columns, rows: RowNumbers, centroid: Vectors, top: Top, keep: Keep | None, /) -> None:
         a, b, reach = self._line(centroid)
         coarse = (stored[1], stored[2], stored[3], reach) if self.by_signs else ()
-        self.rotated.scan(*self._columns(stored), a, b, top, rows, keep, 0, *coarse)
+        self.rotated.scan(*self._stored(stored), a, b, top, rows, keep, 0, *coarse)
 
     def distances(self, stored: Columns, count: int, centroid: Vectors, /) -> npt.NDArray[np.float32]:
         a, b, _ = self._line(centroid)
-        return self.rotated.distances(*self._columns(stored), a, b)
+        return self.rotated.distances(*self._stored(stored), a, b)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,9 +20,11 @@ from lancelet.format.extensions import storage_of
 from lancelet.format.system_columns import ROW_ID
 from lancelet.index.ranked import Ranked
 from lancelet.index.vector.centroids import ranking_metric
+from lancelet.index.vector.checking import CodeMarks, digests_of, wrong_codes
 from lancelet.index.vector.files import VectorFiles, element_of
 from lancelet.index.vector.flat import FlatQuantizer, distances_to
 from lancelet.index.vector.metric import normalized
+from lancelet.index.vector.old_file import OldFile, is_old
 from lancelet.index.vector.probes import probes_of
 from lancelet.index.vector.query import KeyedRename
 from lancelet.index.vector.rows import indexable
@@ -34,7 +36,8 @@ if TYPE_CHECKING:
 
     from lancelet.index.folder import IndexFolder
     from lancelet.index.kind import Entries, Rename, Source
-    from lancelet.index.vector.files import Partition, VectorModel
+    from lancelet.index.row_set import RowNumbers
+    from lancelet.index.vector.files import Partition, SegmentFiles, VectorModel
     from lancelet.index.vector.metric import Metric
     from lancelet.index.vector.query import VectorQuery, Vectors
 
@@ -51,7 +54,7 @@ class VectorSegment:
 
     def __init__(self, folder: IndexFolder, dtype: pa.DataType) -> None:
         self._folder = folder
-        self.files = VectorFiles.open(folder, dtype)
+        self.files: SegmentFiles = OldFile.open(folder, dtype) if is_old(folder) else VectorFiles.open(folder, dtype)
         self.dtype = dtype
         self._has_several = element_of(dtype)[2]
         self._held: OrderedDict[int, Partition] = OrderedDict()
@@ -130,7 +133,7 @@ class VectorSegment:
         use.note(segments=1, partitions=at, codes=compared)
         marks, rows = top.sorted()
         if not self._has_several and len(np.unique(rows)) < len(rows):
-            raise CorruptFile(self.files.storage.path, "has a row twice", ROW_ID)
+            raise CorruptFile(self.files.storage_path, "has a row twice", ROW_ID)
         addresses, alive_now = renaming(rows)
         return Ranked(addresses[alive_now], marks[alive_now])
 
@@ -194,7 +197,7 @@ class VectorSegment:
         """What is stored of each vector, where that is the vector itself; of other codes each counts as one."""
         for _, partition in self.stream(graphs=True):
             if self._stores_vectors:
-                yield _digests(self.model.quantizer.pick_up(partition.stored)[0]), partition.rows
+                yield digests_of(self.model.quantizer.pick_up(partition.stored)[0]), partition.rows
             else:
                 yield np.full(len(partition.rows), _ONE), partition.rows
 
@@ -204,7 +207,7 @@ class VectorSegment:
         if not self._stores_vectors:
             return np.bincount(places, minlength=len(values)).astype(np.uint64), None
         found = np.zeros(len(values), np.uint64)
-        np.add.at(found, places, _digests(vectors))
+        np.add.at(found, places, digests_of(vectors))
         return found, None
 
     @property
@@ -212,16 +215,48 @@ class VectorSegment:
         """Whether codes are the vectors of the column, bit by bit: those of length 1 may have been rounded otherwise."""
         return isinstance(self.model.quantizer, FlatQuantizer) and not self.metric.normalizes
 
+    @property
+    def mark(self) -> np.dtype[Any] | None:
+        """Of rows with several vectors nothing tells which code is which vector's."""
+        if self._stores_vectors or self._has_several:
+            return None
+        return CodeMarks.dtype(self.model)
 
-def _digests(vectors: Vectors) -> npt.NDArray[np.uint64]:
-    """A number for each vector, by all of its bytes; never 0."""
-    data = np.ascontiguousarray(vectors).view(np.uint8)
-    words = np.zeros((len(data), -(-data.shape[1] // 8) * 8), np.uint8)
-    words[:, : data.shape[1]] = data
-    factors = np.random.default_rng(words.shape[1]).integers(0, 1 << 63, words.shape[1] // 8, np.uint64) * 2 + 1
-    found: npt.NDArray[np.uint64] = (words.view(np.uint64) * factors).sum(axis=1, dtype=np.uint64)
-    found |= _ONE
-    return found
+    @property
+    def checked_at_once(self) -> int:
+        return max(1, READ_AT_ONCE // (8 * self.dimension))
+
+    def marks(self) -> Iterator[tuple[RowNumbers, npt.NDArray[Any]]]:
+        """Rows and what is remembered of their codes."""
+        for number, partition in self.stream():
+            if len(partition.rows):
+                codes = self.model.quantizer.pick_up(partition.stored)
+                groups = np.full(len(partition.rows), number, np.uint32)
+                yield partition.rows, CodeMarks.of(self.model, codes).packed(groups)
+
+    def suspects(self, values: pa.Array, marks: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Rows whose codes are not what a new encoding gives."""
+        vectors, places = indexable(storage_of(values), self.metric)
+        groups, known = CodeMarks.unpacked(marks[places])
+        here = groups >= 0
+        found = np.zeros(len(values), np.bool_)
+        codes = self.model.quantizer.encode(vectors[here], groups[here].astype(np.uint32), self.model.centroids)
+        found[places[here]] = CodeMarks.of(self.model, codes).differ(known.take(here))
+        return found
+
+    def misfits(self, place: Callable[[RowNumbers], npt.NDArray[np.int64]], values: pa.Array) -> npt.NDArray[np.bool_]:
+        """Rows whose codes are clearly not theirs."""
+        vectors, places = indexable(storage_of(values), self.metric)
+        at = np.full(len(values), -1, np.int64)
+        at[places] = np.arange(len(places))
+        found = np.zeros(len(values), np.bool_)
+        for number, partition in self.stream():
+            where = place(partition.rows)
+            mine = np.flatnonzero((where >= 0) & (at[where] >= 0))
+            if len(mine):
+                codes = [column[mine] for column in self.model.quantizer.pick_up(partition.stored)]
+                found[where[mine]] |= wrong_codes(self.model, codes, vectors[at[where[mine]]], number)
+        return found
 
 
 def _keeps(rename: KeyedRename, partition: Partition) -> bool:

@@ -24,7 +24,8 @@ def segment_statistics(folder: IndexFolder, heads: VectorHeads) -> Mapping[str, 
     place = folder.snapshot.places.index_file(str(entry.uuid), _FILE, entry.base_id)
     metric = heads.metric.value
     # Product quantization compares vectors of length 1, for which both metrics give one order.
-    told = "l2" if heads.metric is Metric.COSINE and "num_sub_vectors" in inner else metric
+    compares_unit = heads.metric is Metric.COSINE and "num_sub_vectors" in inner and heads.version == "V3"
+    told = "l2" if compares_unit else metric
     kind = "HNSW" if heads.graphs else heads.index_type.rpartition("_")[2]
     return {
         "index_type": heads.index_type,
@@ -36,5 +37,5 @@ def segment_statistics(folder: IndexFolder, heads: VectorHeads) -> Mapping[str, 
         "partitions": [{"size": size} for size in heads.extents.lengths.tolist()],
         "centroids": heads.centroids.tolist(),
         "loss": heads.loss,
-        "index_file_version": "V3",
+        "index_file_version": heads.version,
     }

@@ -5,16 +5,18 @@ column, fragment by fragment, in bounded memory::
 
     BTREE, BITMAP, LABEL_LIST, NGRAM   every live row that is covered, with its value, and nothing else
     ZONEMAP, BLOOMFILTER               every live row lies in a zone that may have its value; nulls exactly
-    vectors                            every live row that is covered, as often as it has vectors; not their codes
+    vectors                            every live row that is covered, as often as it has vectors, and codes that are about
+                                       as near to them as new ones; of lists of vectors not the codes
 
 Of an index over several columns the files are opened, and not compared. Of other kinds the files must be there, with the sizes that are recorded, and be whole containers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +35,7 @@ from lancelet.format.extensions import storage_of
 from lancelet.format.file_versions import LEGACY
 from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.index.folder import IndexFolder
-from lancelet.index.kind import ROW, VALUE, Answering, Kind, Listing, ScalarKind, Segment, Source, Summarizing
+from lancelet.index.kind import ROW, VALUE, Answering, Encoded, Kind, Listing, ScalarKind, Segment, Source, Summarizing
 from lancelet.index.metadata import IndexMetadata, read_indices
 from lancelet.index.questions import Missing
 from lancelet.index.row_set import RowSet
@@ -82,9 +84,11 @@ def check_indices(snapshot: Snapshot, tally: Tally, *, deep: bool) -> Iterator[F
         main = _main_file(snapshot, entry)
         try:
             dtype = joined_type([scan_field(field) for field in fields])
-            segment = kind.open(IndexFolder(snapshot, entry), dtype)
+            folder = IndexFolder(snapshot, entry)
+            segment = kind.open(folder, dtype)
             if deep:
-                yield from _content(table, where, entry, kind, segment, _values(table, fields, dtype), main)
+                values = _values(table, fields, dtype, partial(kind.indexed_values, folder=folder))
+                yield from _content(table, where, entry, kind, segment, values, main)
         except LanceletError as error:
             yield _named(error, place, main)
 
@@ -184,6 +188,8 @@ def _content(
         rows = _Rows(table, fragments)
         if isinstance(segment, Listing):
             _compare_entries(rows, segment, source, values)
+            if isinstance(segment, Encoded) and segment.mark is not None:
+                _compare_codes(rows, segment, segment.mark, source, values)
         elif isinstance(segment, Summarizing):
             _compare_zones(rows, segment, source, values)
         if isinstance(segment, Answering) and not isinstance(segment, Listing) and _knows_nulls(kind, values):
@@ -201,16 +207,20 @@ class _Values:
 
     columns: tuple[Column, ...]
     type: pa.DataType
+    indexed: Callable[[pa.Array], pa.Array]
+    """What the segment is to know of them."""
 
 
-def _values(table: TableReader, fields: Sequence[Field], dtype: pa.DataType) -> _Values:
+def _values(
+    table: TableReader, fields: Sequence[Field], dtype: pa.DataType, indexed: Callable[[pa.Array], pa.Array]
+) -> _Values:
     def below(nodes: Iterable[Field], path: tuple[str, ...]) -> Iterator[tuple[int, Column]]:
         for node in nodes:
             yield node.id, Column((*path, node.name), scan_field(node).type)
             yield from below(node.children, (*path, node.name))
 
     columns = dict(below(table.snapshot.manifest.schema.fields, ()))
-    return _Values(tuple(columns[field.id] for field in fields), dtype)
+    return _Values(tuple(columns[field.id] for field in fields), dtype, indexed)
 
 
 def _groups(table: TableReader, covered: Iterable[int]) -> Iterator[list[int]]:
@@ -262,7 +272,7 @@ class _Rows:
             *arrays, addresses = batch.columns
             slots, _ = self.slots(addresses.to_numpy())
             self.live[slots] = True
-            yield joined_values([storage_of(array) for array in arrays], wanted.type), slots
+            yield wanted.indexed(joined_values([storage_of(array) for array in arrays], wanted.type)), slots
 
     def note(self, what: str, wrong: Mask) -> None:
         """Note rows, of which those that are not live do not count."""
@@ -298,6 +308,38 @@ def _compare_entries(rows: _Rows, segment: Listing, source: Source, indexed: _Va
         np.add.at(known, slots[here], digests[here])
     rows.note("does not have", (known == 0) & (wanted != 0) & sure)
     rows.note("has other values for", (known != 0) & (known != wanted) & sure)
+
+
+def _compare_codes(rows: _Rows, segment: Encoded, mark: np.dtype[Any], source: Source, indexed: _Values) -> None:
+    """Codes are those of the values; where they are many that do not seem so, the first of these are looked at."""
+    assert source.rename is not None
+    rename = source.rename
+
+    def slots_of(numbers: RowNumbers) -> npt.NDArray[np.int64]:
+        addresses, kept = rename(np.ascontiguousarray(numbers))
+        slots, here = rows.slots(addresses)
+        return np.where(here & kept, slots, -1)
+
+    marks = np.zeros(len(rows), mark)
+    for numbers, some in segment.marks():
+        slots = slots_of(numbers)
+        marks[slots[slots >= 0]] = some[slots >= 0]
+    parts = [slots[segment.suspects(values, marks[slots])] for values, slots in rows.batches(indexed)]
+    suspects = np.sort(np.concatenate(parts))[: segment.checked_at_once] if parts else np.empty(0, np.int64)
+    if not len(suspects):
+        return
+    places = np.full(len(rows) + 1, -1, np.int64)
+    places[suspects] = np.arange(len(suspects))
+    found = []
+    for values, slots in rows.batches(indexed):
+        chosen = places[slots] >= 0
+        found.append((slots[chosen], values.filter(pa.array(chosen))))
+    order = np.concatenate([slots for slots, _ in found])
+    places[order] = np.arange(len(order))
+    vectors = pa.concat_arrays([values for _, values in found])
+    wrong = np.zeros(len(rows), np.bool_)
+    wrong[order] = segment.misfits(lambda numbers: places[slots_of(numbers)], vectors)
+    rows.note("has codes of other vectors for", wrong)
 
 
 def _compare_zones(rows: _Rows, segment: Summarizing, source: Source, indexed: _Values) -> None:

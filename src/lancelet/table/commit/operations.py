@@ -24,9 +24,6 @@ from lancelet.table.manifest.fragment import DataFile, Fragment, OverlayFile
 from lancelet.table.manifest.manifest import BasePath
 from lancelet.table.rows.roaring import decode_roaring
 
-COMMIT_MESSAGE = "__lance_commit_message"
-"""The transaction property that holds the message of a commit."""
-
 
 @dataclass(frozen=True)
 class IndexSegment:

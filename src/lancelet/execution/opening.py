@@ -1,10 +1,9 @@
-"""What runs a plan, by what it asks for."""
+"""What runs a plan: a scan, or a search. What searches is imported when somebody searches."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lancelet.execution.nearest import NearestScan
 from lancelet.execution.scan import Scan
 
 if TYPE_CHECKING:
@@ -16,8 +15,11 @@ if TYPE_CHECKING:
 def open_scan(table: TableReader, plan: ScanPlan) -> Scan | RankedScan:
     """What runs a plan."""
     if plan.matching is not None:
-        # Importing what searches texts took 20 ms; most scans do without.
         from lancelet.execution.matching import MatchingScan
 
         return MatchingScan(table, plan)
-    return Scan(table, plan) if plan.nearest is None else NearestScan(table, plan)
+    if plan.nearest is not None:
+        from lancelet.execution.nearest import NearestScan
+
+        return NearestScan(table, plan)
+    return Scan(table, plan)
