@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from lance.query import BooleanQuery, BoostQuery, FullTextOperator, MatchQuery, MultiMatchQuery, Occur, PhraseQuery
 
 import lancelet
-from lancelet.errors import InvalidInput
+from lancelet.errors import InvalidInput, LanceletError
 from lancelet.index.text.spill import Runs
 from text.corpus import (
     PLAIN,
@@ -28,6 +29,7 @@ from text.corpus import (
 )
 
 TEXTS = documents(700)
+OLD = Path(__file__).parents[2].parent / "shared" / "fixtures" / "search" / "v0.27.0" / "legacy_fts_index"
 FORMS: dict[str, dict[str, Any]] = {
     "format 1": {"format_version": 1},
     "format 2": {},
@@ -182,7 +184,7 @@ def truth(dataset: lancelet.LanceDataset) -> Any:
 
 def live(dataset: lancelet.LanceDataset) -> Any:
     """What the index says of rows that are there."""
-    rows = set(dataset.to_table(["id"], with_row_id=True)["_rowid"].to_pylist())
+    rows = set(dataset.to_table(with_row_id=True)["_rowid"].to_pylist())
     found = stored(partitions(dataset.uri))
     kept = {token: {row: at for row, at in where.items() if row in rows} for token, where in found.items()}
     return {token: where for token, where in kept.items() if where}
@@ -344,3 +346,117 @@ def test_a_build_that_stops_leaves_nothing(tmp_path, monkeypatch, failure):
         dataset.create_scalar_index("text", "INVERTED")
     assert not [path for path in (Path(uri) / "_indices").rglob("*") if path.is_file()]
     assert not entries(uri)
+
+
+# Old layouts, deferred moves, columns inside of others
+
+
+@pytest.mark.skipif(not OLD.is_dir(), reason="the old index (../shared/fixtures/search) is not on this machine")
+def test_an_index_of_the_old_layout_is_extended_and_compacted(tmp_path):
+    uri = str(tmp_path / "t")
+    shutil.copytree(OLD, uri)
+    dataset = lancelet.dataset(uri)
+    dataset.insert(pa.table({"text": ["frodo went home", "a happy tail"]}))
+    dataset.optimize.optimize_indices()
+    assert live(dataset) == without_positions(truth(dataset))
+    dataset.delete("text = 'frodo was a puppy'")
+    dataset.optimize.compact_files()
+    assert live(dataset) == without_positions(truth(dataset))
+    found = lance.dataset(uri).to_table(full_text_query="happy")["text"].to_pylist()
+    assert sorted(found) == ["a happy tail", "frodo was a happy puppy"]
+    assert dataset.verify(deep=True).findings == ()
+
+
+def test_rows_that_moved_while_the_index_waited_are_followed(tmp_path):
+    uri = str(tmp_path / "t")
+    dataset = grown(uri, PIECES)
+    dataset.optimize.optimize_indices()
+    dataset.delete("id % 7 = 3")
+    dataset.optimize.compact_files(target_rows_per_fragment=10_000, defer_index_remap=True)
+    assert dataset.verify(deep=True).findings == ()
+    dataset.optimize.optimize_indices()
+    assert live(dataset) == truth(dataset)
+    assert dataset.verify(deep=True).findings == ()
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_tables_of_every_file_version(tmp_path, version):
+    uri = str(tmp_path / "t")
+    table = pa.table({"doc": [{"text": text} for text in TEXTS[:100]]}, schema=_NESTED)
+    dataset = lancelet.write_dataset(table, uri, data_storage_version=version)
+    dataset.create_scalar_index("doc.text", "INVERTED", with_position=True, **PLAIN)
+    assert stored(partitions(uri)) == brute(TEXTS[:100])
+    found = lance.dataset(uri).to_table(full_text_query=MatchQuery("w1", "doc.text")).num_rows
+    assert found == len(brute(TEXTS[:100])[b"w1"])
+
+
+_NESTED = pa.schema([pa.field("doc", pa.struct([pa.field("text", pa.large_string())]))])
+
+
+# Bad input
+
+REFUSED: dict[str, tuple[dict[str, Any], type[Exception]]] = {
+    "a tokenizer": ({"base_tokenizer": "nope"}, ValueError),
+    "a language": ({"language": "Klingon"}, ValueError),
+    "blocks": ({"block_size": 64}, ValueError),
+    "a format": ({"format_version": 4}, ValueError),
+    "a format by name": ({"format_version": "x"}, ValueError),
+    "blocks in a format": ({"format_version": 2, "block_size": 256}, ValueError),
+    "code in a format": ({"base_tokenizer": "code", "format_version": 2}, ValueError),
+    "n-grams": ({"base_tokenizer": "ngram", "min_ngram_length": 5}, ValueError),
+    "empty n-grams": ({"base_tokenizer": "ngram", "min_ngram_length": 0}, ValueError),
+    "an option": ({"unknown": 4}, ValueError),
+    "an option of files": ({"lance_tokenizer": "json"}, ValueError),
+    "flags of code": ({"split_identifiers": True}, ValueError),
+    "an analyzer": ({"analyzer": "q"}, ValueError),
+    "an analyzer and a tokenizer": ({"analyzer": "code", "base_tokenizer": "simple"}, ValueError),
+    "no boolean": ({"stem": "x"}, TypeError),
+    "a number for a boolean": ({"prefix_only": 1}, TypeError),
+    "no text": ({"base_tokenizer": None}, TypeError),
+    "no number": ({"max_token_length": "7"}, TypeError),
+    "a negative number": ({"max_token_length": -1}, OverflowError),
+    "stop words as a text": ({"custom_stop_words": "foo"}, TypeError),
+    "no memory": ({"memory_limit": 0}, ValueError),
+}
+
+
+@pytest.mark.parametrize("mistake", REFUSED)
+def test_bad_options_are_refused_as_pylance_refuses_them(tmp_path, mistake):
+    uri = str(tmp_path / "t")
+    options, expected = REFUSED[mistake]
+    theirs = write(uri, TEXTS[:5])
+    dataset = lancelet.dataset(uri)
+    for one in (theirs, dataset):
+        with pytest.raises(expected):
+            one.create_scalar_index("text", "INVERTED", **options)
+    with pytest.raises(LanceletError, match=r"^[^\n]+$"):
+        dataset.create_scalar_index("text", "INVERTED", **options)
+    assert not entries(uri)
+
+
+def test_columns_without_texts_are_refused(tmp_path):
+    table = pa.table({"i": [1], "b": [b"x"], "large": pa.array([b"x"], pa.large_binary()), "ll": [[["a"]]]})
+    dataset = lancelet.write_dataset(table, tmp_path / "t")
+    for column in table.column_names:
+        with pytest.raises(
+            TypeError, match=f"column {column} must be string, large string or list of strings, or json"
+        ):
+            dataset.create_scalar_index(column, "INVERTED")
+    with pytest.raises(ValueError, match="has no lists"):
+        lancelet.write_dataset({"t": ["a"]}, tmp_path / "u").create_scalar_index(
+            "t", "FTS", document_granularity="list_element"
+        )
+    with pytest.raises(TypeError, match="option of INVERTED"):
+        dataset.create_scalar_index("i", "BTREE", document_granularity="row")
+
+
+def test_an_index_config_says_the_same(tmp_path):
+    uri = str(tmp_path / "t")
+    dataset = lancelet.dataset(write(uri, TEXTS[:20]).uri)
+    config = lancelet.indices.IndexConfig("inverted", {"with_position": True, "block_size": 256, "stem": False})
+    dataset.create_scalar_index("text", config)
+    (described,) = dataset.describe_indices()
+    assert described.details["block_size"] == 256
+    assert described.details["with_position"]
+    assert described.details["stem"] is False
+    assert entries(uri)[0].index_version == 3

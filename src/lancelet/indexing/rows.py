@@ -15,7 +15,7 @@ from lancelet.execution.scan import Scan
 from lancelet.execution.shown import scan_field
 from lancelet.expressions.expr import Column
 from lancelet.expressions.printing import quoted_path
-from lancelet.format.extensions import storage_of
+from lancelet.format.extensions import storage_of, storage_type
 from lancelet.format.json_fields import STORED_JSON
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
 from lancelet.index.kind import ROW, VALUE, NewRows, Stages
@@ -119,7 +119,7 @@ def read_rows(
     values = tuple((f"{VALUE}{number}", column) for number, column in enumerate(indexed.columns))
     outputs = (*values, (ROW, Column((name,), pa.uint64())))
     chosen = tuple(sorted(fragments))
-    width = indexed.width
+    width = max(indexed.width, _stored_width(table, indexed, chosen))
     batch_size = max(1, min(_BATCH_ROWS, _BATCH_BYTES // width))
     plan = ScanPlan(manifest.schema, outputs, batch_size=batch_size, fragment_ids=chosen)
 
@@ -176,6 +176,21 @@ def _drawn(
     owners = np.searchsorted(ends, numbers, side="right")
     found: npt.NDArray[np.int64] = numbers - (ends - counts)[owners] + starts[owners]
     return found
+
+
+def _stored_width(table: TableReader, indexed: IndexedColumns, fragments: Sequence[int]) -> int:
+    """About how many bytes a row has in its files, for columns of which the type does not tell; long texts are seen by it."""
+    if all(pa.types.is_primitive(storage_type(column.type)) for column in indexed.columns):
+        return 0
+    manifest = table.snapshot.manifest
+    places = [place for number in fragments if (place := manifest.fragments.position(number)) is not None]
+    total = 0
+    for place in places:
+        held = [
+            file for file in manifest.fragments[place].files if any(field.id in file.fields for field in indexed.fields)
+        ]
+        total += sum(file.size or 0 for file in held)
+    return total // max(1, int(table.row_counts[np.array(places, np.int64)].sum()))
 
 
 def _width(dtype: pa.DataType) -> int:

@@ -256,9 +256,9 @@ class _PartWriter:
         try:
             for batch in self._pieces(batches):
                 checkpoint()
-                waiting.append(_POOL.submit(self._tokenize, batch))
-                if len(waiting) > at_once:
+                if len(waiting) == at_once:
                     self._take_in(waiting.popleft().result())
+                waiting.append(_POOL.submit(self._tokenize, batch))
             while waiting:
                 self._take_in(waiting.popleft().result())
         finally:

@@ -713,14 +713,13 @@ def pack_postings(
     int tail,
 ):
     """The postings of one term: blocks and their offsets, impacts and theirs, positions and theirs, if there are some."""
-    terms = np.zeros(1, np.uint32)
-    starts = np.array([0, docs.shape[0]], np.int64)
-    run = make_run_of_postings(terms, starts, docs, freqs, positions)
     cdef bint with_positions = positions is not None
-    found = Merger([(*run, 0)], lengths, block, tail, with_positions).rows(1 << 62)
-    if found is None:
+    if docs.shape[0] == 0:
         empty = np.empty(0, np.uint8), np.zeros(1, np.int64)
         return (*empty, *empty, *(empty if with_positions else (None, None)))
+    starts = np.array([0, docs.shape[0]], np.int64)
+    run = make_run_of_postings(np.zeros(1, np.uint32), starts, docs, freqs, positions)
+    found = Merger([(*run, 0)], lengths, block, tail, with_positions).rows(1 << 62)
     if not with_positions:
         return found[5], found[4], found[8], found[7], None, None
     offsets = np.append(found[12].astype(np.int64), len(found[10]))

@@ -165,9 +165,10 @@ class DecodedPostings:
 class FstTokens:
     """Tokens as an FST, read where they lie."""
 
-    def __init__(self, fst: Fst, path: str) -> None:
+    def __init__(self, fst: Fst, path: str, num_tokens: int) -> None:
         self._fst = fst
         self._path = path
+        self._num_tokens = num_tokens
 
     def __len__(self) -> int:
         return len(self._fst)
@@ -200,8 +201,9 @@ class FstTokens:
             data, offsets, numbers = self._fst.arrays()
         except ValueError as error:
             raise self._damaged(error) from None
-        if len(numbers) and int(numbers.max()) > np.iinfo(np.uint32).max:
-            raise CorruptFile(self._path, f"has a token with the number {int(numbers.max())}", FST)
+        if len(numbers) and int(numbers.max()) >= self._num_tokens:
+            problem = f"has token {int(numbers.max())}, but only {self._num_tokens} have postings"
+            raise CorruptFile(self._path, problem, FST)
         return data, offsets, numbers.astype(np.int64)
 
     def _damaged(self, error: ValueError) -> CorruptFile:
@@ -504,7 +506,9 @@ def _fst(file: IndexFileReader, num_tokens: int) -> FstTokens:
         raise CorruptFile(file.path, str(error), FST) from None
     if len(fst) > num_tokens:
         raise CorruptFile(file.path, f"has {len(fst)} tokens, but only {num_tokens} have postings", FST)
-    return FstTokens(fst, file.path)
+    if not fst.is_intact:
+        raise CorruptFile(file.path, "has other bytes than were written: the checksum is wrong", FST)
+    return FstTokens(fst, file.path, num_tokens)
 
 
 def _fst_of_rows(file: IndexFileReader, num_tokens: int) -> FstTokens:
@@ -522,7 +526,7 @@ def _fst_of_rows(file: IndexFileReader, num_tokens: int) -> FstTokens:
         writer.add_all(data, offsets, order, ids)
     except ValueError:
         raise CorruptFile(file.path, "has a token twice", TOKEN) from None
-    return FstTokens(Fst(writer.finish()), file.path)
+    return FstTokens(Fst(writer.finish()), file.path, num_tokens)
 
 
 def numbers_of(array: pa.Array, dtype: Any, path: str, column: str) -> npt.NDArray[Any]:
