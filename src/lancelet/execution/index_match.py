@@ -39,9 +39,10 @@ from lancelet.expressions.expr import (
     Or,
     type_of,
 )
+from lancelet.expressions.geo_functions import MEETING, constant_box
 from lancelet.expressions.json_functions import GETTERS
 from lancelet.expressions.literals import place, to_scalar
-from lancelet.index.questions import Between, HasItems, Holds, IsIn, Missing, Question, StartsWith
+from lancelet.index.questions import Between, HasItems, Holds, IsIn, Missing, Overlaps, Question, StartsWith
 
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _WILDCARDS = "%_"
@@ -271,6 +272,11 @@ def _questions(expr: Expr, wanted: bool) -> _Found | Constant | None:
                 return Constant(False)
             question = _CALLS[name](column, literal)
             return None if question is None else (column, (question,), not wanted)
+        case Call(name, (Column() as column, _, other, _)) | Call(name, (other, _, Column() as column, _)) if (
+            name in MEETING
+        ):
+            box = constant_box(other)
+            return None if box is None else (column, (Asked(Overlaps(*box), loose=True),), not wanted)
         case Call(name, (Cast(Column() as column), Literal() as literal), kind) if name.startswith("array_has"):
             narrowed = _narrowed(literal, column.type)
             return None if narrowed is None else _questions(Call(name, (column, narrowed), kind), wanted)

@@ -367,3 +367,5 @@ class NewRows:
     sample: Callable[[int, int], Iterable[pa.Array]] | None = None
     """Values of about so many of them, drawn by a seed, for kinds that learn from rows before they take them in."""
     stages: Stages = field(default_factory=Stages)
+    extension: str = ""
+    """The name of the column's extension type."""

@@ -65,7 +65,17 @@ class HasItems:
     every: bool
 
 
-Question: TypeAlias = IsIn | Between | Missing | StartsWith | Holds | HasItems
+@dataclass(frozen=True, slots=True)
+class Overlaps:
+    """The box around the geometry has a point in common with this one."""
+
+    low_x: float
+    low_y: float
+    high_x: float
+    high_y: float
+
+
+Question: TypeAlias = IsIn | Between | Missing | StartsWith | Holds | HasItems | Overlaps
 
 
 class Answer:

@@ -7,13 +7,6 @@ from typing import Final
 from lancelet.index.kind import KnownKind
 
 
-class RTreeKind(KnownKind):
-    """Boxes around places on a map."""
-
-    name = "RTREE"
-    type_url = "/lance.index.pb.RTreeIndexDetails"
-
-
 class MinHashKind(KnownKind):
     """Texts that are nearly the same."""
 
@@ -28,4 +21,4 @@ class FMKind(KnownKind):
     type_url = "/lance.index.pb.FMIndexDetails"
 
 
-KINDS: Final = (RTreeKind(), MinHashKind(), FMKind())
+KINDS: Final = (MinHashKind(), FMKind())

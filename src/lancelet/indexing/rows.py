@@ -152,7 +152,8 @@ def read_rows(
             for batch in found.to_batches():
                 yield indexed.joined(batch.columns)
 
-    return NewRows(indexed.type, batches(), total, sample, stages or Stages())
+    extension = indexed.fields[0].extension_name or ""
+    return NewRows(indexed.type, batches(), total, sample, stages or Stages(), extension)
 
 
 def _extents(table: TableReader, fragments: Iterable[int]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -1,0 +1,261 @@
+"""Segments of RTREE indices (:mod:`lancelet.index.scalar.rtree`), open and written (spec indices.md 12).
+
+::
+
+    page_data.lance   bbox  struct xmin, ymin, xmax, ymax    first all rows, in the order of a Hilbert curve through the
+                      id    uint64                           middles of their boxes; then, level by level, the pages
+                                                             before, each with the box around it; the last page is the root
+    nulls.lance       nulls binary, one row                  the rows without a geometry (row_set)
+
+    page_size rows are a page; a level ends with a shorter one. In the metadata of page_data: page_size, num_pages,
+    num_items (rows in the lowest level), bbox, the box around all as JSON
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancelet.errors import CorruptFile
+from lancelet.index.geometry import Boxes, boxes
+from lancelet.index.kind import ROW, VALUE, Entries, NewRows, Source
+from lancelet.index.questions import Answer, Missing, Overlaps, Question
+from lancelet.index.row_set import RowNumbers, RowSet
+from lancelet.index.scalar.digests import NULL, number_digests, set_entries
+
+if TYPE_CHECKING:
+    from lancelet.index.folder import IndexFileReader, IndexFolder, SegmentWriter
+
+_PAGES, _NULLS = "page_data.lance", "nulls.lance"
+_BBOX, _ID, _NULL_ROWS = "bbox", "id", "nulls"
+_SIDES: Final = ("xmin", "ymin", "xmax", "ymax")
+_WORDS: Final = ("minx", "miny", "maxx", "maxy")
+_BOX: Final = pa.struct([pa.field(side, pa.float64(), nullable=False) for side in _SIDES])
+_SCHEMA: Final = pa.schema(
+    [
+        pa.field(_BBOX, _BOX, nullable=False, metadata={"ARROW:extension:name": "geoarrow.box"}),
+        pa.field(_ID, pa.uint64(), nullable=False),
+    ]
+)
+_BITS: Final = 16
+_ROWS_AT_ONCE: Final = 1 << 18
+
+
+class RTree:
+    """An open segment. The boxes around pages are in memory; pages are read when they are asked for."""
+
+    def __init__(self, folder: IndexFolder) -> None:
+        self.file = folder.open(_PAGES)
+        self.page_size = _number(self.file, "page_size")
+        self.items = _number(self.file, "num_items")
+        levels = _levels(self.items, self.page_size) if self.page_size > 1 or self.items < 2 else []
+        if self.file.num_rows != sum(levels) or self.file.columns != (_BBOX, _ID):
+            raise CorruptFile(self.file.path, f"{self.file.num_rows} rows are no tree over {self.items} boxes", _BBOX)
+        self.upper, pages = self._read(self.items, self.file.num_rows)
+        if len(pages) and not np.array_equal(pages, np.arange(len(pages))):
+            raise CorruptFile(self.file.path, "its pages are out of order", _ID)
+        self.levels = levels
+        rows = folder.open(_NULLS).read([_NULL_ROWS])[_NULL_ROWS]
+        data = rows[0].as_py() if len(rows) else b""
+        self.nulls = RowSet.deserialize(data, self.file.path, _NULLS) if data else RowSet()
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.upper.nbytes + self.file.nbytes)
+
+    def statistics(self) -> Mapping[str, Any]:
+        offsets: list[int] = []
+        first = 0
+        for count in self.levels:
+            offsets += range(first, first + count, self.page_size)
+            first += count
+        told = json.loads(self.file.metadata.get("bbox", "null"))
+        return {
+            "page_size": self.page_size,
+            "num_pages": len(offsets),
+            "num_items": self.items,
+            "bbox": told,
+            "page_offsets": offsets,
+        }
+
+    def ask(self, question: Question) -> Answer:
+        if isinstance(question, Missing):
+            return Answer(self.nulls, exact=True)
+        assert isinstance(question, Overlaps)
+        wanted = np.array([question.low_x, question.low_y, question.high_x, question.high_y])
+        found = [RowSet.of(np.sort(rows[_meets(around, wanted)])) for around, rows in self._leaves(wanted)]
+        return Answer(RowSet.union(found), exact=False, nulls=self.nulls)
+
+    def _leaves(self, wanted: npt.NDArray[np.float64]) -> Iterator[tuple[Boxes, RowNumbers]]:
+        """The pages of rows that may have what is wanted."""
+        size = self.page_size
+        if len(self.levels) < 2:
+            yield self._read(0, self.items)
+            return
+        # Every level above the rows, from the root down: rows of the file, less those of the lowest level.
+        last = len(self.upper)
+        pages = np.arange(-(-self.levels[-1] // size))
+        for level in range(len(self.levels) - 1, 0, -1):
+            first = last - self.levels[level]
+            places = first + (pages[:, None] * size + np.arange(size)).reshape(-1)
+            places = places[places < last]
+            pages = places[_meets(self.upper[places], wanted)] - first
+            last = first
+        for page in pages.tolist():
+            yield self._read(page * size, min((page + 1) * size, self.items))
+
+    def pages(self) -> Iterator[tuple[Boxes, RowNumbers]]:
+        """All boxes of rows, some at a time."""
+        for start in range(0, self.items, _ROWS_AT_ONCE):
+            yield self._read(start, min(start + _ROWS_AT_ONCE, self.items))
+
+    def entries(self, source: Source) -> Iterator[Entries]:
+        for around, rows in self.pages():
+            yield _digests(around), rows
+        yield from set_entries(self.nulls, NULL, source)
+
+    def digests(self, values: pa.Array) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
+        """Of boxes, as the kind makes them of geometries; what has none is nowhere."""
+        around = _boxes_of(values)
+        empty = np.isnan(around).any(axis=1)
+        found = np.where(empty, np.uint64(0), _digests(np.nan_to_num(around)))
+        nulls = np.asarray(values.is_null())
+        found[nulls] = NULL
+        return found, ~empty | nulls
+
+    def _read(self, start: int, stop: int) -> tuple[Boxes, RowNumbers]:
+        batch = self.file.slice([_BBOX, _ID], start, stop)
+        return _boxes_of(batch[_BBOX]), np.asarray(batch[_ID])
+
+
+def read_page_size(folder: IndexFolder) -> int:
+    """How many boxes a page of a segment has."""
+    return max(_number(folder.open(_PAGES), "page_size"), 2)
+
+
+def box_array(values: pa.Array, extension: str) -> pa.Array:
+    """Boxes around geometries as an array; those without one have no numbers, null is null."""
+    around, some = boxes(values, extension)
+    around = np.where(some[:, None], around, np.nan)
+    mask = pa.array(~np.asarray(values.is_valid()))
+    return pa.StructArray.from_arrays([pa.array(around[:, side]) for side in range(4)], fields=list(_BOX), mask=mask)
+
+
+def write_segment(sources: Sequence[Source], rows: NewRows, out: SegmentWriter, page_size: int) -> None:
+    """Put the boxes of older segments and of new rows in order, and boxes around them."""
+    around, ids, nulls = _gathered(sources, rows)
+    total = np.array([*around[:, :2].min(axis=0), *around[:, 2:].max(axis=0)]) if len(ids) else np.full(4, np.nan)
+    order = np.argsort(_curve(around, total), kind="stable")
+    level, numbers = around[order], ids[order]
+    told = {name: None if np.isnan(side) else float(side) for name, side in zip(_WORDS, total, strict=True)}
+    levels = _levels(len(ids), page_size)
+    metadata = {
+        "page_size": str(page_size),
+        "num_pages": str(sum(-(-count // page_size) for count in levels)),
+        "num_items": str(len(ids)),
+        "bbox": json.dumps(told, separators=(",", ":")),
+    }
+    with out.create(_PAGES, _SCHEMA.with_metadata(metadata)) as file:
+        first_page = 0
+        for count in levels:
+            for start in range(0, count, _ROWS_AT_ONCE):
+                file.write(_batch(level[start : start + _ROWS_AT_ONCE], numbers[start : start + _ROWS_AT_ONCE]))
+            starts = np.arange(0, count, page_size)
+            level = np.concatenate(
+                [np.minimum.reduceat(level[:, :2], starts), np.maximum.reduceat(level[:, 2:], starts)], axis=1
+            )
+            numbers = (first_page + np.arange(len(starts))).astype(np.uint64)
+            first_page += len(starts)
+    schema = pa.schema([pa.field(_NULL_ROWS, pa.binary(), nullable=False)])
+    with out.create(_NULLS, schema) as file:
+        file.write(pa.RecordBatch.from_arrays([pa.array([nulls.serialize()], pa.binary())], schema=schema))
+
+
+def _gathered(sources: Sequence[Source], rows: NewRows) -> tuple[Boxes, RowNumbers, RowSet]:
+    """All boxes, whose rows they are, and the rows without a geometry."""
+    parts: list[tuple[Boxes, RowNumbers]] = []
+    nulls: list[RowSet] = []
+    for source in sources:
+        assert isinstance(source.segment, RTree)
+        for around, ids in source.segment.pages():
+            now, kept = (ids, np.ones(len(ids), np.bool_)) if source.rename is None else source.rename(ids)
+            parts.append((around[kept], now[kept]))
+        nulls.append(source.renamed(source.segment.nulls))
+    for batch in rows.batches:
+        values, numbers = batch.column(VALUE), np.asarray(batch.column(ROW))
+        around, some = boxes(values, rows.extension)
+        parts.append((around[some], numbers[some]))
+        nulls.append(RowSet.of(np.sort(numbers[np.asarray(values.is_null())])))
+    around = np.concatenate([np.empty((0, 4)), *(one for one, _ in parts)])
+    return around, np.concatenate([np.empty(0, np.uint64), *(ids for _, ids in parts)]), RowSet.union(nulls)
+
+
+def _batch(around: Boxes, numbers: RowNumbers) -> pa.RecordBatch:
+    columns = [pa.array(np.ascontiguousarray(around[:, side])) for side in range(4)]
+    return pa.RecordBatch.from_arrays(
+        [pa.StructArray.from_arrays(columns, fields=list(_BOX)), pa.array(numbers)], schema=_SCHEMA
+    )
+
+
+def _boxes_of(values: pa.Array) -> Boxes:
+    columns = [np.asarray(values.field(side).fill_null(np.nan), np.float64) for side in _SIDES]
+    return np.stack(columns, axis=1) if columns else np.empty((0, 4))
+
+
+def _digests(around: Boxes) -> npt.NDArray[np.uint64]:
+    """A hash of all four sides."""
+    words = np.ascontiguousarray(around + 0.0).view(np.uint64).reshape(-1, 4)
+    total = number_digests(words[:, 0])
+    for side in range(1, 4):
+        total = number_digests(total ^ words[:, side])
+    return total
+
+
+def _meets(around: Boxes, wanted: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    low_x, low_y, high_x, high_y = wanted
+    meets: npt.NDArray[np.bool_] = (
+        (around[:, 0] <= high_x) & (around[:, 2] >= low_x) & (around[:, 1] <= high_y) & (around[:, 3] >= low_y)
+    )
+    return meets
+
+
+def _levels(items: int, page_size: int) -> list[int]:
+    """Rows of each level, the lowest first; the last one is a single page."""
+    levels = []
+    while items:
+        levels.append(items)
+        if items <= page_size:
+            break
+        items = -(-items // page_size)
+    return levels
+
+
+def _curve(around: Boxes, total: npt.NDArray[np.float64]) -> npt.NDArray[np.uint32]:
+    """How far along a Hilbert curve over all boxes the middle of each is."""
+    most = (1 << _BITS) - 1
+    spans = total[2:] - total[:2]
+    spans[(spans == 0) | ~np.isfinite(spans)] = 1
+    middles = (around[:, :2] + around[:, 2:]) / 2 - total[:2]
+    x, y = np.clip(np.nan_to_num(most * middles / spans), 0, most).astype(np.uint32).T
+    along = np.zeros(len(around), np.uint32)
+    for bit in range(_BITS - 1, -1, -1):
+        side = np.uint32(1 << bit)
+        right, upper = (x & side) > 0, (y & side) > 0
+        along += (side * side) * ((3 * right) ^ upper).astype(np.uint32)
+        # Each quarter is a curve of its own: the lower ones are turned, the right one of them mirrored too.
+        mirrored = right & ~upper
+        x, y = np.where(mirrored, most - x, x), np.where(mirrored, most - y, y)
+        x, y = np.where(upper, x, y), np.where(upper, y, x)
+    return along
+
+
+def _number(file: IndexFileReader, name: str) -> int:
+    text = file.metadata.get(name, "")
+    if not text.isdecimal():
+        raise CorruptFile(file.path, f"{name} is {text!r}, and no number", "schema metadata")
+    return int(text)
