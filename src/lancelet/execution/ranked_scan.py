@@ -32,6 +32,7 @@ from lancelet.format.system_columns import QUERY_INDEX, SEARCH_FIELDS, SYSTEM_FI
 if TYPE_CHECKING:
     from lancelet.execution.candidates import Candidates
     from lancelet.execution.matching_plan import Matching
+    from lancelet.execution.near_text_plan import NearText
     from lancelet.execution.nearest_plan import Nearest
     from lancelet.execution.table_reader import TableReader
     from lancelet.index.vector.query import SearchUse
@@ -73,7 +74,12 @@ class RankedScan(ABC):
     """What the search looked at, once it has run, where somebody counts that."""
 
     def __init__(
-        self, table: TableReader, plan: ScanPlan, search: Nearest | Matching, reads: Scan, threads: int | None = None
+        self,
+        table: TableReader,
+        plan: ScanPlan,
+        search: Nearest | Matching | NearText,
+        reads: Scan,
+        threads: int | None = None,
     ) -> None:
         self.table = table
         self.plan = plan
