@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
     from lancelet.execution.matching_plan import Matching
+    from lancelet.execution.near_text_plan import NearText
     from lancelet.execution.nearest_plan import Nearest
     from lancelet.execution.row_mask import RowMask
 
@@ -66,11 +67,13 @@ class ScanPlan:
     """Only the rows whose vectors are nearest to a query; see :mod:`lancelet.execution.nearest`."""
     matching: Matching | None = None
     """Only the rows whose texts match a query; see :mod:`lancelet.execution.matching`."""
+    near_text: NearText | None = None
+    """Only the rows whose texts are nearly the same as one; see :mod:`lancelet.execution.near_texts`."""
 
     @property
-    def search(self) -> Nearest | Matching | None:
+    def search(self) -> Nearest | Matching | NearText | None:
         """What rows are ranked by."""
-        return self.nearest if self.matching is None else self.matching
+        return self.near_text or (self.nearest if self.matching is None else self.matching)
 
     @cached_property
     def output_schema(self) -> pa.Schema:
@@ -268,7 +271,7 @@ def exact_plan(plan: ScanPlan, nearest: Nearest) -> ScanPlan:
     )
 
 
-def allowed_plan(plan: ScanPlan, matching: Matching) -> ScanPlan:
+def allowed_plan(plan: ScanPlan, matching: Matching | NearText) -> ScanPlan:
     """What a search for texts reads to know which rows it may find: what the filter looks at when it comes first."""
     return replace(
         plan,
@@ -279,6 +282,7 @@ def allowed_plan(plan: ScanPlan, matching: Matching) -> ScanPlan:
         order_by=(),
         blobs_as_binary=frozenset(),
         matching=None,
+        near_text=None,
     )
 
 

@@ -33,6 +33,7 @@ from lancelet.format.system_columns import QUERY_INDEX, SEARCH_FIELDS, SYSTEM_FI
 if TYPE_CHECKING:
     from lancelet.execution.candidates import Candidates
     from lancelet.execution.matching_plan import Matching
+    from lancelet.execution.near_text_plan import NearText
     from lancelet.execution.nearest_plan import Nearest
     from lancelet.execution.table_reader import TableReader
     from lancelet.format.schema import Schema
@@ -75,7 +76,7 @@ class RankedScan(ABC):
     """What the search looked at, once it has run, where somebody counts that."""
 
     def __init__(
-        self, table: TableReader, plan: ScanPlan, search: Nearest | Matching, threads: int | None = None
+        self, table: TableReader, plan: ScanPlan, search: Nearest | Matching | NearText, threads: int | None = None
     ) -> None:
         self.table = table
         self.plan = plan

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from lancelet.errors import InvalidInput, NotSupported
 from lancelet.index import json_path, unbuilt
 from lancelet.index.kind import Kind, KnownKind, Moves
+from lancelet.index.minhash import kind as minhash
 from lancelet.index.scalar import bitmap, bloom_filter, btree, label_list, ngram, rtree, zone_map
 from lancelet.index.text import kind as text
 from lancelet.index.vector import kind as vector
@@ -102,7 +103,7 @@ def details_that_follow() -> frozenset[str]:
     return frozenset(details for details, kind in _DETAILS.items() if kind.moves is Moves.FOLLOWED)
 
 
-for _module in (btree, bitmap, label_list, zone_map, bloom_filter, ngram, rtree, vector, text, json_path):
+for _module in (btree, bitmap, label_list, zone_map, bloom_filter, ngram, rtree, vector, text, minhash, json_path):
     register(_module.KIND)
 for _kind in unbuilt.KINDS:
     register(_kind)
