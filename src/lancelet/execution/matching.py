@@ -11,6 +11,7 @@ answers, row by row::
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from lancelet.execution.indexed import is_repeatable
 from lancelet.execution.plan import ScanPlan, allowed_plan
 from lancelet.execution.ranked_scan import Answer, Hits, RankedScan
 from lancelet.execution.scan import Scan
-from lancelet.execution.text_column import ColumnSearch, best
+from lancelet.execution.text_column import ColumnSearch, ItemKeys, best
 from lancelet.index.text.query import Boolean, Boosting, CombinedFields, MultiMatch, Phrase, columns_asked, leaves
 from lancelet.log import debug
 
@@ -43,6 +44,7 @@ class MatchingScan(RankedScan):
         self.matching: Matching = plan.matching
         super().__init__(table, plan, plan.matching, Scan(table, allowed_plan(plan, plan.matching), threads), threads)
         self._columns: dict[str, ColumnSearch] = {}
+        self._items = ItemKeys() if plan.matching.has_items else None
 
     @cached_property
     def _found(self) -> Hits:
@@ -53,19 +55,17 @@ class MatchingScan(RankedScan):
         # A filter that comes after the search looks at the best rows only, as in pylance.
         limit = None if plan.limit is None or plan.order_by else plan.offset + plan.limit
         self.check()
-        return self._located([self.evaluate(self.matching.query, limit)])
+        scores, keys = self.evaluate(self.matching.query, limit)
+        if self._items is None:
+            return self._located([(scores, keys)])
+        ids, items = self._items.decode(keys)
+        return replace(self._located([(scores, ids)]), items=items)
 
     def check(self) -> None:
         """Raise where the indices of the columns cannot answer the query."""
         for leaf in leaves(self.matching.query):
-            if isinstance(leaf, CombinedFields):
-                for name in leaf.columns:
-                    self._column(name).check_granularity(None)
-                continue
-            column = self._column(leaf.column)
-            column.check_granularity(leaf.granularity)
             if isinstance(leaf, Phrase):
-                column.check_positions()
+                self._column(leaf.column).check_positions()
 
     def evaluate(self, query: Query, limit: int | None) -> Answer:
         """The best rows for a query, or all."""
@@ -100,6 +100,7 @@ class MatchingScan(RankedScan):
                 self._allowed,
                 self._key,
                 indexed_only=plan.indexed_only,
+                items=self._items,
             )
         return found
 
