@@ -981,7 +981,8 @@ class LanceDataset:
         train
             False makes an index that covers no rows yet; ``optimize.optimize_indices`` fills it.
         fragment_ids
-            Refused: :meth:`create_index_uncommitted` builds over some fragments.
+            Of ``INVERTED``: build a part over these fragments, under ``index_uuid``, for :meth:`merge_index_metadata`;
+            nothing is committed. Of other kinds it is refused: :meth:`create_index_uncommitted` builds over some fragments.
         index_uuid
             The name of the folder of its files; drawn by default.
         progress_callback
@@ -1196,6 +1197,31 @@ class LanceDataset:
 
         self._move(commit_index_parts(self._table, index_name, column, segments))
         return self
+
+    def merge_index_metadata(
+        self,
+        index_uuid: str,
+        index_type: str,
+        batch_readhead: int | None = None,
+        progress_callback: Callable[[IndexProgress], None] | None = None,
+    ) -> None:
+        """Merge the parts of an ``INVERTED`` index that were built under one UUID, each over some fragments.
+
+        Nothing is committed: that is done with ``LanceOperation.CreateIndex``. See :meth:`create_index_uncommitted` for
+        parts of any kind of index, which are easier to use.
+
+        Parameters
+        ----------
+        index_uuid
+            That which all calls of :meth:`create_scalar_index` with ``fragment_ids`` were given.
+        index_type
+            ``INVERTED``.
+        batch_readhead, progress_callback
+            Accepted and not needed.
+        """
+        from lancelet._api.indexing import merge_index_stages
+
+        merge_index_stages(self._table, index_uuid, index_type)
 
     def drop_index(self, name: str) -> None:
         """Remove an index by its name, and move to the version without it. Its files stay until a cleanup."""

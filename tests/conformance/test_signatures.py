@@ -50,7 +50,6 @@ MISSING = {
             "DocumentGranularity",
             "FtsToken",
             "FullTextQuery",
-            "LanceDataset.merge_index_metadata",
             "MinHashQuery",
             "VectorSearchQuery",
             "tokenize",

@@ -30,7 +30,15 @@ from lancelet.table.manifest.snapshot import open_snapshot
 from vector.brute import check_nearest, distances, vector_array
 
 ROWS = 40
-COLUMNS = {"BTREE": "k", "BITMAP": "c", "LABEL_LIST": "l", "ZONEMAP": "k", "BLOOMFILTER": "c", "NGRAM": "t"}
+COLUMNS = {
+    "BTREE": "k",
+    "BITMAP": "c",
+    "LABEL_LIST": "l",
+    "ZONEMAP": "k",
+    "BLOOMFILTER": "c",
+    "NGRAM": "t",
+    "INVERTED": "t",
+}
 FILTERS = ("k = 12", "k between 18 and 43 and c <> 'c1'", "c is null or array_has(l, 2)", "contains(t, 'row 1')")
 INDICES = "_indices/"
 CHANGING = ("begin", "write", "finish", "settle", "put", "delete", "copy")

@@ -37,7 +37,7 @@ def fst_of(items: dict[bytes, int]) -> Fst:
     return Fst(writer.finish())
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.dictionaries(TOKENS, st.integers(0, 1 << 40), max_size=200), st.lists(TOKENS, max_size=5))
 def test_an_fst_knows_its_tokens_and_no_others(items, others):
     fst = fst_of(items)
@@ -182,7 +182,7 @@ def test_texts_have_different_numbers():
 # Bytes that are anything
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.dictionaries(st.text("abc海", max_size=6).map(str.encode), st.integers(0, 99), min_size=1), st.data())
 def test_a_damaged_fst_is_an_error_or_an_answer(items, data):
     damaged = bytearray(fst_of(items).data)
@@ -203,7 +203,7 @@ def test_a_damaged_fst_is_an_error_or_an_answer(items, data):
         pass
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(postings(), st.sampled_from(SHAPES), st.data())
 def test_damaged_blocks_are_an_error_or_documents_that_there_are(given_postings, shape, data):
     docs, freqs, positions, lengths = given_postings

@@ -8,8 +8,14 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
+from lance.file import LanceFileWriter
 
+import lancelet
+from lancelet.index.folder import IndexFolder
+from lancelet.index.metadata import read_indices
 from lancelet.index.text.blocks import decode_impact
+from lancelet.index.text.partition import Partition
+from lancelet.index.text.segment import TextSegment
 from text.corpus import PLAIN, brute, documents, lengths, partitions, stored, without_positions, write
 
 FORMS = {
@@ -98,3 +104,52 @@ def test_many_parts_are_all_there(tmp_path):
     assert len(parts) == 2
     rows = [*range(300), *((1 << 32) + number for number in range(600))]
     assert stored(parts) == without_positions(brute(TEXTS, rows))
+
+
+@pytest.mark.skipif(not OLD.is_dir(), reason="the old index (../shared/fixtures/search) is not on this machine")
+def test_the_old_layout_is_described_as_pylance_does(tmp_path):
+    uri = tmp_path / "old"
+    shutil.copytree(OLD, uri)
+    ours, theirs = lancelet.dataset(uri), lance.dataset(uri)
+    assert ours.stats.index_stats("text_idx")["segments"] == theirs.stats.index_stats("text_idx")["segments"]
+    assert ours.describe_indices()[0].details == theirs.describe_indices()[0].details
+    assert ours.verify(deep=True).findings == ()
+
+
+def without_sizes(uri: str) -> Partition:
+    """The only part of an index whose files were changed."""
+    snapshot = lancelet.dataset(uri)._snapshot
+    (message,) = snapshot.manifest.indices
+    message.ClearField("files")
+    (entry,) = read_indices(snapshot.manifest)
+    segment = TextSegment(IndexFolder(snapshot, entry), pa.string())
+    (part,) = segment.partitions
+    return part
+
+
+@pytest.mark.parametrize("positions", [False, True])
+def test_blocks_in_the_layout_from_before_there_were_parts(tmp_path, positions):
+    uri = str(tmp_path / "t")
+    write(uri, TEXTS).create_scalar_index("text", "INVERTED", with_position=positions, format_version=1, **PLAIN)
+    (folder,) = (tmp_path / "t" / "_indices").iterdir()
+    for what in ("tokens", "docs", "invert"):
+        (folder / f"part_0_{what}.lance").rename(folder / f"{what}.lance")
+    (folder / "metadata.lance").unlink()
+    truth = brute(TEXTS)
+    assert stored([without_sizes(uri)]) == (truth if positions else without_positions(truth))
+
+
+def test_tokens_that_are_rows(tmp_path):
+    uri = str(tmp_path / "t")
+    write(uri, TEXTS).create_scalar_index("text", "INVERTED", **PLAIN)
+    (part,) = partitions(uri)
+    items = sorted(part.tokens.items(), key=lambda item: item[1])
+    (folder,) = (tmp_path / "t" / "_indices").iterdir()
+    file = folder / "part_0_tokens.lance"
+    file.unlink()
+    schema = pa.schema([pa.field("_token", pa.string(), False), pa.field("_token_id", pa.uint32(), False)])
+    rows = pa.table([[token.decode() for token, _ in items], [number for _, number in items]], schema=schema)
+    with LanceFileWriter(str(file), schema) as writer:
+        writer.write_batch(rows)
+    assert stored([without_sizes(uri)]) == without_positions(brute(TEXTS))
+    assert without_sizes(uri).tokens.near(b"w11", 1, 1, 5) == part.tokens.near(b"w11", 1, 1, 5)

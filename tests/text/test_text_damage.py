@@ -96,7 +96,7 @@ def findings(tmp_path: Path, form: str, count: int, seed: int) -> list[str]:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_damaged_files(tmp_path: Path, form: str) -> None:
-    assert not findings(tmp_path, form, 24, 1)
+    assert not findings(tmp_path, form, 16, 1)
 
 
 @pytest.mark.soak

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from lancelet._api.conversion import shown_index, stored_index
-from lancelet._api.index_descriptions import IndexConfig, describe_indices
+from lancelet._api.index_descriptions import IndexConfig, SupportedDistributedIndices, describe_indices
 from lancelet.errors import InvalidInput, InvalidType, NotSupported
 from lancelet.execution.open_indices import prewarm
-from lancelet.index.kind import Stages
+from lancelet.index.kind import BuiltInStages, Stages
 from lancelet.index.registry import kind_named
 from lancelet.indexing.create import create_index
 from lancelet.indexing.parts import build_part, commit_parts, merge_parts
+from lancelet.indexing.staging import merge_staged, stage_part
 from lancelet.progress import IndexProgress
 
 if TYPE_CHECKING:
@@ -50,6 +51,11 @@ def build_index(
             options = {**options, option: value}
         elif value is not None and option != "format_version":
             raise InvalidType(f"{option} is an option of INVERTED indices, not of {kind.name}")
+    if fragment_ids is not None and isinstance(kind, BuiltInStages):
+        names = _columns(column, kind)
+        with _Reported(progress) as watch:
+            stage_part(table, names, kind, name or f"{'_'.join(names)}_idx", fragment_ids, options, uuid, watch)
+        return table.snapshot
     if fragment_ids is not None:
         raise InvalidInput(
             f'{kind.name} distributed indexing uses create_index_uncommitted(..., index_type="{kind.name}", '
@@ -97,6 +103,21 @@ def merge_index_parts(table: TableReader, parts: Sequence[Index]) -> Index:
     """One part out of several."""
     merged = merge_parts(table, [stored_index(part) for part in parts])
     return shown_index(merged, table.snapshot.manifest.path)
+
+
+def merge_index_stages(table: TableReader, uuid: str, index_type: str) -> None:
+    """A segment out of parts that wait in its folder."""
+    known = [member.name for member in SupportedDistributedIndices]
+    if str(index_type).upper() not in known:
+        raise NotSupported(f"Only {', '.join(known)} are supported, received {index_type}")
+    kind = kind_named(index_type)
+    if not isinstance(kind, BuiltInStages):
+        raise InvalidInput(
+            f"{kind.name} distributed indexing does not use merge_index_metadata; build segments with "
+            "create_index_uncommitted(...), merge them with merge_existing_index_segments(...), and commit with "
+            "commit_existing_index_segments(...)"
+        )
+    merge_staged(table, kind, uuid)
 
 
 def commit_index_parts(table: TableReader, name: str, column: str, parts: Sequence[Index]) -> Snapshot:

@@ -42,9 +42,12 @@ class MatchingScan(RankedScan):
     def __init__(self, table: TableReader, plan: ScanPlan, threads: int | None = None) -> None:
         assert plan.matching is not None, "the plan has a search"
         self.matching: Matching = plan.matching
-        super().__init__(table, plan, plan.matching, Scan(table, allowed_plan(plan, plan.matching), threads), threads)
+        super().__init__(table, plan, plan.matching, threads)
         self._columns: dict[str, ColumnSearch] = {}
         self._items = ItemKeys() if plan.matching.has_items else None
+
+    def _open_reads(self) -> Scan:
+        return Scan(self.table, allowed_plan(self.plan, self.matching), self._threads)
 
     @cached_property
     def _found(self) -> Hits:

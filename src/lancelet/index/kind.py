@@ -258,6 +258,14 @@ class Kind(KnownKind, ABC):
     def check(self, column: pa.Field, options: Mapping[str, Any]) -> None:
         """Raise when a column cannot have such an index, or an option is not known."""
 
+    def options_on(self, column: pa.Field, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Options that were checked, with what the column says of them."""
+        return options
+
+    def name_suffix(self, options: Mapping[str, Any]) -> str:
+        """What follows the name of the column in that of an index, when nobody names it."""
+        return "_idx"
+
     def options(self, folder: IndexFolder) -> Mapping[str, Any]:
         """The options with which another segment like this one is written, also when this one is damaged."""
         return {}
@@ -335,6 +343,20 @@ class BuiltByRange(Protocol[RangePart]):
 
     def finish_ranges(self, parts: Iterable[RangePart], dtype: pa.DataType, out: SegmentWriter) -> Built:
         """Make a segment of ranges, in whatever order they come."""
+
+
+@runtime_checkable
+class BuiltInStages(Protocol):
+    """A kind of which several processes write parts into the folder of one segment, where they wait to be merged."""
+
+    def stage_options(self, fragments: Sequence[int]) -> Mapping[str, Any]:
+        """Options that make a part over some fragments of what would be a segment."""
+
+    def staged(self, folder: IndexFolder, names: Sequence[str], dtype: pa.DataType) -> Sequence[Segment]:
+        """The parts that wait, by the names of their files."""
+
+    def options_of_staged(self, segments: Sequence[Segment]) -> Mapping[str, Any]:
+        """The options with which such parts become a segment."""
 
 
 def title_of(type_url: str) -> str:

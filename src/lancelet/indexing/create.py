@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from lancelet.index.kind import Kind
     from lancelet.table.manifest.snapshot import Snapshot
 
-_SUFFIX = "_idx"
 _FIRST_NUMBER = 2
 
 Watch = Callable[[int, int], object]
@@ -54,7 +53,7 @@ def create_index(
     """
 
     def attempt(table: TableReader) -> Snapshot:
-        chosen, replaced = name_index(table, column, kind, name, replace)
+        chosen, replaced = name_index(table, column, kind, name, replace, options)
         fragments = table.snapshot.manifest.fragments.ids.tolist() if train else []
         with WrittenFiles(table.snapshot.store) as files:
             entry = build_segment(
@@ -78,8 +77,9 @@ def build_segment(
     uuid: str | None = None,
     watch: Watch | None = None,
     stages: Stages | None = None,
+    shared: bool = False,
 ) -> table_pb2.IndexMetadata:
-    """Write a segment over some fragments; nothing refers to it yet."""
+    """Write a segment over some fragments; nothing refers to it yet. A ``shared`` folder may have files already."""
     check_name(name)
     found = find_columns(table, column)
     for path, field in zip(found.paths, found.fields, strict=True):
@@ -94,7 +94,9 @@ def build_segment(
             f"{table.snapshot.uri} has stable row ids, with which a {kind.name} index over this target is not supported; "
             "take a bitmap as the target"
         )
-    kind.check(found.arrow_field, options or {})
+    options = options or {}
+    kind.check(found.arrow_field, options)
+    options = kind.options_on(found.arrow_field, options)
     live = set(table.snapshot.manifest.fragments.ids.tolist())
     try:
         fragments = [index(number) for number in fragments]
@@ -105,7 +107,7 @@ def build_segment(
     total = table.num_rows
     seen = None if watch is None else lambda done: watch(done, total)
     rows = read_rows(table, found, kind, fragments, seen, stages)
-    new = NewSegment(name, found.ids, kind, frozenset(fragments), options or {}, _uuid(table.snapshot, uuid))
+    new = NewSegment(name, found.ids, kind, frozenset(fragments), options, read_uuid(table.snapshot, uuid, shared))
     return write_segment(table.snapshot, new, (), rows if fragments else NewRows(found.type), files)
 
 
@@ -132,7 +134,12 @@ def drop_index(table: TableReader, name: str) -> Snapshot:
 
 
 def name_index(
-    table: TableReader, column: str | Sequence[str], kind: Kind, name: str | None, replace: bool
+    table: TableReader,
+    column: str | Sequence[str],
+    kind: Kind,
+    name: str | None,
+    replace: bool,
+    options: Mapping[str, Any] | None = None,
 ) -> tuple[str, tuple[ops.IndexSegment, ...]]:
     """The name of a new index, and the segments that it replaces.
 
@@ -147,7 +154,7 @@ def name_index(
     if chosen is None:
         number = _FIRST_NUMBER
         paths = (".".join(f"`{step}`" if "." in step else step for step in one.path) for one in found.columns)
-        stem = "_".join(paths) + _SUFFIX
+        stem = "_".join(paths) + kind.name_suffix(options or {})
         chosen = stem
         while chosen in present and not _same(present[chosen], found.ids, kind):
             chosen = f"{stem}_{number}"
@@ -176,7 +183,7 @@ def _same(entries: Sequence[IndexMetadata], ids: tuple[int, ...], kind: Kind) ->
     return all(entry.fields == ids and kind_of_entry(entry) is kind for entry in entries)
 
 
-def _uuid(snapshot: Snapshot, text: str | None) -> uuids.UUID | None:
+def read_uuid(snapshot: Snapshot, text: str | None, shared: bool = False) -> uuids.UUID | None:
     """The folder that a caller wants; one with files would lose them, whether the build succeeds or fails."""
     if text is None:
         return None
@@ -186,6 +193,6 @@ def _uuid(snapshot: Snapshot, text: str | None) -> uuids.UUID | None:
         found = uuids.UUID(text)
     except ValueError:
         raise InvalidInput(f"index_uuid is a UUID as text, not {text!r}") from None
-    if next(iter(snapshot.store.list_names(f"{INDICES_DIR}/{found}")), None) is not None:
+    if not shared and next(iter(snapshot.store.list_names(f"{INDICES_DIR}/{found}")), None) is not None:
         raise InvalidInput(f"there are files of an index {found} in {snapshot.uri} already; draw another index_uuid")
     return found

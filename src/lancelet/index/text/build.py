@@ -9,7 +9,7 @@
 
 A term has the number by which it was first met, and tokens keep that order. Documents have the order in which they
 come: those of old segments first. What stays in memory are the terms, the lengths of documents, and one term's
-blocks at a time.
+blocks at a time. When terms alone take all the memory, another part begins.
 
 An old part whose documents are all still what they were is copied as it is, unless it is so small beside what is
 new that one part for both is better.
@@ -35,7 +35,7 @@ from lancelet.index.text import partition as columns
 from lancelet.index.text.analyzer import Analyzer
 from lancelet.index.text.blocks import FIXED32, VARINT
 from lancelet.index.text.fst import FstWriter
-from lancelet.index.text.metadata import posting_metadata, write_head
+from lancelet.index.text.metadata import ITEM, posting_metadata, staged_prefix, write_head
 from lancelet.index.text.packing import Merger, make_run, make_run_of_postings
 from lancelet.index.text.params import LIST_ELEMENT, Params, TextOptions
 from lancelet.index.text.segment import TextSegment
@@ -72,13 +72,19 @@ def write_texts(sources: Sequence[Source], rows: NewRows, out: SegmentWriter, op
         one.part.copy(out, at)
         numbers.append(at)
     limit = options.memory_limit or out.memory_limit
-    with _PartWriter(out, len(copied), params, limit) as writer:
-        for one in merged:
-            writer.add_part(one)
-        writer.add_rows(rows.batches, options.num_workers)
-        if writer.finish():
-            numbers.append(len(copied))
-    write_head(out, params, numbers)
+    number = len(copied) if options.staged is None else options.staged
+    stage = "" if options.staged is None else staged_prefix(number)
+    pieces = _pieces(rows.batches, limit)
+    is_done = False
+    while not is_done:
+        with _PartWriter(out, stage or f"part_{number}_", params, limit) as writer:
+            for one in merged:
+                writer.add_part(one)
+            is_done = writer.add_rows(pieces, options.num_workers, bool(stage))
+            if writer.finish():
+                numbers.append(number)
+        merged, number = [], number + 1
+    write_head(out, params, numbers, stage)
     return Built(params.to_details(), params.index_version)
 
 
@@ -145,9 +151,9 @@ def _divided(old: Sequence[_OldPart], new_rows: int | None) -> tuple[list[_OldPa
 class _PartWriter:
     """Writes one part. Used as a context; nothing is written when there are no documents."""
 
-    def __init__(self, out: SegmentWriter, number: int, params: Params, limit: int) -> None:
+    def __init__(self, out: SegmentWriter, prefix: str, params: Params, limit: int) -> None:
         self._out = out
-        self._prefix = f"part_{number}_"
+        self._prefix = prefix
         self._params = params
         self._limit = limit
         self._terms = Terms()
@@ -173,7 +179,7 @@ class _PartWriter:
         if self._docs is None:
             fields = [pa.field(ROW_ID, pa.uint64(), False), pa.field(columns.NUM_TOKENS, pa.uint32(), False)]
             if self._has_items:
-                fields.append(pa.field(columns.ITEM, pa.uint32(), False))
+                fields.append(pa.field(ITEM, pa.uint32(), False))
             self._docs = self._stack.enter_context(self._create("docs", fields))
         arrays = [rows, lengths, *([] if items is None else [items])]
         self._docs.write(pa.RecordBatch.from_arrays([pa.array(one) for one in arrays], schema=self._docs.schema))
@@ -249,16 +255,24 @@ class _PartWriter:
 
     # New rows
 
-    def add_rows(self, batches: Iterable[pa.RecordBatch], workers: int | None) -> None:
-        """Take in rows; several batches become tokens at once, and are taken in in their order."""
+    def add_rows(self, pieces: Iterator[pa.RecordBatch], workers: int | None, is_last: bool) -> bool:
+        """Take in rows; several pieces become tokens at once, and are taken in in their order.
+
+        False when there may be more of them for another part: this one, unless it ``is_last``, has all terms that memory
+        is for.
+        """
         at_once = max(1, min(workers or _POOL.size, _POOL.size))
         waiting: deque[Any] = deque()
+        is_full = False
         try:
-            for batch in self._pieces(batches):
+            for batch in pieces:
                 checkpoint()
                 if len(waiting) == at_once:
                     self._take_in(waiting.popleft().result())
                 waiting.append(_POOL.submit(self._tokenize, batch))
+                if self._terms.nbytes > self._limit and not is_last:
+                    is_full = True
+                    break
             while waiting:
                 self._take_in(waiting.popleft().result())
         finally:
@@ -266,23 +280,14 @@ class _PartWriter:
                 task.cancel()
             for task in waiting:
                 task.join()
-
-    def _pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Batches with a bounded number of bytes of texts."""
-        most = min(max(self._limit // _TEXT_SHARE, _LEAST_TEXT), _MOST_TEXT)
-        for batch in batches:
-            size = batch.column(VALUE).nbytes
-            count = max(1, -(-size // most))
-            step = max(1, -(-batch.num_rows // count))
-            for start in range(0, batch.num_rows, step):
-                yield batch.slice(start, step)
+        return not is_full
 
     def _tokenize(self, batch: pa.RecordBatch) -> _Tokenized:
         values, rows = batch.column(VALUE), np.asarray(batch.column(ROW))
         items, count = None, -1
         if self._has_items:
             sizes = pc.list_value_length(values).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-            values = values.flatten()
+            values = values.flatten().fill_null("")
             items = _ragged(np.zeros(len(sizes), np.int64), sizes).astype(np.uint32)
             rows, count = np.repeat(rows, sizes), len(values)
         tokens = self.analyzer.analyze(values)
@@ -401,6 +406,16 @@ def _blob_lists(lists: npt.NDArray[np.int32], ends: npt.NDArray[np.int64], data:
 def _blobs(ends: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> pa.Array:
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.large_binary(), len(ends) - 1, buffers)
+
+
+def _pieces(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
+    """Batches with a bounded number of bytes of texts."""
+    most = min(max(limit // _TEXT_SHARE, _LEAST_TEXT), _MOST_TEXT)
+    for batch in batches:
+        count = max(1, -(-batch.column(VALUE).nbytes // most))
+        step = max(1, -(-batch.num_rows // count))
+        for start in range(0, batch.num_rows, step):
+            yield batch.slice(start, step)
 
 
 def _spans(lengths: Numbers) -> Iterator[tuple[int, int]]:

@@ -36,9 +36,10 @@ class InvertedKind(Kind):
     def parameters(self, entry: IndexMetadata, path: str) -> dict[str, Any]:
         from lancelet.index.text.params import Params
 
-        if not entry.details:
+        if not entry.type_url:
             return {}
-        params = Params.from_details(entry.details, path)
+        # The first releases told nothing; descriptions show what is usual.
+        params = Params.from_details(entry.details, path) if entry.details else Params()
         told = {**params.to_dict(), "document_granularity": params.document_granularity}
         # What the message does not tell.
         return told | {"lance_tokenizer": None, "custom_stop_words": None}
@@ -53,9 +54,20 @@ class InvertedKind(Kind):
         from lancelet.index.text.analyzer import Analyzer
         from lancelet.index.text.params import read_options
 
-        told = read_options(column.type, options, column.name)
+        told = read_options(column, options)
         # A tokenizer without its library or dictionary is refused before anything is read.
         Analyzer(told.params)
+
+    def options_on(self, column: pa.Field, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        from lancelet.index.text.params import PARAMS, read_options
+
+        return {**options, PARAMS: read_options(column, options).params}
+
+    def name_suffix(self, options: Mapping[str, Any]) -> str:
+        from lancelet.index.text.params import LIST_ELEMENT, granularity_of
+
+        is_item = granularity_of(options.get("document_granularity")) == LIST_ELEMENT
+        return f"_{LIST_ELEMENT}_idx" if is_item else "_idx"
 
     def options(self, folder: IndexFolder) -> Mapping[str, Any]:
         from lancelet.index.text.metadata import Head
@@ -64,6 +76,8 @@ class InvertedKind(Kind):
         try:
             return {PARAMS: Head.read(folder).params}
         except LanceletError:
+            if not folder.entry.details:
+                raise
             # Of a damaged segment the manifest knows all but the custom stop words.
             return {PARAMS: Params.from_details(folder.entry.details, folder.snapshot.manifest.path)}
 
@@ -73,16 +87,40 @@ class InvertedKind(Kind):
         texts = [segment for segment in segments if isinstance(segment, TextSegment)]
         return all(one.params.same_tokens(texts[0].params) for one in texts)
 
+    def stage_options(self, fragments: Sequence[int]) -> Mapping[str, Any]:
+        """A part over some fragments has its number by the first of them."""
+        from lancelet.index.text.params import STAGED
+
+        return {STAGED: min(fragments) << 32}
+
+    def staged(self, folder: IndexFolder, names: Sequence[str], dtype: pa.DataType) -> list[Segment]:
+        from lancelet.index.text.metadata import staged_numbers
+        from lancelet.index.text.segment import TextSegment
+
+        found: list[Segment] = [TextSegment(folder, dtype, number) for number in staged_numbers(names)]
+        # A part without a document does not even tell what its documents would be.
+        return [segment for segment in found if isinstance(segment, TextSegment) and segment.partitions] or found
+
+    def options_of_staged(self, segments: Sequence[Segment]) -> Mapping[str, Any]:
+        from lancelet.index.text.params import PARAMS
+        from lancelet.index.text.segment import TextSegment
+
+        (first, *_) = segments
+        assert isinstance(first, TextSegment)
+        return {PARAMS: first.params}
+
     def open(self, folder: IndexFolder, dtype: pa.DataType) -> TextSegment:
         from lancelet.index.text.segment import TextSegment
 
         return TextSegment(folder, dtype)
 
     def write(self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]) -> Built:
+        import pyarrow as pa
+
         from lancelet.index.text.build import write_texts
         from lancelet.index.text.params import read_options
 
-        return write_texts(sources, rows, out, read_options(rows.dtype, options))
+        return write_texts(sources, rows, out, read_options(pa.field("", rows.dtype), options))
 
 
 KIND: Final = InvertedKind()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -14,12 +15,16 @@ from lancelet.index.text.params import FORMATS, LIST_ELEMENT, ROW, Params
 from lancelet.table.rows.roaring import decode_roaring
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from lancelet.index.folder import IndexFileReader, IndexFolder, SegmentWriter
 
 METADATA_FILE: Final = "metadata.lance"
 OLD_FILE: Final = "tokens.lance"
+STAGING: Final = "staging"
+"""The folder of parts that wait to be merged."""
+ITEM: Final = "_doc_index_0"
+"""Where each item of a list is a document: which item."""
 DELETED: Final = "deleted_fragments"
 POSITIONS_LAYOUT: Final = "shared_stream_v2"
 POSITIONS_CODEC: Final = "packed_delta_v1"
@@ -51,6 +56,18 @@ class Head:
             if METADATA_FILE in names:
                 raise
             return cls._read_old(folder, granularity)
+        return cls._of(file, granularity)
+
+    @classmethod
+    def read_staged(cls, folder: IndexFolder, number: int) -> Head:
+        """Of a part that waits to be merged with others, which has a head of its own."""
+        head = cls._of(folder.open(f"{staged_prefix(number)}{METADATA_FILE}"), ROW)
+        if head.parts and ITEM in folder.open(f"{staged_prefix(number)}docs.lance").columns:
+            return replace(head, params=replace(head.params, document_granularity=LIST_ELEMENT))
+        return head
+
+    @classmethod
+    def _of(cls, file: IndexFileReader, granularity: str) -> Head:
         said = file.metadata
         version = _number(file, "format_version", 1)
         if version not in FORMATS:
@@ -70,9 +87,20 @@ class Head:
         return cls(Params.from_json(text, file.path, granularity=granularity, format_version=1), None)
 
 
-def write_head(out: SegmentWriter, params: Params, parts: Sequence[int]) -> None:
+def staged_prefix(number: int) -> str:
+    """What the names of the files of a part begin with that waits to be merged with others."""
+    return f"{STAGING}/part_{number}_"
+
+
+def staged_numbers(names: Iterable[str]) -> list[int]:
+    """The parts whose heads are among the files that wait."""
+    found = (re.fullmatch(r"part_(\d{1,20})_metadata\.lance", name) for name in names)
+    return sorted(int(match[1]) for match in found if match)
+
+
+def write_head(out: SegmentWriter, params: Params, parts: Sequence[int], prefix: str = "") -> None:
     """Write ``metadata.lance``."""
-    with out.create(METADATA_FILE, _SCHEMA) as file:
+    with out.create(f"{prefix}{METADATA_FILE}", _SCHEMA) as file:
         file.add_metadata("partitions", json.dumps(list(parts), separators=(",", ":")))
         file.add_metadata("params", params.to_json())
         file.add_metadata("token_set_format", "fst")

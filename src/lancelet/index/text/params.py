@@ -252,15 +252,19 @@ class TextOptions:
     memory_limit: int | None = None
     """Bytes; None: as for any index."""
     num_workers: int | None = None
+    staged: int | None = None
+    """The number of a part that waits to be merged with others; None: a whole segment."""
 
 
 _OF_A_BUILD: Final = ("memory_limit", "num_workers")
 PARAMS: Final = "params"
 """The option under which a segment passes on what it was built with."""
+STAGED: Final = "staged"
+"""The option that makes a part of a segment, under a number, which waits to be merged."""
 
 
-def read_options(dtype: pa.DataType, options: Mapping[str, Any], column: str = "") -> TextOptions:
-    """Options for a column of a type, in the words of users.
+def read_options(column: pa.Field, options: Mapping[str, Any]) -> TextOptions:
+    """Options for a column, in the words of users.
 
     Raises
     ------
@@ -269,9 +273,10 @@ def read_options(dtype: pa.DataType, options: Mapping[str, Any], column: str = "
     """
     told = dict(options)
     build = {name: _build_option(name, told.pop(name, None)) for name in _OF_A_BUILD}
+    build[STAGED] = told.pop(STAGED, None)
     if isinstance(told.get(PARAMS), Params):
         return TextOptions(told[PARAMS], **build)
-    is_json = check_column(dtype, column)
+    is_json = check_column(column)
     unknown = told.keys() - set(_JSON_NAMES) - {"document_granularity", "format_version", "analyzer"}
     if unknown or "lance_tokenizer" in told:
         name = min(unknown or {"lance_tokenizer"})
@@ -292,11 +297,13 @@ def read_options(dtype: pa.DataType, options: Mapping[str, Any], column: str = "
         **told,
         lance_tokenizer=JSON if is_json else TEXT,
         format_version=natural if version is None else _version(version),
-        document_granularity=_granularity(granularity),
+        document_granularity=granularity_of(granularity),
     )
     params.check()
-    if params.document_granularity == LIST_ELEMENT and not _is_list(storage_type(dtype)):
-        raise InvalidInput(f"column {column!r} has no lists; document_granularity list_element is for items of lists")
+    if params.document_granularity == LIST_ELEMENT and not _is_list(storage_type(column.type)):
+        raise InvalidInput(
+            f"column {column.name!r} has no lists; document_granularity list_element is for items of lists"
+        )
     return TextOptions(params, **build)
 
 
@@ -332,7 +339,8 @@ def _version(version: object) -> int:
     return int(text)
 
 
-def _granularity(granularity: Any) -> str:
+def granularity_of(granularity: Any) -> str:
+    """What counts as a document, by a name or a member of an enumeration."""
     if granularity is None:
         return ROW
     found = getattr(granularity, "value", granularity)
@@ -341,16 +349,17 @@ def _granularity(granularity: Any) -> str:
     return found
 
 
-def check_column(dtype: pa.DataType, column: str) -> bool:
-    """Raise unless texts of a type can be indexed; whether they are JSON documents."""
-    if getattr(dtype, "extension_name", None) in ("lance.json", "arrow.json"):
+def check_column(column: pa.Field) -> bool:
+    """Raise unless the texts of a column can be indexed; whether they are JSON documents."""
+    said = (column.metadata or {}).get(b"ARROW:extension:name", b"").decode()
+    if getattr(column.type, "extension_name", said) in ("lance.json", "arrow.json"):
         return True
-    found = storage_type(dtype)
+    found = storage_type(column.type)
     kind = found.value_type if _is_list(found) else found
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return False
     raise InvalidType(
-        f"INVERTED index column {column} must be string, large string or list of strings, or json, but got {kind}"
+        f"INVERTED index column {column.name} must be string, large string or list of strings, or json, but got {kind}"
     )
 
 

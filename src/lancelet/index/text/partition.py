@@ -37,6 +37,7 @@ from lancelet.index.text.blocks import (
     stream_positions,
 )
 from lancelet.index.text.fst import Fst, FstWriter
+from lancelet.index.text.metadata import ITEM
 from lancelet.index.text.packing import pack_postings
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ Offsets = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.uint32]
 
 NUM_TOKENS: Final = "_num_tokens"
-ITEM: Final = "_doc_index_0"
 FST: Final = "_token_fst_bytes"
 NEXT_ID: Final = "_token_next_id"
 TOTAL_LENGTH: Final = "_token_total_length"
@@ -213,9 +213,9 @@ class FstTokens:
 class Partition:
     """One part of a segment. Its files are opened, and tokens and documents read, when they are first asked for."""
 
-    def __init__(self, folder: IndexFolder, head: Head, number: int | None) -> None:
+    def __init__(self, folder: IndexFolder, head: Head, number: int | None, prefix: str | None = None) -> None:
         self._folder = folder
-        self._prefix = "" if number is None else f"part_{number}_"
+        self._prefix = prefix or ("" if number is None else f"part_{number}_")
         self.head = head
         self.number = number or 0
 
@@ -224,6 +224,10 @@ class Partition:
         """What is held in memory."""
         held = self.__dict__
         return sum(held[name].nbytes for name in ("documents", "tokens", "_invert", "_rows_of_old") if name in held)
+
+    def hold(self) -> tuple[Documents, FstTokens]:
+        """Read documents and tokens, which stay in memory."""
+        return self.documents, self.tokens
 
     def file_name(self, what: str) -> str:
         """Of its ``tokens``, ``docs`` or ``invert``."""

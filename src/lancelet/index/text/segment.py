@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lancelet.format.extensions import storage_of
 from lancelet.index.text.analyzer import Analyzer
-from lancelet.index.text.metadata import Head
+from lancelet.index.text.metadata import Head, staged_prefix
 from lancelet.index.text.packing import hash_texts
 from lancelet.index.text.params import LIST_ELEMENT
 from lancelet.index.text.partition import Partition
@@ -31,14 +31,15 @@ Digests = npt.NDArray[np.uint64]
 
 
 class TextSegment:
-    """The parts of a segment, whose files are read when they are needed."""
+    """The parts of a segment, whose files are read when they are needed; or, ``staged``, one that waits to be merged."""
 
-    def __init__(self, folder: IndexFolder, dtype: pa.DataType) -> None:
+    def __init__(self, folder: IndexFolder, dtype: pa.DataType, staged: int | None = None) -> None:
         self._folder = folder
         self.dtype = dtype
-        self.head = Head.read(folder)
+        self.head = Head.read(folder) if staged is None else Head.read_staged(folder, staged)
         numbers: tuple[int | None, ...] = (None,) if self.head.parts is None else self.head.parts
-        self.partitions = [Partition(folder, self.head, number) for number in numbers]
+        prefix = None if staged is None else staged_prefix(staged)
+        self.partitions = [Partition(folder, self.head, number, prefix) for number in numbers]
 
     @property
     def params(self) -> Params:
@@ -71,8 +72,7 @@ class TextSegment:
         """Read what fits into memory."""
         self._folder.hold()
         for part in self.partitions:
-            assert len(part.documents) >= 0
-            assert len(part.tokens) >= 0
+            part.hold()
 
     def statistics(self) -> Mapping[str, Any]:
         """What ``index_statistics`` tells."""
@@ -107,7 +107,8 @@ class TextSegment:
         if self.params.document_granularity == LIST_ELEMENT:
             # Entries of a row are those of all its items.
             found = np.zeros(len(values), np.uint64)
-            np.add.at(found, np.asarray(pc.list_parent_indices(values)).astype(np.int64), self._sums(values.flatten()))
+            items = values.flatten().fill_null("")
+            np.add.at(found, np.asarray(pc.list_parent_indices(values)).astype(np.int64), self._sums(items))
             return found, None
         return self._sums(values), None
 
