@@ -498,11 +498,16 @@ class LanceDataset:
         row_addr_allowlist, row_addr_blocklist
             Only rows whose row id is in the one set and not in the other; each as bytes, in the form that indices
             store sets of rows in.
-        nearest, full_text_query
-            Not supported yet.
+        nearest
+            The rows whose vectors are nearest to a query: see :meth:`ScannerBuilder.nearest`.
+        full_text_query
+            The rows whose texts match: a text, a dict of ``query`` and ``columns``, or a query of :mod:`lancelet.query`;
+            the best first, with their scores as ``_score``.
         index_segments
             Segments of a vector index; refused without a vector search.
-        batch_readahead, fragment_readahead, scan_in_order, io_buffer_size, use_stats, prefilter
+        prefilter
+            Whether a search looks among the rows that pass the filter; by default the rows that it found are filtered.
+        batch_readahead, fragment_readahead, scan_in_order, io_buffer_size, use_stats
             Accepted for pylance's sake, without effect.
         """
         return build_scanner(self, self._default_scan_options, columns, filter, limit, offset, more, options)

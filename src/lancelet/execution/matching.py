@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from lancelet.execution.matching_plan import Matching
     from lancelet.execution.table_reader import TableReader
+    from lancelet.expressions.expr import Expr
     from lancelet.index.text.query import Query
 
 
@@ -110,22 +111,28 @@ class MatchingScan(RankedScan):
     @cached_property
     def _allowed(self) -> AllowedRows:
         """What may be found; kept for the next search with the same filter."""
-        ids = self.plan.fragment_ids
-        wanted = self.table.all_rows.fragments if ids is None else frozenset(ids)
-        restricted = self._reads.plan.filter is not None or self.plan.mask is not None
+        plan, condition = self.plan, self._condition
+        wanted = self.table.all_rows.fragments if plan.fragment_ids is None else frozenset(plan.fragment_ids)
+        if condition is None and plan.mask is None:
+            return AllowedRows(self.table, wanted)
 
         def make() -> AllowedRows:
-            return AllowedRows(self.table, wanted, passing_rows(self._reads) if restricted else None)
+            return AllowedRows(self.table, wanted, passing_rows(self._reads), self._key)
 
-        return self.table.vector_indices.kept_rows(self._key, make) if restricted else make()
+        return self.table.vector_indices.kept_rows(self._key, make)
+
+    @property
+    def _condition(self) -> Expr | None:
+        """The filter, where it comes first."""
+        return self.plan.filter if self.matching.prefilter else None
 
     @cached_property
     def _key(self) -> Hashable:
         """What masks of partitions are kept under: the version, and what chooses among its rows."""
-        plan, condition = self._reads.plan, self._reads.plan.filter
+        plan, condition, snapshot = self.plan, self._condition, self.table.snapshot
         if condition is not None and not is_repeatable(condition):
             return object()
-        return self.table.snapshot.manifest.path, plan.fragment_ids, condition, plan.mask, plan.indexed_only
+        return "texts", snapshot.uri, snapshot.manifest.path, plan.fragment_ids, condition, plan.mask, plan.indexed_only
 
 
 def _greatest(answers: Sequence[Answer]) -> Answer:

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from lancelet.encoding.plain import numpy_array
 from lancelet.encoding.rows import RowIndices, RowRange
 from lancelet.errors import InvalidInput
+from lancelet.execution.allowed import AllowedRows
 from lancelet.execution.shown import show_column
 from lancelet.execution.threads import core_count, ordered_map
 from lancelet.format.system_columns import ROW_ID
@@ -40,7 +41,6 @@ from lancelet.table.rows.addresses import fragments_of, row_addresses
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from lancelet.execution.allowed import AllowedRows
     from lancelet.execution.fragment_reader import FragmentReader
     from lancelet.execution.matching_plan import TextColumn
     from lancelet.execution.ranked_scan import Answer
@@ -154,7 +154,7 @@ class ColumnSearch:
     @cached_property
     def _live(self) -> AllowedRows:
         """All rows that are there, whether the filter wants them or not."""
-        return replace(self._allowed, rows=None, _bits={})
+        return AllowedRows(self.table, self._allowed.fragments)
 
     @cached_property
     def _open(self) -> list[tuple[TextPart, OpenTexts]]:
