@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drawing import SEED, examples
-from lancelet.index.text import params
+from lancelet.errors import MissingPackage
+from lancelet.index.text import dictionaries, params
 from lancelet.index.text.analyzer import Analyzer
 from lancelet.index.text.dictionaries import read_words
 from lancelet.index.text.params import Params
@@ -90,3 +91,9 @@ def test_stop_words_are_those_of_all_languages_whatever_the_language(language):
     assert [
         token.text for token in lance.tokenize(text, base_tokenizer="icu", custom_stop_words=["reef"])
     ] == text.split()[:3]
+
+
+def test_what_is_missing_for_a_text_without_spaces_is_told_in_a_sentence(monkeypatch):
+    monkeypatch.setattr(dictionaries, "PACKAGE", "a-package-that-nobody-has")
+    with pytest.raises(MissingPackage, match=r"a-package-that-nobody-has.*pip install 'lancelet\[icu\]'"):
+        dictionaries.read_words("thai")
