@@ -87,19 +87,25 @@ def shapes(values: pa.Array, extension: str) -> npt.NDArray[np.object_]:
         elif name == "point":
             found = library.points(_points(values, extension)[0])
         else:
-            # The offsets of a slice do not begin at its own values.
-            whole = (
-                values
-                if values.offset == 0 and not values.null_count
-                else values.take(pa.array(np.arange(len(values))))
-            )
-            points, offsets = _points(whole, extension)
-            kind = library.GeometryType[_TYPES[name]]
-            found = library.from_ragged_array(kind, points, tuple(reversed(offsets)))
+            found = _ragged(library, values, extension)
     except library.errors.ShapelyError as error:
         raise InvalidInput(f"a value is not a geometry: {' '.join(str(error).split())}") from error
     found = np.asarray(found, object).reshape(len(values))
     found[np.asarray(values.is_null())] = None
+    return found
+
+
+def _ragged(library: Any, values: pa.Array, extension: str) -> npt.NDArray[np.object_]:
+    """Geometries of lists of points."""
+    kind = _TYPES[extension.removeprefix(PREFIX)]
+    found = np.full(len(values), None, object)
+    present = values.drop_null() if values.null_count else values.take(pa.array(np.arange(len(values))))
+    points, offsets = _points(present, extension)
+    if len(points):
+        shaped = library.from_ragged_array(library.GeometryType[kind], points, tuple(reversed(offsets)))
+    else:
+        shaped = np.full(len(present), library.from_wkt(f"{kind} EMPTY"), object)
+    found[np.asarray(values.is_valid())] = shaped
     return found
 
 
