@@ -40,6 +40,8 @@ _TYPES: Final = {
 _SIDES: Final = ("xmin", "ymin", "xmax", "ymax")
 NAMES: Final = (*(PREFIX + name for name in _LEVELS), _BOX, WKB, _WKT)
 
+READ_BY_SHAPELY: Final = (WKB, _WKT)
+
 Boxes = npt.NDArray[np.float64]
 Longs = npt.NDArray[np.int64]
 
@@ -116,6 +118,15 @@ def box_of(data: bytes) -> tuple[float, float, float, float] | None:
         return None
     low_x, low_y, high_x, high_y = around[0].tolist()
     return low_x, low_y, high_x, high_y
+
+
+def meets(around: Boxes, box: tuple[float, float, float, float]) -> npt.NDArray[np.bool_]:
+    """Which boxes have a point in common with another one."""
+    low_x, low_y, high_x, high_y = box
+    found: npt.NDArray[np.bool_] = (
+        (around[:, 0] <= high_x) & (around[:, 2] >= low_x) & (around[:, 1] <= high_y) & (around[:, 3] >= low_y)
+    )
+    return found
 
 
 def _points(values: pa.Array, extension: str) -> tuple[Boxes, list[Longs]]:
