@@ -8,8 +8,6 @@ both find the line sound.
 from __future__ import annotations
 
 import copy
-import random
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -20,10 +18,10 @@ import hypothesis.strategies as st
 import lance
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 
 import lancelet
+import lines
 from drawing import examples
 from lancelet.testing import assert_identical
 
@@ -72,30 +70,17 @@ def value(column: pa.Field, key: int, salt: int) -> Any:
 
 
 @dataclass
-class Line:
+class Line(lines.Line):
     """One line of versions, and what it should hold."""
 
-    uri: str
-    branch: str | None
-    fields: Fields
-    rows: Rows
+    fields: Fields = field(default_factory=dict)
+    rows: Rows = field(default_factory=dict)
     past: dict[int, tuple[Fields, Rows]] = field(default_factory=dict)
     """Versions that can still be read, and what they hold."""
     tags: dict[str, int] = field(default_factory=dict)
     shared: bool = False
     """Whether a clone elsewhere depends on its files."""
     indexed: bool = False
-    borrows: bool = False
-    """Whether it began with an index whose files are another line's."""
-
-    def open(self, engine: Any) -> Any:
-        dataset = engine.dataset(self.uri)
-        return dataset if self.branch is None else dataset.checkout_version((self.branch, None))
-
-    def at(self, engine: Any, version: int) -> Any:
-        if self.branch is None:
-            return engine.dataset(self.uri, version=version)
-        return engine.dataset(self.uri).checkout_version((self.branch, version))
 
     def table(self, rows: Rows, names: list[str] | None = None) -> pa.Table:
         fields = [self.fields[name] for name in names or self.fields]
@@ -103,11 +88,11 @@ class Line:
         return pa.table(columns, schema=pa.schema(fields))
 
 
-class Operations(RuleBasedStateMachine):
+class Operations(lines.Lines[Line]):
     """Rules are operations; each draws who does it, and on which line."""
 
-    engines = st.sampled_from([lancelet, lance])
-    picks = st.integers(0, 11)
+    engines, picks = lines.ENGINES, lines.PICKS
+    fragment_rows = (10, 25, 1000)
     salts = st.integers(0, 20)
 
     @initialize(
@@ -118,12 +103,8 @@ class Operations(RuleBasedStateMachine):
         seed=st.integers(0, 1000),
     )
     def create(self, engine: Any, version: str, stable: bool, rows: int, seed: int) -> None:
-        self.folder = tempfile.TemporaryDirectory()
-        self.chance = random.Random(seed)
         self.stable = stable
-        self.next = 0
-        self.names = 0
-        line = Line(f"{self.folder.name}/main", None, start(), {})
+        line = Line(self.begin(seed), fields=start())
         line.rows = self._new(line, rows, 0)
         engine.write_dataset(
             line.table(line.rows),
@@ -135,10 +116,6 @@ class Operations(RuleBasedStateMachine):
         self.lines = [line]
         self._check(line)
 
-    def teardown(self) -> None:
-        if hasattr(self, "folder"):
-            self.folder.cleanup()
-
     def _new(self, line: Line, count: int, salt: int) -> Rows:
         keys = range(self.next, self.next + count)
         self.next += count
@@ -147,17 +124,10 @@ class Operations(RuleBasedStateMachine):
     def _row(self, line: Line, key: int, salt: int) -> Row:
         return {name: key if name == "k" else value(column, key, salt) for name, column in line.fields.items()}
 
-    def _line(self, pick: int) -> Line:
-        return self.lines[pick % len(self.lines)]
-
     def _begin(self, source: Line, uri: str, branch: str | None, *, borrows: bool) -> None:
         rows = copy.deepcopy(source.rows)
-        self.lines.append(Line(uri, branch, dict(source.fields), rows, indexed=source.indexed, borrows=borrows))
+        self.lines.append(Line(uri, branch, borrows, dict(source.fields), rows, indexed=source.indexed))
         self._check(self.lines[-1])
-
-    def _name(self, kind: str) -> str:
-        self.names += 1
-        return f"{kind}{self.names}"
 
     def _column(self, line: Line, pick: int, fits: Callable[[pa.Field], bool]) -> str | None:
         names = [name for name, column in line.fields.items() if name != "k" and fits(column)]
@@ -320,20 +290,6 @@ class Operations(RuleBasedStateMachine):
 
     # Files and indices
 
-    @rule(engine=engines, pick=picks, rows=st.sampled_from([10, 25, 1000]), later=st.booleans())
-    def compact(self, engine: Any, pick: int, rows: int, later: bool) -> None:
-        line = self._line(pick)
-        if engine is lance and line.borrows:
-            # pylance 14 looks for the index that it rewrites among the files of the other line.
-            return
-        line.open(engine).optimize.compact_files(
-            target_rows_per_fragment=rows,
-            materialize_deletions_threshold=0.0,
-            num_threads=1,
-            defer_index_remap=later and not self.stable,
-        )
-        self._check(line)
-
     @rule(engine=engines, pick=picks, kind=st.sampled_from(["BTREE", "BITMAP", "ZONEMAP", "BLOOMFILTER", "NGRAM"]))
     def index(self, engine: Any, pick: int, kind: str) -> None:
         """One builds it; what both do afterwards must keep its answers right."""
@@ -345,16 +301,6 @@ class Operations(RuleBasedStateMachine):
             line.open(engine).create_scalar_index(name, kind, replace=True)
             line.indexed = True
             self._check(line)
-
-    @rule(engine=engines, pick=picks, merged=st.sampled_from([None, 0, 1, 3]), retrain=st.booleans())
-    def extend_indices(self, engine: Any, pick: int, merged: int | None, retrain: bool) -> None:
-        line = self._line(pick)
-        if engine is lance and line.borrows:
-            # pylance 14 looks for the index that it extends among the files of the other line.
-            return
-        options = {"retrain": True} if retrain else {} if merged is None else {"num_indices_to_merge": merged}
-        line.open(engine).optimize.optimize_indices(**options)
-        self._check(line)
 
     @rule(engine=engines, pick=picks)
     def drop_index(self, engine: Any, pick: int) -> None:
@@ -407,7 +353,7 @@ class Operations(RuleBasedStateMachine):
     def restore(self, engine: Any, pick: int) -> None:
         line = self._line(pick)
         version = sorted(line.past)[pick % len(line.past)]
-        line.at(engine, version).restore()
+        line.open(engine, version).restore()
         fields, rows = line.past[version]
         line.fields, line.rows = dict(fields), copy.deepcopy(rows)
         self._check(line)
@@ -453,7 +399,7 @@ class Operations(RuleBasedStateMachine):
         assert report.ok, report
         older = self._line(self.chance.randrange(100))
         version = self.chance.choice(sorted(older.past))
-        self._reads(older.at(lancelet, version), older.at(lance, version), *older.past[version])
+        self._reads(older.open(lancelet, version), older.open(lance, version), *older.past[version])
 
     def _finds(self, line: Line, ours: Any, theirs: Any) -> None:
         """Filters, which pylance answers with indices where it has them."""
@@ -491,24 +437,13 @@ def _can_have(kind: str, column: pa.Field) -> bool:
     return column.type in CASTS
 
 
-def profile(count: int, steps: int) -> settings:
-    return settings(
-        max_examples=count,
-        stateful_step_count=steps,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        print_blob=True,
-        report_multiple_bugs=False,
-    )
-
-
 def test_operations() -> None:
-    run_state_machine_as_test(Operations, settings=profile(examples(15), 12))
+    run_state_machine_as_test(Operations, settings=lines.profile(examples(15), 12))
 
 
 @pytest.mark.soak
 def test_many_operations() -> None:
-    run_state_machine_as_test(Operations, settings=profile(examples(8), 40))
+    run_state_machine_as_test(Operations, settings=lines.profile(examples(8), 40))
 
 
 @pytest.mark.parametrize("engine", [lancelet, lance], ids=["ours", "theirs"])

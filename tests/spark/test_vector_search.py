@@ -130,8 +130,12 @@ def test_an_index_is_that_of_one_process(spark: SparkSession, indexed: dict[str,
         .to_table(nearest=one)
         .equals(lance.dataset(indexed["process"]).to_table(nearest=one))
     )
-    folders = {path.parent.name for path in Path(indexed["spark"], "_indices").rglob("*") if path.is_file()}
-    assert folders == {segment.uuid for segment in ours.describe_indices()[0].segments}
+    assert index_folders(indexed["spark"]) == {segment.uuid for segment in ours.describe_indices()[0].segments}
+
+
+def index_folders(place: str) -> set[str]:
+    """Folders with files of indices, whether a version names them or not."""
+    return {path.parent.name for path in Path(place, "_indices").rglob("*") if path.is_file()}
 
 
 @pytest.fixture(scope="module")
@@ -238,6 +242,19 @@ def test_graphs_stay_where_they_were_built(spark: SparkSession, indexed: dict[st
     nearest = {"column": "vector", "q": QUERIES[0], "k": 20, "nprobes": 2, "ef": 200, "refine_factor": 2}
     asked = ds.to_table(["id"], nearest=nearest)
     assert len(set(asked["id"].to_pylist()) & set(truth["id"].to_pylist())) >= 18
+    # New rows get a graph of their own, or one together with those of the last segment; all of it is written by tasks.
+    total, folders = ds.count_rows(), set(index_folders(place))
+    for merged, known in ((0, [1, 3, 4]), (1, [2, 3, 4]), (3, [10])):
+        lancelet.write_dataset(rows(total, 300), place, mode="append")
+        total += 300
+        LanceTable.forPath(spark, place).optimizeIndices(numIndicesToMerge=merged)
+        ds = lancelet.dataset(place)
+        (graph,) = ds.describe_indices()
+        assert sorted(len(segment.fragment_ids) for segment in graph.segments) == known
+        assert graph.num_rows_indexed == total
+        assert not ds.verify(deep=True).findings
+        folders |= {segment.uuid for segment in graph.segments}
+        assert index_folders(place) == folders
 
 
 def test_an_index_that_cannot_be_built(spark: SparkSession, uri: str, tmp_path: Path) -> None:

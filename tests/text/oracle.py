@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
@@ -31,9 +31,9 @@ _ONE = np.float32(1)
 class Texts:
     """The texts of a column by their rows; ``new`` are rows that no index knows, and ``gone`` rows that are deleted."""
 
-    texts: Mapping[int, str | None]
-    new: frozenset[int] = frozenset()
-    gone: frozenset[int] = frozenset()
+    texts: Mapping[int, str | None] = field(repr=False)
+    new: frozenset[int] = field(default=frozenset(), repr=False)
+    gone: frozenset[int] = field(default=frozenset(), repr=False)
 
     def answer(self, query: Query) -> Scores:
         """All rows that a query of this column finds."""

@@ -6,8 +6,6 @@ the rows that are there: ours always, and pylance's on the same table.
 
 from __future__ import annotations
 
-import random
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,14 +13,15 @@ from typing import Any
 import hypothesis.strategies as st
 import lance
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 
 import lancelet
-from drawing import DRAWS, examples
+import lines
+from drawing import examples
 from vector.brute import check_nearest, distances, vector_array
 
 DIMENSION = 8
@@ -39,26 +38,17 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 @dataclass
-class Line:
-    """One line of versions: a table, a branch of it, or a clone."""
+class Line(lines.Line):
+    """One line of versions."""
 
-    uri: str
-    branch: str | None = None
-    borrows: bool = False
-    """Whether it began with an index whose files are another line's."""
     past: list[int] = field(default_factory=list)
 
-    def open(self, engine: Any, version: int | None = None) -> Any:
-        if self.branch is None:
-            return engine.dataset(self.uri, version=version)
-        return engine.dataset(self.uri).checkout_version((self.branch, version))
 
-
-class Searches(RuleBasedStateMachine):
+class Searches(lines.Lines[Line]):
     """Rules are operations; each draws who does it, and on which line."""
 
-    engines = st.sampled_from([lancelet, lance])
-    picks = st.integers(0, 11)
+    engines, picks = lines.ENGINES, lines.PICKS
+    fragment_rows = (100, 250, 5000)
 
     @initialize(
         engine=engines,
@@ -67,42 +57,36 @@ class Searches(RuleBasedStateMachine):
         rows=st.integers(200, 600),
         seed=st.integers(0, 1000),
         kind=st.sampled_from(list(KINDS)),
+        element=st.sampled_from(["float32", "float16", "float64", "uint8"]),
     )
-    def create(self, engine: Any, version: str, stable: bool, rows: int, seed: int, kind: str) -> None:
-        self.folder = tempfile.TemporaryDirectory()
-        self.chance = random.Random(seed)
+    def create(self, engine: Any, version: str, stable: bool, rows: int, seed: int, kind: str, element: str) -> None:
         self.numbers = np.random.default_rng(seed)
         self.stable = stable
-        self.next = 0
-        self.names = 0
-        line = Line(f"{self.folder.name}/main")
+        self.element = element
+        line = Line(self.begin(seed))
         table = self._rows(rows, "v")
         options = {"data_storage_version": version, "enable_stable_row_ids": stable, "max_rows_per_file": 150}
         engine.write_dataset(table, line.uri, **options)
         self.lines = [line]
         self.build(engine, 0, kind, seed % 3 + 1, "l2")
 
-    def teardown(self) -> None:
-        if hasattr(self, "folder"):
-            self.folder.cleanup()
-
     def _rows(self, count: int, column: str, keys: list[int] | None = None) -> pa.Table:
         """Rows with new keys, or with given ones; a few vectors are null, or not all of numbers."""
         if keys is None:
             keys = list(range(self.next, self.next + count))
             self.next += count
-        values = self.numbers.normal(size=(len(keys), DIMENSION))
-        values[self.numbers.random(len(keys)) < 0.02, 3] = np.nan
-        vectors = vector_array(values, "float32", self.numbers.random(len(keys)) < 0.03)
+        values = self._drawn(len(keys))
+        if self.element != "uint8":
+            values[self.numbers.random(len(keys)) < 0.02, 3] = np.nan
+        vectors = vector_array(values, self.element, self.numbers.random(len(keys)) < 0.03)
         groups = pa.array([key % 10 for key in keys], pa.int32())
         return pa.table({"k": pa.array(keys, pa.int64()), "g": groups, column: vectors})
 
-    def _line(self, pick: int) -> Line:
-        return self.lines[pick % len(self.lines)]
-
-    def _name(self, kind: str) -> str:
-        self.names += 1
-        return f"{kind}{self.names}"
+    def _drawn(self, count: int) -> npt.NDArray[Any]:
+        """Vectors in the type of the column."""
+        if self.element == "uint8":
+            return self.numbers.integers(0, 256, (count, DIMENSION)).astype(np.uint8)
+        return self.numbers.normal(size=(count, DIMENSION)).astype(self.element)
 
     # Indices
 
@@ -118,18 +102,11 @@ class Searches(RuleBasedStateMachine):
         dataset = line.open(engine)
         if dataset.count_rows() < 100:
             return
+        if self.element == "uint8":
+            # Bytes are compared bit by bit, and not quantized.
+            kind, metric = "IVF_HNSW_FLAT" if "HNSW" in kind else "IVF_FLAT", "hamming"
         options = {"num_partitions": partitions, "metric": metric, "replace": True}
         dataset.create_index(vector_column(dataset), kind, name="near", **options, **KINDS[kind])
-        self._check(line)
-
-    @rule(engine=engines, pick=picks, merged=st.sampled_from([None, 0, 1, 3]), retrain=st.booleans())
-    def extend(self, engine: Any, pick: int, merged: int | None, retrain: bool) -> None:
-        line = self._line(pick)
-        if engine is lance and line.borrows:
-            # pylance 14 looks for the index that it extends among the files of the other line.
-            return
-        options = {"retrain": True} if retrain else {} if merged is None else {"num_indices_to_merge": merged}
-        line.open(engine).optimize.optimize_indices(**options)
         self._check(line)
 
     @rule(engine=engines, pick=picks)
@@ -200,20 +177,6 @@ class Searches(RuleBasedStateMachine):
 
     # Files, columns and versions
 
-    @rule(engine=engines, pick=picks, rows=st.sampled_from([100, 250, 5000]), later=st.booleans())
-    def compact(self, engine: Any, pick: int, rows: int, later: bool) -> None:
-        line = self._line(pick)
-        if engine is lance and line.borrows:
-            # pylance 14 looks for the index that it rewrites among the files of the other line.
-            return
-        line.open(engine).optimize.compact_files(
-            target_rows_per_fragment=rows,
-            materialize_deletions_threshold=0.0,
-            num_threads=1,
-            defer_index_remap=later and not self.stable,
-        )
-        self._check(line)
-
     @rule(engine=engines, pick=picks)
     def rename(self, engine: Any, pick: int) -> None:
         line = self._line(pick)
@@ -252,7 +215,7 @@ class Searches(RuleBasedStateMachine):
         ours, theirs = line.open(lancelet), line.open(lance)
         assert ours.version == theirs.version
         line.past.append(ours.version)
-        query = self.numbers.normal(size=DIMENSION).astype(np.float32)
+        (query,) = self._drawn(1)
         check_searches(ours, theirs, query, self.chance.choice([3, 10, 40]))
         if self.chance.random() < 0.3:
             report = ours.verify(deep=True)
@@ -276,7 +239,8 @@ def check_searches(ours: Any, theirs: Any, query: Any, k: int) -> None:
     live = theirs.to_table(["k", "g", column], with_row_id=True)
     rows = live["_rowid"].to_numpy()
     index = next((index for index in ours.describe_indices() if index.name == "near"), None)
-    metric = "l2" if index is None else index.details["metric_type"].lower()
+    plain_metric = "hamming" if query.dtype == np.uint8 else "l2"
+    metric = plain_metric if index is None else index.details["metric_type"].lower()
     exact = distances(live[column], query, metric)
     asked = {"column": column, "q": query, "k": k, "nprobes": 64, "metric": metric}
     refined = {**asked, "refine_factor": 10 + len(rows) // k}
@@ -308,26 +272,13 @@ def check_searches(ours: Any, theirs: Any, query: Any, k: int) -> None:
         check_nearest(theirs.to_table(nearest=refined, **options), rows[kept], exact[kept], k)
 
 
-def profile(count: int, steps: int) -> settings:
-    return settings(
-        max_examples=count,
-        stateful_step_count=steps,
-        deadline=None,
-        # ``make soak`` draws anew each time.
-        derandomize=DRAWS <= 1,
-        suppress_health_check=list(HealthCheck),
-        print_blob=True,
-        report_multiple_bugs=False,
-    )
-
-
 def test_operations() -> None:
-    run_state_machine_as_test(Searches, settings=profile(examples(6), 8))
+    run_state_machine_as_test(Searches, settings=lines.profile(examples(6), 8, derandomized=True))
 
 
 @pytest.mark.soak
 def test_many_operations() -> None:
-    run_state_machine_as_test(Searches, settings=profile(examples(8), 40))
+    run_state_machine_as_test(Searches, settings=lines.profile(examples(8), 40))
 
 
 @pytest.mark.parametrize("engine", [lancelet, lance], ids=["ours", "theirs"])

@@ -216,6 +216,8 @@ def test_duplicates_are_those_of_pylance(place: str, kind: str, metric: str, thr
         assert ours[pair] == pytest.approx(others[pair], rel=1e-3, abs=1e-5)
     if kind == "IVF_FLAT":
         assert found.num_rows
+    for limit_bytes in (0, 10_000):
+        assert vector.find_duplicate_pairs(table, "v", threshold, memory_limit=limit_bytes).read_all().equals(found)
 
 
 def test_duplicates_of_one_partition_and_of_rows_that_are_left(tmp_path: Path) -> None:

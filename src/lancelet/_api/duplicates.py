@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -41,6 +42,8 @@ CLUSTERS = pa.schema(
         pa.field("duplicates", pa.list_(pa.uint64()), nullable=False),
     ]
 )
+_HELD_BYTES = 256 << 20
+_DECODED_ROWS = 8192
 _WORD = 8
 """Bytes of hashes come in multiples of so many."""
 
@@ -65,8 +68,11 @@ def find_duplicate_pairs(
         Its vectors, with one index that covers all fragments.
     distance_threshold
         The greatest distance: by l2 squared, ``1 - cos``, ``1 - dot``, or different bits.
-    memory_limit, max_concurrency
-        Accepted for pylance's sake; a partition is in memory at a time.
+    memory_limit
+        How many bytes of vectors of a partition are held; 256 MiB by default. Those of larger ones go through a temporary file, which
+        changes nothing else.
+    max_concurrency
+        Accepted for pylance's sake.
 
     Examples
     --------
@@ -88,7 +94,7 @@ def find_duplicate_pairs(
         raise InvalidInput(f"vector index on column '{column}' does not cover all fragments; optimize the index first")
     segments = [segment for _, segment in vector_segments(table, names.pop())]
     parts = ((segment, number) for segment in segments for number in range(len(segment.sizes)))
-    return pa.RecordBatchReader.from_batches(PAIRS, _pairs(table, parts, distance_threshold))
+    return pa.RecordBatchReader.from_batches(PAIRS, _pairs(table, parts, distance_threshold, memory_limit))
 
 
 def find_duplicate_pairs_in_partition(
@@ -114,7 +120,7 @@ def find_duplicate_pairs_in_partition(
     if not 0 <= partition_id < len(segment.sizes):
         raise InvalidInput(f"partition_id={partition_id} out of range 0..{len(segment.sizes)} for segment {wanted}")
     return pa.RecordBatchReader.from_batches(
-        PAIRS, _pairs(dataset.table, [(segment, partition_id)], distance_threshold)
+        PAIRS, _pairs(dataset.table, [(segment, partition_id)], distance_threshold, memory_limit)
     )
 
 
@@ -144,35 +150,52 @@ def _entries_on(table: TableReader, column: str) -> list[IndexMetadata]:
 
 
 def _pairs(
-    table: TableReader, parts: Iterable[tuple[VectorSegment, int]], threshold: float
+    table: TableReader, parts: Iterable[tuple[VectorSegment, int]], threshold: float, limit: int | None
 ) -> Iterator[pa.RecordBatch]:
+    held = _HELD_BYTES if limit is None else limit
     for segment, number in parts:
-        rows, vectors = _partition(table, segment, number)
+        rows, vectors = _partition(table, segment, number, held)
         for ones, twos, distances in near_pairs(vectors, segment.metric, threshold):
             arrays = [pa.array(rows[ones]), pa.array(rows[twos]), pa.array(distances, pa.float32())]
             yield pa.RecordBatch.from_arrays(arrays, schema=PAIRS)
 
 
 def _partition(
-    table: TableReader, segment: VectorSegment, number: int
+    table: TableReader, segment: VectorSegment, number: int, held: int | None = None
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[Any]]:
-    """Rows of a partition that are still there, and their vectors as the index keeps them."""
-    (partition,) = segment.files.read([number])
+    """Rows of a partition that are still there, and their vectors as the index keeps them.
+
+    Where these are more than ``held`` bytes, they are in a temporary file.
+    """
+    (partition,) = segment.files.read([number], graphs=False)
     rows = np.asarray(partition.rows)
     quantizer = segment.model.quantizer
     if not len(rows):
         return rows, np.empty((0, segment.dimension), np.float32)
-    codes = quantizer.pick_up(partition.stored)
-    if segment.metric is Metric.HAMMING:
-        vectors: npt.NDArray[Any] = codes[0]
-    else:
-        vectors = quantizer.decode(codes, segment.model.centroids[number])
     live = np.ones(len(rows), np.bool_)
     reuse = FragmentReuse.of(table.snapshot)
     if reuse is not None and not table.snapshot.manifest.has_stable_row_ids:
         rows, live = reuse.follow(rows)
-    live = live & table.locate_ids(rows)[2]
-    return rows[live], vectors[live]
+    chosen = np.flatnonzero(live & table.locate_ids(rows)[2])
+    codes = quantizer.pick_up(partition.stored)
+    dtype = np.dtype(np.uint8 if segment.metric is Metric.HAMMING else np.float32)
+    found = _room((len(chosen), segment.dimension), dtype, held)
+    for start in range(0, len(chosen), _DECODED_ROWS):
+        some = chosen[start : start + _DECODED_ROWS]
+        part = [column[some] for column in codes]
+        if segment.metric is not Metric.HAMMING:
+            part = [quantizer.decode(part, segment.model.centroids[number])]
+        found[start : start + len(some)] = part[0]
+    return rows[chosen], found
+
+
+def _room(shape: tuple[int, int], dtype: np.dtype[Any], held: int | None) -> npt.NDArray[Any]:
+    """An array to be filled: in memory, or in a file that goes with it."""
+    size = shape[0] * shape[1] * dtype.itemsize
+    if held is None or size <= held or not size:
+        return np.empty(shape, dtype)
+    with tempfile.TemporaryFile(prefix="lancelet-pairs-") as file:
+        return np.memmap(file, dtype, "w+", shape=shape)
 
 
 # Clusters of hashes

@@ -36,7 +36,7 @@ class HNSW:
     200
     """
 
-    def __init__(self, hnsw: tuple[pa.Array, pa.RecordBatch, dict[str, Any]]) -> None:
+    def __init__(self, hnsw: tuple[pa.Array, list[pa.RecordBatch], dict[str, Any]]) -> None:
         self._vectors, self._rows, self._about = hnsw
 
     @staticmethod
@@ -84,7 +84,8 @@ class HNSW:
         schema = schema_from_arrow(SCHEMA)
         schema = replace(schema, metadata={**schema.metadata, _ABOUT: json.dumps(self._about, separators=(",", ":"))})
         with LegacyFileWriter(store.open_sink(name), schema, _BATCH_ROWS) as writer:
-            writer.write_batch(self._rows)
+            for batch in self._rows:
+                writer.write_batch(batch)
             writer.finish()
 
     def vectors(self) -> pa.Array:

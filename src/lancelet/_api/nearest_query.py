@@ -78,7 +78,8 @@ def nearest_query(
         raise InvalidInput(f"minimum_nprobes must be <= maximum_nprobes, got {least} and {most}")
     refine = _optional("refine_factor", refine_factor, 1, "Refine factor must be 1 or more got {}")
     beam = _optional("ef", ef, 1, "ef must be > 0 but got {}")
-    if query_parallelism is not None and _whole("query_parallelism", query_parallelism) < -1:
+    parallelism = 0 if query_parallelism is None else _whole("query_parallelism", query_parallelism)
+    if parallelism < -1:
         raise InvalidInput(f"query_parallelism must be >= -1, got {query_parallelism}")
     if approx_mode not in APPROX_MODES:
         raise InvalidInput(f"approx_mode must be one of 'fast', 'normal', or 'accurate', got {approx_mode!r}")
@@ -101,6 +102,7 @@ def nearest_query(
         refine=refine,
         ef=beam,
         approx=approx_mode,
+        parallelism=parallelism,
     )
     taken = [name for name in search.made if name in schema.names]
     if taken:
@@ -134,7 +136,9 @@ def _array(q: Any) -> npt.NDArray[Any]:
     if isinstance(q, (pa.Array, pa.ChunkedArray)):
         return _of_arrow(q.combine_chunks() if isinstance(q, pa.ChunkedArray) else q)
     if q is None or isinstance(q, (str, bytes)):
-        raise InvalidType(f"Query vectors should be an array of floats, got {type(q)}")
+        raise InvalidType(
+            f"Query vectors should be an array of floats, got {type(q)}; give a list or an array of numbers"
+        )
     if isinstance(q, (list, tuple)) and q and isinstance(q[0], (list, tuple, np.ndarray, pa.Array, pa.Scalar)):
         parts = [_array(part) for part in q]
         for part in parts:
@@ -150,7 +154,9 @@ def _array(q: Any) -> npt.NDArray[Any]:
     try:
         found = np.asarray(q)
     except (TypeError, ValueError):
-        raise InvalidType(f"Query vectors should be an array of floats, got {type(q)}") from None
+        raise InvalidType(
+            f"Query vectors should be an array of floats, got {type(q)}; give a list or an array of numbers"
+        ) from None
     if found.dtype == object:
         found = _of_objects(q, found)
     if found.dtype.kind in "US":
@@ -164,7 +170,9 @@ def _of_objects(q: Any, found: npt.NDArray[Any]) -> npt.NDArray[Any]:
     try:
         return found.astype(np.float64)
     except (TypeError, ValueError):
-        raise InvalidType(f"Query vectors should be an array of floats, got {type(q)}") from None
+        raise InvalidType(
+            f"Query vectors should be an array of floats, got {type(q)}; give a list or an array of numbers"
+        ) from None
 
 
 def _of_arrow(array: pa.Array) -> npt.NDArray[Any]:
@@ -212,6 +220,8 @@ def _fitted(column: VectorColumn, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
                 f"column '{column.name}' has vectors of bytes: a query for it has whole numbers from 0 to 255"
             )
         return fitted
+    if values.dtype == column.dtype:
+        return np.array(values)
     with np.errstate(over="ignore"):
         fitted = values.astype(column.dtype)
     if (np.isinf(fitted) != np.isinf(values)).any():

@@ -29,12 +29,13 @@ if TYPE_CHECKING:
 
     from lancelet._api.protocols import Scanned
     from lancelet.execution.matching_plan import Matching
+    from lancelet.execution.near_text_plan import NearText
     from lancelet.execution.nearest_plan import Nearest
     from lancelet.execution.plan import Outputs
     from lancelet.execution.ranked_scan import RankedScan
     from lancelet.execution.row_mask import RowMask
     from lancelet.execution.scan import Scan
-    from lancelet.query import FullTextQuery
+    from lancelet.query import FullTextQuery, MinHashQuery
 
 Columns: TypeAlias = "Sequence[str] | Mapping[str, str | pc.Expression] | None"
 MAX_BATCH_SIZE = 2**32 - 1
@@ -106,6 +107,7 @@ class ScannerBuilder:
         self._mask: RowMask | None = None
         self._nearest: Nearest | None = None
         self._text_query: tuple[str | FullTextQuery, Sequence[str] | None] | None = None
+        self._near_text: MinHashQuery | None = None
         self._prefilter = False
         self._adds_marks = True
 
@@ -115,7 +117,9 @@ class ScannerBuilder:
             setter = None if name.startswith("_") or name == "to_scanner" else getattr(self, name, None)
             if setter is None or not callable(setter):
                 raise InvalidInput(f"Unknown option {name}; the options are those of scanner()")
-            if name == "nearest":
+            if name == "nearest" and type(value).__name__ == "MinHashQuery":
+                self.minhash_search(value)
+            elif name == "nearest":
                 if not isinstance(value, Mapping):
                     raise InvalidType(f"nearest is a dict with the column and the query, not {value!r}")
                 from lancelet._api.nearest_query import NearestOptions
@@ -330,7 +334,8 @@ class ScannerBuilder:
         ef
             How many candidates the search of a graph keeps in mind.
         query_parallelism
-            Checked and not used: segments are asked side by side.
+            How many partitions of a segment are looked at side by side for one query, at most one for each core (-1: as
+            many); by default, and with 0 or 1, one after the other. Segments, and several queries, always are side by side.
         approx_mode
             ``"fast"``, ``"normal"`` or ``"accurate"``, for indices of type IVF_RQ.
         distance_range
@@ -393,9 +398,29 @@ class ScannerBuilder:
         self._text_query = (query, columns)
         return self
 
-    def minhash_search(self, query: Any) -> ScannerBuilder:
-        """Not supported yet: the rows that are near duplicates."""
-        return _needs_index("minhash search")
+    def minhash_search(self, query: MinHashQuery) -> ScannerBuilder:
+        """The rows whose texts are nearly the same as one, the nearest first, with their distances as ``_distance``.
+
+        The column has an index of the kind MINHASHLSH. The distance is 1 less the share of the texts that is estimated to
+        be the same; texts that are quite different are not found. Without a limit there are at most 10.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> from lancelet.query import MinHashQuery
+        >>> texts = ["kelp grows in cold and clear water", "kelp grows in cold and clear waters", "a tide pool"]
+        >>> dataset = lancelet.write_dataset({"text": texts}, "memory://docs/minhash_search")
+        >>> dataset.create_scalar_index("text", "MINHASHLSH")
+        >>> dataset.to_table(nearest=MinHashQuery(texts[0], "text"))["_distance"].to_pylist()
+        [0.0, 0.328125]
+        """
+        from lancelet.query import MinHashQuery
+
+        asked: Any = query
+        if not isinstance(asked, MinHashQuery) or not all(isinstance(part, str) for part in (asked.text, asked.column)):
+            raise InvalidType(f"minhash_search takes a MinHashQuery of a text and a column, not {query!r}")
+        self._near_text = query
+        return self
 
     def with_index_segments(self, index_segments: Iterable[str | uuid.UUID] | None) -> ScannerBuilder:
         """The segments of a vector index to search; refused for scans without a vector search."""
@@ -432,14 +457,16 @@ class ScannerBuilder:
         if nearest is not None:
             if self._include_deleted_rows:
                 raise InvalidInput("Cannot include deleted rows in a nearest neighbor search; leave one of them out")
-            nearest = replace(nearest, prefilter=self._prefilter, segments=self._index_segments)
+            if self._prefilter or self._index_segments is not None:
+                nearest = replace(nearest, prefilter=self._prefilter, segments=self._index_segments)
         matching = self._matching()
-        if matching is not None and nearest is not None:
+        near_text = self._near()
+        if sum(search is not None for search in (matching, nearest, near_text)) > 1:
             raise InvalidInput("Cannot have both nearest and full text search; ask for one of them at a time")
         if self._mask is not None:
             self._mask.check()
         schema = self.ds.table.snapshot.manifest.schema
-        search = nearest if matching is None else matching
+        search = near_text or (nearest if matching is None else matching)
         made = () if search is None else search.made
         outputs = plan_outputs(
             schema, self._columns, with_row_id=self._with_row_id, with_row_address=self._with_row_address, made=made
@@ -477,7 +504,19 @@ class ScannerBuilder:
             mask=self._mask,
             nearest=nearest,
             matching=matching,
+            near_text=near_text,
         )
+
+    def _near(self) -> NearText | None:
+        """The search for texts that are nearly the same, its column found in the table."""
+        if self._near_text is None:
+            return None
+        if self._include_deleted_rows:
+            raise InvalidInput("Cannot include deleted rows in a search for texts; leave one of them out")
+        from lancelet.execution.near_texts import near_text_of
+
+        found = near_text_of(self.ds.table, self._near_text.column, self._near_text.text)
+        return replace(found, prefilter=self._prefilter)
 
     def _matching(self) -> Matching | None:
         """The search for texts, its columns found in the table."""

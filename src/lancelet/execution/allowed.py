@@ -6,20 +6,26 @@ bit for each row of the fragments that are asked about, made when the first row 
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from lancelet.index.row_set import RowSet
+from lancelet.index.vector.query import KeyedRename
 from lancelet.table.rows.addresses import row_addresses, split_addresses
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from lancelet.encoding.rows import Indices
     from lancelet.execution.scan import Scan
     from lancelet.execution.table_reader import TableReader
     from lancelet.execution.units import Unit
+    from lancelet.execution.vector_indices import VectorPart
     from lancelet.index.row_set import RowNumbers
 
 Marks = npt.NDArray[np.bool_]
@@ -33,7 +39,39 @@ class AllowedRows:
     fragments: frozenset[int]
     rows: RowSet | None = None
     """None: all."""
+    key: Hashable = None
+    """What is made of them may be kept under it; None: it is not kept."""
     _bits: dict[int, npt.NDArray[np.uint8] | bool] = field(default_factory=dict)
+    _renames: dict[UUID, KeyedRename] = field(default_factory=dict)
+
+    def rename(self, part: VectorPart) -> KeyedRename:
+        """Row ids of a segment's rows, and which of these count."""
+        found = self._renames.get(part.entry.uuid)
+        if found is None:
+            where, whole = self.table.vector_indices.where, self._whole(part)
+            renamed = partial(self._renamed, part, part.fragments <= whole.keys())
+            keeps_names = where.keeps_names(part.entry) or where.names_ids(part.entry)
+            found = KeyedRename(renamed, self.key, whole=whole, keeps_names=keeps_names)
+            self._renames[part.entry.uuid] = found
+        return found
+
+    def _renamed(self, part: VectorPart, is_whole: bool, rows: RowNumbers) -> tuple[RowNumbers, Marks]:
+        where = self.table.vector_indices.where
+        addresses, counted = where.addresses(part.entry, rows)
+        if not is_whole:
+            known = counted.copy()
+            counted[known] = self.marks(addresses[known])
+        return (rows if where.names_ids(part.entry) else addresses), counted
+
+    def _whole(self, part: VectorPart) -> dict[int, int]:
+        """The fragments all of whose rows are there, allowed, and called as a segment calls them, with their rows.
+
+        A segment may have rows of others, whose vectors are not those of its codes any more.
+        """
+        if self.rows is not None or not self.table.vector_indices.where.keeps_names(part.entry):
+            return {}
+        readers = self.table.readers(sorted(part.fragments & self.fragments))
+        return {r.fragment.id: r.physical_rows for r in readers if r.fragment.deletion_file is None}
 
     def marks(self, addresses: RowNumbers) -> Marks:
         """Which of some addresses are allowed."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lancelet.execution.candidates import Search
 from lancelet.execution.index_match import AllOf, AnyOf, Constant, Lookup, Opposite, Shape
-from lancelet.execution.plan import ScanPlan, exact_plan, needed_fields
+from lancelet.execution.plan import ScanPlan, allowed_plan, exact_plan, needed_fields
 from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.build import all_of
 from lancelet.expressions.expr import Column
@@ -18,6 +18,7 @@ from lancelet.index.questions import Missing
 
 if TYPE_CHECKING:
     from lancelet.execution.candidates import Candidates
+    from lancelet.execution.matching_plan import Matching
     from lancelet.execution.nearest_plan import Nearest
     from lancelet.execution.vector_indices import VectorIndex
     from lancelet.index.vector.query import SearchUse
@@ -38,6 +39,8 @@ def explain(
     """
     if plan.nearest is not None:
         return _explain_search(table, plan, plan.nearest, verbose=verbose, found=found, use=use)
+    if plan.matching is not None:
+        return _explain_matching(table, plan, plan.matching, verbose=verbose, found=found)
     fields, system = needed_fields(plan.schema, (expr for _, expr in plan.outputs))
     steps = _finish(plan)
     if plan.blobs_as_binary:
@@ -134,6 +137,38 @@ def _explain_search(
         if left:
             below.append(f"ExactSearch: metric={index.metric.value}, not indexed")
             below += explain(table, replace(reads, fragment_ids=left), verbose=verbose).splitlines()[1:]
+    return "\n".join([*lines, *("  " * len(steps) + line for line in below)])
+
+
+def _explain_matching(
+    table: TableReader, plan: ScanPlan, matching: Matching, *, verbose: bool, found: Candidates | None
+) -> str:
+    """A search for texts: the rows that match, and for each column where its texts are looked up."""
+    steps = _finish(plan)
+    fields, _ = needed_fields(plan.schema, (expr for _, expr in plan.outputs))
+    if fields:
+        steps.append(f"TakeRows: columns=[{_names(fields, verbose)}]")
+    if plan.filter is not None and not matching.prefilter:
+        steps.append(f"Filter: {to_sql(plan.filter)}")
+    most = "all" if plan.limit is None or plan.order_by else str(plan.limit + plan.offset)
+    steps.append(f"Match: {matching.query!r}, best={most}")
+    lines = ["  " * depth + step for depth, step in enumerate(steps)]
+    below: list[str] = []
+    every = table.snapshot.manifest.fragments.ids.tolist() if plan.fragment_ids is None else list(plan.fragment_ids)
+    for column in matching.columns:
+        index = table.text_indices.choose(column)
+        known = frozenset() if index is None else index.fragments
+        if index is not None:
+            which = f"fragments={sorted(known) if verbose else len(known)}"
+            below.append(
+                f"TextIndexQuery: INVERTED {index.name}, column={column.name}, {which}, segments={len(index.parts)}"
+            )
+        left = [number for number in every if number not in known]
+        if left and not plan.indexed_only:
+            below.append(f"FlatMatch: column={column.name}, fragments={left if verbose else len(left)}, not indexed")
+    reads = allowed_plan(plan, matching)
+    if reads.filter is not None or reads.mask is not None:
+        below += explain(table, reads, verbose=verbose, found=found).splitlines()[1:]
     return "\n".join([*lines, *("  " * len(steps) + line for line in below)])
 
 

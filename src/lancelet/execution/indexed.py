@@ -14,9 +14,9 @@ pass a filter that comes first. When so few rows pass that comparing them all is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,18 +30,15 @@ from lancelet.execution.scan import Scan
 from lancelet.execution.threads import core_count, ordered_map
 from lancelet.expressions.expr import Call, Literal, walk
 from lancelet.expressions.functions import FUNCTIONS
-from lancelet.index.vector.query import KeyedRename, VectorQuery
+from lancelet.index.vector.query import VectorQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from lancelet.execution.nearest_plan import Nearest
     from lancelet.execution.plan import ScanPlan
     from lancelet.execution.ranked_scan import Answer
     from lancelet.execution.table_reader import TableReader
-    from lancelet.execution.vector_indices import VectorIndex, VectorPart
+    from lancelet.execution.vector_indices import VectorIndex
     from lancelet.expressions.expr import Expr
-    from lancelet.index.row_set import RowNumbers
     from lancelet.index.vector.query import SearchUse
     from lancelet.index.vector.top import Top
 
@@ -57,15 +54,9 @@ class IndexedSearch:
     plan: ScanPlan
     nearest: Nearest
     index: VectorIndex
-    reads: Scan
-    """Of the column, with the filter when it comes first."""
+    reads: Callable[[], Scan]
+    """The scan of the column, with the filter when it comes first."""
     use: SearchUse
-
-    @cached_property
-    def wanted(self) -> frozenset[int]:
-        """The fragments that are searched."""
-        ids = self.plan.fragment_ids
-        return self.table.all_rows.fragments if ids is None else frozenset(ids)
 
     @cached_property
     def unindexed(self) -> tuple[int, ...]:
@@ -77,33 +68,38 @@ class IndexedSearch:
     @cached_property
     def allowed(self) -> AllowedRows:
         """What may be found; kept for the next search with the same filter."""
-        restricted = self.reads.plan.filter is not None or self.plan.mask is not None
+        plan, key = self.plan, self._key
+        condition = plan.filter if self.nearest.prefilter else None
 
         def make() -> AllowedRows:
-            return AllowedRows(self.table, self.wanted, passing_rows(self.reads) if restricted else None)
+            ids = plan.fragment_ids
+            fragments = self.table.all_rows.fragments if ids is None else frozenset(ids)
+            restricted = condition is not None or plan.mask is not None
+            return AllowedRows(self.table, fragments, passing_rows(self.reads()) if restricted else None, key)
 
-        return self.table.vector_indices.kept_rows(self._key, make) if restricted else make()
+        return self.table.vector_indices.kept_rows(key, make)
 
-    @cached_property
+    @property
     def _key(self) -> Hashable:
         """What masks of partitions are kept under: the version, and what chooses among its rows."""
-        plan, condition = self.reads.plan, self.reads.plan.filter
+        plan = self.plan
+        condition = plan.filter if self.nearest.prefilter else None
         if condition is not None and not is_repeatable(condition):
             return object()
-        return self.table.snapshot.manifest.path, plan.fragment_ids, condition, plan.mask, plan.indexed_only
+        path = self.table.snapshot.manifest.path
+        return RowsKey((path, plan.fragment_ids, condition, plan.mask, plan.indexed_only))
 
     def run(self) -> list[Answer]:
         """An answer for each query, or one for all the vectors of a query of several."""
         nearest, table = self.nearest, self.table
+        if not self.is_narrow and not self.compares:
+            return self.ask(nearest.count)
         exact = ExactSearch.of(table, nearest, self.index.metric, nearest.count)
+        tops = exact.new_tops()
         if self.is_narrow:
             assert self.allowed.rows is not None
-            tops = exact.new_tops()
             self.use.note(refined=exact.compare_rows(table, self.allowed.rows.numbers(), tops))
             return [top.sorted() for top in tops]
-        if not self.compares:
-            return self.ask(nearest.count)
-        tops = exact.new_tops()
         if self.unindexed:
             plan = replace(exact_plan(self.plan, nearest), fragment_ids=self.unindexed)
             exact.run(Scan(table, plan), self.use, tops)
@@ -143,18 +139,21 @@ class IndexedSearch:
         """The nearest rows by their codes, for each query vector."""
         count = max(min(count, self.table.num_rows), 1)
         indices = self.table.vector_indices
-        segments = [(indices.open(part), self._rename(part)) for part in self.index.parts]
+        segments = [(indices.open(part), self.allowed.rename(part)) for part in self.index.parts]
         queries = [self._query(vector) for vector in self.nearest.queries]
-        several = len(queries) * len(segments) > 1
-        pairs = [(query, segment, rename) for query in queries for segment, rename in segments]
-        ahead = core_count() + 1 if several else 1
-        found = list(ordered_map(lambda pair: pair[1].best(pair[0], count, pair[2]), pairs, ahead))
+        together = all(segment.reads_together for segment, _ in segments)
+        step = len(queries) if together else -(-len(queries) // core_count())
+        groups = [queries[at : at + step] for at in range(0, len(queries), step)]
+        works = [(group, segment, rename) for group in groups for segment, rename in segments]
+        ahead = core_count() + 1 if len(works) > 1 else 1
+        found = list(ordered_map(lambda work: work[1].best_many(work[0], count, work[2]), works, ahead))
         self.table.cache.indices.trim()
-        step = len(segments)
-        return [
-            _merged([(part.marks, part.rows) for part in found[at * step : (at + 1) * step]], count)
-            for at in range(len(queries))
-        ]
+        answers = []
+        for number in range(len(queries)):
+            group, place = divmod(number, step)
+            parts = found[group * len(segments) : (group + 1) * len(segments)]
+            answers.append(_merged([(part[place].marks, part[place].rows) for part in parts], count))
+        return answers
 
     def _query(self, vector: npt.NDArray[np.generic]) -> VectorQuery:
         nearest = self.nearest
@@ -170,30 +169,24 @@ class IndexedSearch:
             nearest.ef,
             nearest.approx,
             self.use,
+            core_count() if nearest.parallelism < 0 else max(min(nearest.parallelism, core_count()), 1),
         )
 
-    def _rename(self, part: VectorPart) -> KeyedRename:
-        """Row ids of a segment's rows, and which of these count."""
-        whole = self._whole(part)
-        return KeyedRename(partial(self._renamed, part, part.fragments <= whole), self._key, whole=whole)
 
-    def _renamed(self, part: VectorPart, is_whole: bool, rows: RowNumbers) -> tuple[RowNumbers, npt.NDArray[np.bool_]]:
-        where = self.table.vector_indices.where
-        addresses, counted = where.addresses(part.entry, rows)
-        if not is_whole:
-            known = counted.copy()
-            counted[known] = self.allowed.marks(addresses[known])
-        return (rows if where.names_ids(part.entry) else addresses), counted
+class RowsKey:
+    """What chooses among rows, as a key whose hash is worked out once: conditions have long ones."""
 
-    def _whole(self, part: VectorPart) -> frozenset[int]:
-        """The fragments all of whose rows are there, allowed, and called as a segment calls them.
+    __slots__ = ("_hash", "_parts")
 
-        A segment may have rows of others, whose vectors are not those of its codes any more.
-        """
-        if self.allowed.rows is not None or not self.table.vector_indices.where.keeps_names(part.entry):
-            return frozenset()
-        readers = self.table.readers(sorted(part.fragments & self.wanted))
-        return frozenset(reader.fragment.id for reader in readers if reader.fragment.deletion_file is None)
+    def __init__(self, parts: tuple[Hashable, ...]) -> None:
+        self._parts = parts
+        self._hash = hash(parts)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, RowsKey) and self._parts == other._parts)
 
 
 def is_repeatable(condition: Expr) -> bool:

@@ -41,8 +41,11 @@ class MatchingScan(RankedScan):
     def __init__(self, table: TableReader, plan: ScanPlan, threads: int | None = None) -> None:
         assert plan.matching is not None, "the plan has a search"
         self.matching: Matching = plan.matching
-        super().__init__(table, plan, plan.matching, Scan(table, allowed_plan(plan, plan.matching), threads), threads)
+        super().__init__(table, plan, plan.matching, threads)
         self._columns: dict[str, ColumnSearch] = {}
+
+    def _open_reads(self) -> Scan:
+        return Scan(self.table, allowed_plan(self.plan, self.matching), self._threads)
 
     @cached_property
     def _found(self) -> Hits:
@@ -52,14 +55,24 @@ class MatchingScan(RankedScan):
         debug("texts of %s are searched in %s", table.snapshot.uri, ", ".join(c.name for c in self.matching.columns))
         # A filter that comes after the search looks at the best rows only, as in pylance.
         limit = None if plan.limit is None or plan.order_by else plan.offset + plan.limit
+        self.check()
         return self._located([self.evaluate(self.matching.query, limit)])
+
+    def check(self) -> None:
+        """Raise where the indices of the columns cannot answer the query."""
+        for leaf in leaves(self.matching.query):
+            if isinstance(leaf, CombinedFields):
+                for name in leaf.columns:
+                    self._column(name).check_granularity(None)
+                continue
+            column = self._column(leaf.column)
+            column.check_granularity(leaf.granularity)
+            if isinstance(leaf, Phrase):
+                column.check_positions()
 
     def evaluate(self, query: Query, limit: int | None) -> Answer:
         """The best rows for a query, or all."""
         columns = columns_asked(query)
-        for leaf in leaves(query):
-            if isinstance(leaf, Phrase):
-                self._column(leaf.column).check_positions()
         if limit == 0:
             return np.empty(0, np.float32), np.empty(0, np.uint64)
         if len(columns) == 1:

@@ -34,9 +34,12 @@ class NearestScan(RankedScan):
     ) -> None:
         assert plan.nearest is not None, "the plan has a search"
         self.nearest: Nearest = plan.nearest
-        super().__init__(table, plan, plan.nearest, Scan(table, exact_plan(plan, plan.nearest), threads), threads)
+        super().__init__(table, plan, plan.nearest, threads)
         self.use: SearchUse = SearchUse()
         self._answers = answers
+
+    def _open_reads(self) -> Scan:
+        return Scan(self.table, exact_plan(self.plan, self.nearest), self._threads)
 
     @cached_property
     def _found(self) -> Hits:
@@ -50,7 +53,8 @@ class NearestScan(RankedScan):
         if self._answers is not None:
             return self._located(self._answers)
         if self.index is not None:
-            return self._located(IndexedSearch(table, self.plan, nearest, self.index, self._reads, self.use).run())
+            asked = IndexedSearch(table, self.plan, nearest, self.index, lambda: self._reads, self.use)
+            return self._located(asked.run())
         if self.plan.indexed_only and nearest.use_index:
             return self._located([])
         metric = nearest.exact_metric()

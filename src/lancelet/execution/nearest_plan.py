@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.errors import InvalidInput, InvalidType, UnknownColumn
+from lancelet.execution.costs import KEPT_PLANS
 from lancelet.execution.shown import scan_field
 from lancelet.format.schema import split_path
 from lancelet.format.system_columns import DISTANCE, QUERY_INDEX
@@ -71,6 +73,11 @@ def vector_column(schema: Schema, name: Any) -> VectorColumn:
     """The column that a search names; in another case of letters too, where no other is meant."""
     if not isinstance(name, str):
         raise InvalidType(f"the column of a search is named by a text, not by {name!r}")
+    return _column_named(schema, name)
+
+
+@lru_cache(KEPT_PLANS)
+def _column_named(schema: Schema, name: str) -> VectorColumn:
     try:
         chain = schema.resolve((name,) if name in schema.names else tuple(split_path(name)), any_case=True)
     except UnknownColumn as error:
@@ -126,6 +133,8 @@ class Nearest:
     approx: str = "normal"
     segments: tuple[str, ...] | None = None
     """The segments of the index that are asked; None: all."""
+    parallelism: int = 0
+    """How many partitions are looked at side by side, no more than there are cores: -1: as many; 0 and 1: one by one."""
 
     @property
     def made(self) -> tuple[str, ...]:

@@ -18,6 +18,10 @@ def open_scan(table: TableReader, plan: ScanPlan) -> Scan | RankedScan:
         from lancelet.execution.matching import MatchingScan
 
         return MatchingScan(table, plan)
+    if plan.near_text is not None:
+        from lancelet.execution.near_texts import NearTextScan
+
+        return NearTextScan(table, plan)
     if plan.nearest is not None:
         from lancelet.execution.nearest import NearestScan
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
     from lancelet.execution.matching_plan import Matching
+    from lancelet.execution.near_text_plan import NearText
     from lancelet.execution.nearest_plan import Nearest
     from lancelet.execution.row_mask import RowMask
 
@@ -66,11 +67,13 @@ class ScanPlan:
     """Only the rows whose vectors are nearest to a query; see :mod:`lancelet.execution.nearest`."""
     matching: Matching | None = None
     """Only the rows whose texts match a query; see :mod:`lancelet.execution.matching`."""
+    near_text: NearText | None = None
+    """Only the rows whose texts are nearly the same as one; see :mod:`lancelet.execution.near_texts`."""
 
     @property
-    def search(self) -> Nearest | Matching | None:
+    def search(self) -> Nearest | Matching | NearText | None:
         """What rows are ranked by."""
-        return self.nearest if self.matching is None else self.matching
+        return self.near_text or (self.nearest if self.matching is None else self.matching)
 
     @cached_property
     def output_schema(self) -> pa.Schema:
@@ -184,6 +187,25 @@ def plan_outputs(
     made: Sequence[str] = (),
 ) -> Outputs:
     """The columns of the result: names, nested paths, or names with SQL expressions; ``made`` are those that a search makes."""
+    if columns is None or isinstance(columns, (Mapping, str)) or not all(isinstance(name, str) for name in columns):
+        return _outputs(schema, columns, with_row_id, with_row_address, tuple(made))
+    return _named_outputs(schema, tuple(columns), with_row_id, with_row_address, tuple(made))
+
+
+@lru_cache(KEPT_PLANS)
+def _named_outputs(
+    schema: Schema, columns: tuple[str, ...], with_row_id: bool, with_row_address: bool, made: tuple[str, ...]
+) -> Outputs:
+    return _outputs(schema, columns, with_row_id, with_row_address, made)
+
+
+def _outputs(
+    schema: Schema,
+    columns: Sequence[str] | Mapping[str, str | pc.Expression] | None,
+    with_row_id: bool,
+    with_row_address: bool,
+    made: tuple[str, ...],
+) -> Outputs:
     outputs: list[tuple[str, Expr]] = []
     if columns is None:
         outputs = [(f.name, Column((f.name,), scan_field(f).type)) for f in schema.fields]
@@ -249,7 +271,7 @@ def exact_plan(plan: ScanPlan, nearest: Nearest) -> ScanPlan:
     )
 
 
-def allowed_plan(plan: ScanPlan, matching: Matching) -> ScanPlan:
+def allowed_plan(plan: ScanPlan, matching: Matching | NearText) -> ScanPlan:
     """What a search for texts reads to know which rows it may find: what the filter looks at when it comes first."""
     return replace(
         plan,
@@ -260,6 +282,7 @@ def allowed_plan(plan: ScanPlan, matching: Matching) -> ScanPlan:
         order_by=(),
         blobs_as_binary=frozenset(),
         matching=None,
+        near_text=None,
     )
 
 

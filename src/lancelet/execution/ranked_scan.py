@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.encoding.rows import Indices
+from lancelet.execution.costs import KEPT_PLANS
 from lancelet.execution.plan import Outputs, ScanPlan, column_of, is_search_column, needed_fields
 from lancelet.execution.scan import Scan
 from lancelet.execution.shown import scan_field
@@ -32,8 +33,10 @@ from lancelet.format.system_columns import QUERY_INDEX, SEARCH_FIELDS, SYSTEM_FI
 if TYPE_CHECKING:
     from lancelet.execution.candidates import Candidates
     from lancelet.execution.matching_plan import Matching
+    from lancelet.execution.near_text_plan import NearText
     from lancelet.execution.nearest_plan import Nearest
     from lancelet.execution.table_reader import TableReader
+    from lancelet.format.schema import Schema
     from lancelet.index.vector.query import SearchUse
 
 
@@ -73,13 +76,20 @@ class RankedScan(ABC):
     """What the search looked at, once it has run, where somebody counts that."""
 
     def __init__(
-        self, table: TableReader, plan: ScanPlan, search: Nearest | Matching, reads: Scan, threads: int | None = None
+        self, table: TableReader, plan: ScanPlan, search: Nearest | Matching | NearText, threads: int | None = None
     ) -> None:
         self.table = table
         self.plan = plan
         self._search = search
-        self._reads = reads
         self._threads = threads
+
+    @abstractmethod
+    def _open_reads(self) -> Scan:
+        """A scan of what the search looks at, with the filter when it comes first."""
+
+    @cached_property
+    def _reads(self) -> Scan:
+        return self._open_reads()
 
     @property
     def schema(self) -> pa.Schema:
@@ -128,8 +138,11 @@ class RankedScan(ABC):
     def _located(self, answers: Sequence[Answer]) -> Hits:
         """Where the rows of the answers are; one answer for each query, of marks and row ids."""
         sizes = [len(marks) for marks, _ in answers]
-        marks = np.concatenate([np.empty(0, np.float32), *(marks for marks, _ in answers)])
-        ids = np.concatenate([np.empty(0, np.uint64), *(ids for _, ids in answers)])
+        if len(answers) == 1:
+            ((marks, ids),) = answers
+        else:
+            marks = np.concatenate([np.empty(0, np.float32), *(marks for marks, _ in answers)])
+            ids = np.concatenate([np.empty(0, np.uint64), *(ids for _, ids in answers)])
         owners, offsets, found = self.table.locate_ids(ids)
         assert found.all(), "rows that were read are there"
         return Hits(owners, offsets, marks, np.repeat(np.arange(len(sizes), dtype=np.int32), sizes))
@@ -181,28 +194,33 @@ class RankedScan(ABC):
         plan = self.plan
         if not len(hits):
             return self.schema.empty_table()
-        stored = tuple((name, expr) for name, expr in plan.outputs if not self._uses_search(expr))
-        taken = self._taking(stored).take(hits.owners, hits.offsets) if stored or not plan.outputs else None
-        columns: dict[str, pa.ChunkedArray] = (
-            {} if taken is None else dict(zip(taken.column_names, taken.columns, strict=True))
-        )
-        rest = [(name, expr) for name, expr in plan.outputs if name not in columns]
-        if taken is not None and not rest:
+        stored, made = _parted(plan.schema, plan.outputs)
+        taken = self._taking(stored).take(hits.owners, hits.offsets) if stored or not made else None
+        if taken is not None and not made:
             return taken
+        columns = {} if taken is None else dict(zip(taken.column_names, taken.columns, strict=True))
         batch: pa.RecordBatch | None = None
-        for name, expr in rest:
+        for name, expr in made:
             if isinstance(expr, Column):
                 columns[name] = hits.made(expr.path[0])
                 continue
             from lancelet.expressions.evaluate import evaluate
 
             if batch is None:
-                batch = self._batch([expr for _, expr in rest], hits)
+                batch = self._batch([expr for _, expr in made], hits)
             columns[name] = evaluate(expr, batch).cast(self.schema.field(name).type)
-        return pa.table([columns[name] for name, _ in plan.outputs], schema=self.schema)
+        return pa.Table.from_arrays([columns[name] for name, _ in plan.outputs], schema=self.schema)
 
-    def _uses_search(self, expr: Expr) -> bool:
-        return any(is_search_column(self.plan.schema, path) for path in columns_of(expr))
+
+@lru_cache(KEPT_PLANS)
+def _parted(schema: Schema, outputs: Outputs) -> tuple[Outputs, Outputs]:
+    """Outputs that are read, and those that are made of what the search found."""
+
+    def is_made(expr: Expr) -> bool:
+        return any(is_search_column(schema, path) for path in columns_of(expr))
+
+    stored = tuple((name, expr) for name, expr in outputs if not is_made(expr))
+    return stored, tuple((name, expr) for name, expr in outputs if is_made(expr))
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

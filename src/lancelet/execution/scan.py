@@ -46,6 +46,7 @@ from lancelet.expressions.sort import sort_table
 from lancelet.format.schema import Field
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID, ROW_OFFSET
 from lancelet.log import debug
+from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK
 
 if TYPE_CHECKING:
     from lancelet.execution.candidates import Candidates
@@ -123,34 +124,32 @@ class Scan:
         """Single rows in the order given, by the place of their fragment and their physical offset in it."""
         if len(owners) == 1:
             return self._resolved([self._take_from(int(owners[0]), offsets)])
-        parts, order, done = [], [], 0
-        for owner in np.unique(owners).tolist():
-            here = np.flatnonzero(owners == owner)
-            rows, back = np.unique(offsets[here], return_inverse=True)
-            parts.append(self._take_from(owner, rows))
-            order.append((here, back + done))
-            done += len(rows)
+        parts, places = self._taken(owners, offsets)
         table = self._resolved(parts)
-        source = np.empty(len(owners), np.int64)
-        for here, positions in order:
-            source[here] = positions
-        if (source == np.arange(len(source))).all():
-            return table
-        return table.take(arrow_array(source))
+        return table if places is None else table.take(arrow_array(places))
 
     def take_stored(self, owners: Indices, offsets: Indices) -> pa.Table:
         """Like :meth:`take`, with extension types as they are stored: as expressions want them."""
-        parts, order = [], np.empty(len(owners), np.int64)
-        done = 0
-        for owner in np.unique(owners).tolist():
-            here = np.flatnonzero(owners == owner)
-            rows, back = np.unique(offsets[here], return_inverse=True)
-            parts.append(self._take_from(owner, rows))
-            order[here] = back + done
-            done += len(rows)
+        parts, places = self._taken(owners, offsets)
         if not parts:
             return self.plan.storage_schema.empty_table()
-        return pa.concat_tables(parts).take(arrow_array(order))
+        table = pa.concat_tables(parts)
+        return table if places is None else table.take(arrow_array(places))
+
+    def _taken(self, owners: Indices, offsets: Indices) -> tuple[list[pa.Table], Indices | None]:
+        """Rows, each once, fragment by fragment; and where among them those are that were asked for (None: as they are)."""
+        if not len(owners):
+            return [], None
+        numbers, places = np.unique(owners << OFFSET_BITS | offsets, return_inverse=True)
+        first, last = int(numbers[0]) >> OFFSET_BITS, int(numbers[-1]) >> OFFSET_BITS
+        if first == last:
+            parts = [self._take_from(first, numbers & OFFSET_MASK)]
+        else:
+            ends = np.flatnonzero(np.diff(numbers >> OFFSET_BITS)) + 1
+            groups = np.split(numbers, ends)
+            parts = [self._take_from(int(group[0]) >> OFFSET_BITS, group & OFFSET_MASK) for group in groups]
+        in_order = len(numbers) == len(places) and bool((places[1:] > places[:-1]).all())
+        return parts, None if in_order else places
 
     def _take_from(self, owner: int, offsets: Indices) -> pa.Table:
         reader = self.table.reader(owner)

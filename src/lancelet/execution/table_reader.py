@@ -127,17 +127,19 @@ class TableReader:
 
     def _find(self, addresses: npt.NDArray[np.uint64]) -> tuple[Indices, Indices, npt.NDArray[np.bool_]]:
         numbers, offsets = split_addresses(addresses)
-        fragments = self.snapshot.manifest.fragments
-        known = {number: fragments.position(number) for number in np.unique(numbers).tolist()}
-        owners = np.array([-1 if (p := known[n]) is None else p for n in numbers.tolist()], np.int64)
-        found = owners >= 0
-        for owner in np.unique(owners[found]).tolist():
-            here = owners == owner
-            reader = self.reader(owner)
-            alive = offsets[here] < reader.physical_rows
-            if reader.fragment.deletion_file is not None:
-                alive &= ~reader.deletions.contains(offsets[here])
-            found[here] = alive
+        position = self.snapshot.manifest.fragments.position
+        owners = np.empty(len(numbers), np.int64)
+        found = np.zeros(len(numbers), np.bool_)
+        for number in dict.fromkeys(numbers.tolist()):
+            here = numbers == number
+            owner = position(number)
+            owners[here] = -1 if owner is None else owner
+            if owner is not None:
+                reader = self.reader(owner)
+                alive = offsets[here] < reader.physical_rows
+                if reader.fragment.deletion_file is not None:
+                    alive &= ~reader.deletions.contains(offsets[here])
+                found[here] = alive
         return owners, offsets, found
 
     def locate_live(self, addresses: npt.NDArray[np.uint64]) -> tuple[Indices, Indices, npt.NDArray[np.bool_]]:

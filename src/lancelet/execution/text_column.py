@@ -25,14 +25,15 @@ import pyarrow.compute as pc
 
 from lancelet.encoding.plain import numpy_array
 from lancelet.encoding.rows import RowIndices, RowRange
-from lancelet.errors import InvalidInput
+from lancelet.errors import InvalidInput, NotSupported
+from lancelet.execution.shown import show_column
 from lancelet.execution.threads import core_count, ordered_map
 from lancelet.format.system_columns import ROW_ID
 from lancelet.index.text.analyzer import Analyzer
 from lancelet.index.text.clauses import clauses_of, merged
 from lancelet.index.text.flat import FlatTexts
-from lancelet.index.text.params import Params
-from lancelet.index.text.query import NO_TEXTS, Statistics
+from lancelet.index.text.params import LIST_ELEMENT, Params
+from lancelet.index.text.query import NO_TEXTS, DocumentGranularity, Statistics
 from lancelet.table.rows.addresses import fragments_of, row_addresses
 
 if TYPE_CHECKING:
@@ -139,11 +140,7 @@ class ColumnSearch:
     @cached_property
     def params(self) -> Params:
         """How texts become tokens."""
-        return self._open[0][1].head.params if self._open else UNINDEXED_PARAMS
-
-    @cached_property
-    def _analyzer(self) -> Analyzer:
-        return self._open[0][1].analyzer if self._open else Analyzer(self.params)
+        return self._open[0][1].segment.params if self._open else UNINDEXED_PARAMS
 
     @cached_property
     def partitions(self) -> list[SearchedPartition]:
@@ -161,13 +158,28 @@ class ColumnSearch:
 
     def words(self, text: str) -> list[tuple[bytes, int]]:
         """The terms of a text, and their places in it."""
-        return self._analyzer.query(text)
+        return self._open[0][1].words(text) if self._open else Analyzer(self.params).query(text)
 
     def near(self, term: bytes, edits: int, prefix: int, limit: int) -> list[bytes]:
         """Terms of the index that are nearly the same."""
         edits = min(edits, _MOST_EDITS)
         found = (one.search.partition.tokens.near(term, edits, prefix, limit) for one in self.partitions)
         return merged(([token for token, _ in some] for some in found), limit)
+
+    def check_granularity(self, granularity: DocumentGranularity | None) -> None:
+        """Raise where documents are items of lists, or are asked to be."""
+        if self._open and self.params.document_granularity == LIST_ELEMENT:
+            if granularity is DocumentGranularity.ROW:
+                raise InvalidInput(
+                    f"FTS query for field '{self.column.name}' requested Row document granularity, but the existing FTS "
+                    f"index uses a different granularity: leave document_granularity out, or create an index of rows"
+                )
+        elif granularity is not DocumentGranularity.LIST_ELEMENT:
+            return
+        raise NotSupported(
+            f"items of lists are no documents of their own in searches of '{self.column.name}' yet: create an index of rows, "
+            "with document_granularity left out"
+        )
 
     def check_positions(self) -> None:
         """Raise where phrases cannot be found."""
@@ -263,7 +275,7 @@ class ColumnSearch:
         def make() -> FlatTexts:
             (top,) = schema.project([self.column.path]).fields
             (column,) = unit.reader.read([top], unit.rows)
-            return FlatTexts.of(_texts_at(column, self.column.path), Analyzer(self.params))
+            return FlatTexts.of(_texts_at(show_column(top, column), self.column.path), Analyzer(self.params))
 
         files = tuple(file.path for file in fragment.all_files)
         field = self.column.field(schema).id

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+
+from lancelet.execution.shown import scan_field
 from lancelet.format.schema import join_path
 from lancelet.index.folder import IndexFolder
 from lancelet.index.metadata import IndexMetadata, read_indices
-from lancelet.index.registry import known_kind
-from lancelet.index.segments import Whereabouts
-from lancelet.index.text.analyzer import Analyzer
-from lancelet.index.text.metadata import Head
-from lancelet.index.text.partition import Partition
+from lancelet.index.segments import Whereabouts, kind_over
+from lancelet.index.text.kind import InvertedKind
 from lancelet.index.text.search import PartitionSearch
 
 if TYPE_CHECKING:
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from lancelet.execution.matching_plan import TextColumn
     from lancelet.execution.table_reader import TableReader
     from lancelet.format.schema import Field
+    from lancelet.index.text.segment import TextSegment
 
-INVERTED = "INVERTED"
+_KEPT_QUERIES: Final = 256
+_KEPT_LENGTH: Final = 1024
+"""The terms of so many queries are kept, of texts of so many characters at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +34,35 @@ class TextPart:
     """A segment of a version."""
 
     entry: IndexMetadata
+    kind: InvertedKind
+    dtype: pa.DataType
     fragments: frozenset[int]
     """What it knows of this version."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTexts:
-    """An open segment; kept by size."""
+    """An open segment, and what was read for it; kept by size."""
 
-    head: Head
+    folder: IndexFolder
+    segment: TextSegment
     partitions: tuple[PartitionSearch, ...]
-    analyzer: Analyzer
+    _words: dict[str, list[tuple[bytes, int]]] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
-        return sum(partition.nbytes for partition in self.partitions)
+        return self.folder.held_bytes + sum(partition.nbytes for partition in self.partitions)
+
+    def words(self, text: str) -> list[tuple[bytes, int]]:
+        """The terms of a query, and their places in it."""
+        found = self._words.get(text)
+        if found is None:
+            found = self.segment.analyzer.query(text)
+            if len(self._words) >= _KEPT_QUERIES:
+                self._words.clear()
+            if len(text) <= _KEPT_LENGTH:
+                self._words[text] = found
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +87,13 @@ class TextIndices:
         self.where = Whereabouts(table.snapshot, lambda: table.row_id_index, table.physical_rows)
         manifest = table.snapshot.manifest
         self._by_field: dict[int, list[TextPart]] = {}
-        for entry in read_indices(manifest) if len(manifest.indices) else ():
-            kind = known_kind(entry) if len(entry.fields) == 1 else None
-            if kind is not None and kind.name == INVERTED:
-                self._by_field.setdefault(entry.fields[0], []).append(TextPart(entry, self.where.coverage(entry)))
+        fields = {node.id: node for node in manifest.schema.walk()} if len(manifest.indices) else {}
+        for entry in read_indices(manifest) if fields else ():
+            node = fields.get(entry.fields[0]) if len(entry.fields) == 1 else None
+            kind = None if node is None else kind_over(node, entry)
+            if node is not None and isinstance(kind, InvertedKind):
+                part = TextPart(entry, kind, scan_field(node).type, self.where.coverage(entry))
+                self._by_field.setdefault(node.id, []).append(part)
 
     def columns(self) -> Iterator[str]:
         """The paths of the columns that have an index."""
@@ -103,10 +123,8 @@ class TextIndices:
             folder = IndexFolder(table.snapshot, part.entry)
             if table.cache.checked:
                 folder.check_files()
-            head = Head.read(folder)
-            numbers = [None] if head.parts is None else head.parts
-            searches = tuple(PartitionSearch(Partition(folder, head, number)) for number in numbers)
-            return OpenTexts(head, searches, Analyzer(head.params))
+            segment = part.kind.open(folder, part.dtype)
+            return OpenTexts(folder, segment, tuple(map(PartitionSearch, segment.partitions)))
 
         held: OpenTexts = table.cache.indices.get(("texts", part.entry.uuid), make)
         return held
@@ -116,6 +134,5 @@ class TextIndices:
         for parts in self._by_field.values():
             for part in parts:
                 if part.entry.name == name and (segments is None or part.entry.uuid in segments):
-                    for search in self.open(part).partitions:
-                        search.hold()
+                    self.open(part).segment.hold()
         self._table.cache.indices.trim()

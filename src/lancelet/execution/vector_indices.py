@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
@@ -42,7 +43,7 @@ class VectorPart:
     """What it knows of this version."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class VectorIndex:
     """The index that a search asks."""
 
@@ -53,7 +54,7 @@ class VectorIndex:
     parts: tuple[VectorPart, ...]
     """Its segments, those that know something of this version."""
 
-    @property
+    @cached_property
     def fragments(self) -> frozenset[int]:
         """What it knows of this version."""
         return frozenset().union(*(part.fragments for part in self.parts))
@@ -62,8 +63,10 @@ class VectorIndex:
         """Of all fragments, or of those that are named, the ones whose vectors a search has to compare."""
         if nearest.segments is not None and fragments is None:
             return ()
-        order = table.snapshot.manifest.fragments.ids.tolist() if fragments is None else fragments
         known = self.fragments
+        if fragments is None and known == table.all_rows.fragments:
+            return ()
+        order = table.snapshot.manifest.fragments.ids.tolist() if fragments is None else fragments
         return tuple(dict.fromkeys(number for number in order if number not in known))
 
 
@@ -89,6 +92,7 @@ class VectorIndices:
         self._by_field: dict[int, list[VectorPart]] = {}
         self._metrics: dict[UUID, Metric] = {}
         self._kept: dict[Hashable, object] = {}
+        self._choices: dict[tuple[int, Metric | None], VectorIndex | None] = {}
         fields = {node.id: node for node in manifest.schema.walk()} if len(manifest.indices) else {}
         for entry in read_indices(manifest) if fields else ():
             node = fields.get(entry.fields[0]) if len(entry.fields) == 1 else None
@@ -101,7 +105,14 @@ class VectorIndices:
     def choose(self, nearest: Nearest) -> VectorIndex | None:
         """The index for a search: the first one with its metric; None when all vectors are to be compared."""
         field = nearest.column.field(self._table.snapshot.manifest.schema)
-        parts = self._by_field.get(field.id, [])
+        if nearest.segments is not None or not nearest.use_index:
+            return self._chosen(nearest, self._by_field.get(field.id, []))
+        key = field.id, nearest.metric
+        if key not in self._choices:
+            self._choices[key] = self._chosen(nearest, self._by_field.get(field.id, []))
+        return self._choices[key]
+
+    def _chosen(self, nearest: Nearest, parts: Sequence[VectorPart]) -> VectorIndex | None:
         if nearest.segments is not None:
             known = {str(part.entry.uuid) for part in parts}
             unknown = [uuid for uuid in nearest.segments if uuid not in known]

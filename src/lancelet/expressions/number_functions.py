@@ -148,6 +148,8 @@ def _run_modulo(args: list[Datum], kind: pa.DataType) -> Datum:
         return _decimal_modulo(args[0], args[1], kind)
     if all(isinstance(arg, pa.Scalar) for arg in args):
         return _run_modulo([as_array(args[0], 1), args[1]], kind)[0]
+    if pa.types.is_integer(kind) and isinstance(args[1], pa.Scalar) and args[1].is_valid and args[1].as_py():
+        return _modulo_of(args[0], args[1], kind)
     length = next(len(arg) for arg in args if isinstance(arg, pa.Array))
     left, right = (as_array(arg, length) for arg in args)
     valid = pc.and_(left.is_valid(), right.is_valid())
@@ -158,6 +160,13 @@ def _run_modulo(args: list[Datum], kind: pa.DataType) -> Datum:
     with np.errstate(all="ignore"):
         numbers = np.fmod(left.to_numpy(zero_copy_only=False), right.to_numpy(zero_copy_only=False))
     return pa.array(numbers, kind, mask=~valid.to_numpy(zero_copy_only=False), from_pandas=False)
+
+
+def _modulo_of(values: pa.Array, divisor: pa.Scalar, kind: pa.DataType) -> pa.Array:
+    """Remainders by one number that is not 0, as most filters have it."""
+    mask = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+    numbers = (values if mask is None else values.fill_null(0)).to_numpy(zero_copy_only=False)
+    return pa.array(np.fmod(numbers, numbers.dtype.type(divisor.as_py())), kind, mask=mask, from_pandas=False)
 
 
 def _bind_same(name: str, args: list[Expr]) -> Bound:

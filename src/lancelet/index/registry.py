@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from lancelet.errors import InvalidInput, NotSupported
 from lancelet.index import json_path, unbuilt
 from lancelet.index.kind import Kind, KnownKind, Moves
+from lancelet.index.minhash import kind as minhash
 from lancelet.index.scalar import bitmap, bloom_filter, btree, label_list, ngram, rtree, zone_map
 from lancelet.index.text import kind as text
 from lancelet.index.vector import kind as vector
@@ -67,8 +68,11 @@ def kind_named(name: str) -> Kind:
     """The same of kinds that can be built."""
     kind = known_named(name)
     if kind is None:
-        built = ", ".join(key for key, one in _KINDS.items() if isinstance(one, Kind))
-        raise NotSupported(f"there is no scalar index of type {name!r}; known are {built}")
+        kinds = [one for one in _KINDS.values() if isinstance(one, Kind)]
+        built = ", ".join(
+            dict.fromkeys(title for one in kinds for title in (one.aliases if one.learns else (one.name,)))
+        )
+        raise NotSupported(f"there is no index of type {name!r}; known are {built}")
     if not isinstance(kind, Kind):
         raise NotSupported(f"{name} indices are not supported yet")
     return kind
@@ -99,7 +103,7 @@ def details_that_follow() -> frozenset[str]:
     return frozenset(details for details, kind in _DETAILS.items() if kind.moves is Moves.FOLLOWED)
 
 
-for _module in (btree, bitmap, label_list, zone_map, bloom_filter, ngram, rtree, vector, text, json_path):
+for _module in (btree, bitmap, label_list, zone_map, bloom_filter, ngram, rtree, vector, text, minhash, json_path):
     register(_module.KIND)
 for _kind in unbuilt.KINDS:
     register(_kind)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lancelet.index.kind import KnownKind
 
-
-class MinHashKind(KnownKind):
-    """Texts that are nearly the same."""
-
-    name = "MINHASHLSH"
-    type_url = "/lance.index.pb.MinHashLshIndexDetails"
+if TYPE_CHECKING:
+    from lancelet.index.metadata import IndexMetadata
+    from lancelet.table.manifest.snapshot import Snapshot
 
 
 class FMKind(KnownKind):
@@ -20,5 +17,8 @@ class FMKind(KnownKind):
     name = "FM"
     type_url = "/lance.index.pb.FMIndexDetails"
 
+    def title(self, snapshot: Snapshot, entry: IndexMetadata) -> str:
+        return "Fm"
 
-KINDS: Final = (MinHashKind(), FMKind())
+
+KINDS: Final = (FMKind(),)

@@ -17,9 +17,9 @@ is written anew with others.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lancelet.editing.retry import retried
 from lancelet.errors import InvalidOption, InvalidType, NotSupported
@@ -43,8 +43,24 @@ if TYPE_CHECKING:
 
 DEFAULT_MERGED = 1
 
-Parts = Callable[["TableReader", Sequence[str], NewSegment, WrittenFiles], "list[table_pb2.IndexMetadata]"]
-"""Writes segments over the fragments of a new one, which nothing refers to, for columns."""
+
+class Workers(Protocol):
+    """Those who write segments in place of this process; nothing refers to what they write."""
+
+    def parts(
+        self, table: TableReader, columns: Sequence[str], new: NewSegment, files: WrittenFiles
+    ) -> list[table_pb2.IndexMetadata]:
+        """Segments over the fragments of a new one, for columns."""
+
+    def merge(
+        self,
+        table: TableReader,
+        new: NewSegment,
+        old: Sequence[IndexMetadata],
+        fragments: frozenset[int],
+        files: WrittenFiles,
+    ) -> table_pb2.IndexMetadata:
+        """One segment with the entries of old ones and the rows of some fragments."""
 
 
 def optimize_indices(
@@ -53,12 +69,12 @@ def optimize_indices(
     merged: int | None = None,
     names: Collection[str] | None = None,
     retrain: bool = False,
-    parts: Parts | None = None,
+    workers: Workers | None = None,
 ) -> Snapshot:
     """Extend indices by the rows that they do not cover, in one commit; nothing to do makes no version.
 
     Indices of kinds that we do not know stay as they are: a warning names them, and naming one of them is an error.
-    ``parts`` reads rows in place of this process.
+    ``workers`` read rows in place of this process.
     """
     if merged is not None and not isinstance(merged, int):
         raise InvalidType(f"num_indices_to_merge is a number of segments, not {merged!r}")
@@ -75,7 +91,7 @@ def optimize_indices(
                 by_name.setdefault(entry.name, []).append(entry)
         where = Whereabouts(table.snapshot, lambda: table.row_id_index, table.physical_rows)
         with WrittenFiles(table.snapshot.store) as files:
-            upkeep = _Upkeep(table, where, files, parts)
+            upkeep = _Upkeep(table, where, files, workers)
             new: list[table_pb2.IndexMetadata] = []
             replaced: set[bytes] = set()
             for entries in by_name.values():
@@ -127,7 +143,7 @@ class _Upkeep:
     table: TableReader
     where: Whereabouts
     files: WrittenFiles
-    parts: Parts | None
+    workers: Workers | None
 
     def extend(
         self, entries: Sequence[IndexMetadata], merged: int | None, retrain: bool
@@ -135,7 +151,7 @@ class _Upkeep:
         """New segments of one index, and the ones that they replace."""
         live = frozenset(self.table.snapshot.manifest.fragments.ids.tolist())
         if retrain:
-            return [self._write(entries[-1], (), live, self._options(entries[-1], fresh=True))], list(entries)
+            return self._write(entries[-1], (), live, self._options(entries[-1], fresh=True)), list(entries)
         missing = live.difference(*(self.where.coverage(entry) for entry in entries))
         kind = kind_of_entry(entries[-1])
         assert kind is not None
@@ -147,11 +163,11 @@ class _Upkeep:
                 segments = [self._opened(entry) for entry in known]
                 options = kind.rebalanced(segments, self._options(known[-1]), self._count(missing))
                 if options is not None:
-                    return [self._write(known[-1], (), self._covered(known) | missing, options)], list(entries)
+                    return self._write(known[-1], (), self._covered(known) | missing, options), list(entries)
         merged = DEFAULT_MERGED if merged is None else merged
         last = list(entries[max(len(entries) - merged, 0) :]) if merged else []
         moved = [entry for entry in entries if entry not in last and entry not in empty and self._is_stale(entry)]
-        new = [self._write(entry, [entry], frozenset(), self._options(entry)) for entry in moved]
+        new = [made for entry in moved for made in self._write(entry, [entry], frozenset(), self._options(entry))]
         if not missing and len(last) <= 1 and not any(self._is_stale(entry) for entry in last):
             return new, moved
         gone = [*moved, *last, *(entry for entry in empty if entry not in last and missing)]
@@ -160,7 +176,7 @@ class _Upkeep:
             missing, sources = missing | self._covered(sources), []
         # What others have learned is what the new one starts from.
         like = next((entry for entry in reversed(entries) if entry not in empty), entries[-1])
-        new.append(self._write(like, sources, missing, self._options(like)))
+        new += self._write(like, sources, missing, self._options(like))
         return new, gone
 
     def _count(self, fragments: frozenset[int]) -> int:
@@ -186,25 +202,31 @@ class _Upkeep:
         old: Sequence[IndexMetadata],
         fragments: frozenset[int],
         options: Mapping[str, Any],
-    ) -> table_pb2.IndexMetadata:
-        """A segment with the entries of old ones and the rows of some fragments."""
+    ) -> list[table_pb2.IndexMetadata]:
+        """A segment with the entries of old ones and the rows of some fragments; of graphs there may be several for new rows."""
         kind = kind_of_entry(like)
         assert kind is not None
         snapshot = self.table.snapshot
         indexed = columns_of_fields(self.table, like.fields)
-        sources = [self.where.source(entry, indexed.type) for entry in old]
         coverage = fragments | self._covered(old)
         new = NewSegment(like.name, like.fields, kind, coverage, options)
-        if self.parts is None or not fragments:
+        heavy = kind.learns and not kind.is_worth_merging(self._count(coverage), options)
+        if self.workers is not None and heavy and old:
+            return [self.workers.merge(self.table, new, old, fragments, self.files)]
+        if self.workers is not None and heavy:
+            made = self.workers.parts(self.table, indexed.paths, new, self.files)
+            return made or [write_segment(snapshot, new, (), NewRows(indexed.type), self.files)]
+        sources = [self.where.source(entry, indexed.type) for entry in old]
+        if self.workers is None or not fragments:
             rows = read_rows(self.table, indexed, kind, fragments)
-            return write_segment(snapshot, new, sources, rows, self.files)
+            return [write_segment(snapshot, new, sources, rows, self.files)]
         with WrittenFiles(snapshot.store) as passing:
-            made = self.parts(self.table, indexed.paths, replace(new, coverage=fragments), passing)
+            made = self.workers.parts(self.table, indexed.paths, replace(new, coverage=fragments), passing)
             entries = [index_from_proto(part, snapshot.manifest.path) for part in made]
             sources += [Source(open_segment(snapshot, entry, indexed.type)) for entry in entries]
             written = write_segment(snapshot, new, sources, NewRows(indexed.type), self.files)
             passing.remove()
-        return written
+        return [written]
 
     def _is_stale(self, entry: IndexMetadata) -> bool:
         """Whether rows of a segment were moved since it was written."""

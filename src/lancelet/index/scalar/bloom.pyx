@@ -34,15 +34,15 @@ cdef inline uint64_t stirred(uint64_t sum, uint64_t word) noexcept nogil:
     return rotated(sum + word * P2, 31) * P1
 
 
-cdef uint64_t xxh64(const uint8_t * at, int64_t length) noexcept nogil:
-    """XXH64 with seed 0."""
+cdef uint64_t xxh64(const uint8_t * at, int64_t length, uint64_t seed) noexcept nogil:
+    """XXH64."""
     cdef const uint8_t * stop = at + length
     cdef uint64_t h, a, b, c, d
     if length >= 32:
-        a = P1 + P2
-        b = P2
-        c = 0
-        d = 0 - P1
+        a = seed + P1 + P2
+        b = seed + P2
+        c = seed
+        d = seed - P1
         while stop - at >= 32:
             a = stirred(a, long_at(at))
             b = stirred(b, long_at(at + 8))
@@ -55,7 +55,7 @@ cdef uint64_t xxh64(const uint8_t * at, int64_t length) noexcept nogil:
         h = (h ^ stirred(0, c)) * P1 + P4
         h = (h ^ stirred(0, d)) * P1 + P4
     else:
-        h = P5
+        h = seed + P5
     h += <uint64_t>length
     while stop - at >= 8:
         h = rotated(h ^ stirred(0, long_at(at)), 27) * P1 + P4
@@ -71,7 +71,7 @@ cdef uint64_t xxh64(const uint8_t * at, int64_t length) noexcept nogil:
     return h ^ h >> 32
 
 
-def hash_fixed(const uint8_t[::1] data, int64_t width):
+def hash_fixed(const uint8_t[::1] data, int64_t width, uint64_t seed=0):
     """Hashes of values of ``width`` bytes each."""
     if width <= 0 or data.shape[0] % width:
         raise ValueError("whole values are needed")
@@ -80,7 +80,7 @@ def hash_fixed(const uint8_t[::1] data, int64_t width):
     cdef uint64_t[::1] out = hashes
     with nogil:
         for i in range(count):
-            out[i] = xxh64(&data[0] + i * width, width)
+            out[i] = xxh64(&data[0] + i * width, width, seed)
     return hashes
 
 
@@ -99,7 +99,7 @@ def hash_spans(const uint8_t[::1] data, const int64_t[::1] offsets):
                 if offsets[i + 1] < before or offsets[i + 1] > data.shape[0]:
                     good = False
                     break
-                out[i] = xxh64(start + before, offsets[i + 1] - before)
+                out[i] = xxh64(start + before, offsets[i + 1] - before, 0)
     if not good:
         raise ValueError("offsets that ascend within the bytes are needed")
     return hashes

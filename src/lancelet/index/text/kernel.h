@@ -25,6 +25,9 @@
 #define LC_OPTIONAL (-1)
 #define LC_EXCLUDED (-2)
 #define LC_CHUNK 4096
+#define LC_NARROW 512
+/* A term in more than one of so many documents is common. */
+#define LC_COMMON 24
 #define LC_LEAST_WINDOW 256
 #define LC_PLAIN_BLOCK 128
 #define LC_BAD (-1)
@@ -57,9 +60,11 @@ typedef struct {
     int64_t open;      /* the block, or -1 */
     int64_t freq_at;
     int64_t window;    /* the block that the last window began in */
-    uint32_t *spread;  /* positions of the open block */
-    int64_t *starts;
-    int64_t spread_room, spread_of;
+    uint32_t *spread;  /* steps between positions of the open block, group by group */
+    int64_t *starts;   /* of its documents in these */
+    int64_t *places;   /* of groups in the bytes, or -1 for those that were unpacked */
+    uint32_t *here;    /* positions in the document that the cursor is at */
+    int64_t spread_room, spread_of, places_room;
     uint32_t docs[LC_MOST_BLOCK + 8], freqs[LC_MOST_BLOCK + 8];
 } lc_cursor;
 
@@ -143,6 +148,13 @@ static void lc_push(lc_search *s, float score, uint32_t doc) {
 
 /* Cursors. */
 
+static void lc_free_cursor(lc_cursor *c) {
+    free(c->spread);
+    free(c->starts);
+    free(c->places);
+    free(c->here);
+}
+
 static int lc_open_block(lc_search *s, lc_cursor *c, int64_t b) {
     const lc_term *t = c->term;
     int64_t left = t->length - b * t->block;
@@ -218,6 +230,12 @@ static uint32_t lc_seek(lc_search *s, lc_cursor *c, uint32_t target) {
     }
     int low = c->at;
     if (c->doc[low] >= target) return c->doc[low];
+    /* The last of the block is not before the target, so that a step is always there. */
+    for (int near = 0; near < 4; near++)
+        if (c->doc[++low] >= target) {
+            c->at = low;
+            return c->doc[low];
+        }
     int step = 1;
     while (low + step < c->count && c->doc[low + step] < target) low += step, step *= 2;
     int high = low + step < c->count ? low + step : c->count - 1;
@@ -234,6 +252,31 @@ static inline float lc_score(lc_search *s, lc_cursor *c) {
     if (!lc_freqs(s, c)) return 0;
     float f = (float)c->freq[c->at];
     return c->weight * (2.2f * (f / (f + s->norm[c->doc[c->at]])));
+}
+
+/* The scores of some documents of the open block, whose frequencies are there; several at a time. */
+
+static inline void lc_scores(const lc_search *s, const lc_cursor *c, int from, int until, float *out) {
+    const float weight = c->weight;
+    float norm[LC_MOST_BLOCK];
+    for (int i = from; i < until; i++) norm[i - from] = s->norm[c->doc[i]];
+    for (int i = 0; i < until - from; i++) {
+        float f = (float)(int32_t)c->freq[from + i];
+        out[i] = weight * (2.2f * (f / (f + norm[i])));
+    }
+}
+
+/* The end of the documents of the open block that come before one. */
+
+static inline int lc_until(const lc_cursor *c, uint32_t stop) {
+    if (c->doc[c->count - 1] < stop) return c->count;
+    int low = c->at, high = c->count - 1;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (c->doc[middle] < stop) low = middle + 1;
+        else high = middle;
+    }
+    return low;
 }
 
 /* Where the block ends, for bounds, that a document is in or before. ``bound`` is its best score. */
@@ -264,6 +307,59 @@ static inline float lc_bound_until(lc_cursor *c, uint32_t begin, uint32_t end) {
 
 /* Phrases. */
 
+static int lc_open_positions(lc_search *s, lc_cursor *c) {
+    const lc_term *t = c->term;
+    int64_t total = 0, begin = t->position_offsets[c->open], size = t->position_offsets[c->open + 1] - begin;
+    if (!c->starts && !(c->starts = malloc((LC_MOST_BLOCK + 1) * sizeof(int64_t)))) return s->error = LC_NO_MEMORY;
+    for (int i = 0; i < c->count; i++) {
+        c->starts[i] = total;
+        total += c->freqs[i];
+    }
+    c->starts[c->count] = total;
+    /* A group of 128 takes a byte at least, and so does each of the rest. */
+    if (total / 128 + total % 128 > size) return s->error = LC_BAD;
+    int64_t groups = total / 128 + 1;
+    if (groups * 128 > c->spread_room) {
+        uint32_t *room = realloc(c->spread, (size_t)groups * 128 * sizeof(uint32_t));
+        if (room) c->spread = room;
+        int64_t *places = realloc(c->places, (size_t)groups * sizeof(int64_t));
+        if (places) c->places = places;
+        if (!room || !places) return s->error = LC_NO_MEMORY;
+        c->spread_room = groups * 128;
+    }
+    /* Where each group begins; those that were unpacked have a place below 0. */
+    int64_t at = 0;
+    for (int64_t g = 0; g < total / 128; g++) {
+        c->places[g] = at;
+        if (at >= size || t->positions[begin + at] > 32) return s->error = LC_BAD;
+        at += 1 + (int64_t)t->positions[begin + at] * 16;
+        if (at > size) return s->error = LC_BAD;
+    }
+    c->places[total / 128] = at;
+    c->spread_of = c->open;
+    return 0;
+}
+
+/* Unpack the group that a place of the stream is in. */
+
+static int lc_open_group(lc_search *s, lc_cursor *c, int64_t g) {
+    const lc_term *t = c->term;
+    int64_t begin = t->position_offsets[c->open], size = t->position_offsets[c->open + 1] - begin;
+    int64_t at = c->places[g], total = c->starts[c->count], first = g * 128;
+    const uint8_t *data = t->positions + begin;
+    if (at < 0) return 0;
+    if (first + 128 <= total) lc_unpack4(data + at + 1, data[at], c->spread + first);
+    else
+        for (int64_t i = first; i < total; i++) {
+            at = lc_read_varint(data, size, at, c->spread + i);
+            if (at < 0) return s->error = LC_BAD;
+        }
+    c->places[g] = -1;
+    return 0;
+}
+
+/* The positions of the document that a cursor is at; a step from 0 each, until they are asked for. */
+
 static int lc_spread(lc_search *s, lc_cursor *c, const uint32_t **list, int64_t *count) {
     const lc_term *t = c->term;
     if (t->plain_positions) {
@@ -273,50 +369,41 @@ static int lc_spread(lc_search *s, lc_cursor *c, const uint32_t **list, int64_t 
         return 1;
     }
     if (!lc_freqs(s, c)) return 0;
-    if (c->spread_of != c->open) {
-        int64_t total = 0, begin = t->position_offsets[c->open], size = t->position_offsets[c->open + 1] - begin;
-        if (!c->starts && !(c->starts = malloc((LC_MOST_BLOCK + 1) * sizeof(int64_t)))) {
+    if (c->spread_of != c->open && lc_open_positions(s, c)) return 0;
+    int64_t from = c->starts[c->at], until = c->starts[c->at + 1];
+    for (int64_t g = from / 128; g * 128 < until; g++)
+        if (lc_open_group(s, c, g)) return 0;
+    if (until - from > c->places_room) {
+        uint32_t *room = realloc(c->here, (size_t)(until - from) * sizeof(uint32_t));
+        if (!room) {
             s->error = LC_NO_MEMORY;
             return 0;
         }
-        for (int i = 0; i < c->count; i++) {
-            c->starts[i] = total;
-            total += c->freqs[i];
-        }
-        c->starts[c->count] = total;
-        /* Packed groups of 128 may take a byte, single positions take one at least. */
-        if (total > (size + 1) * 128) {
-            s->error = LC_BAD;
-            return 0;
-        }
-        if (total > c->spread_room) {
-            uint32_t *room = realloc(c->spread, (size_t)total * sizeof(uint32_t));
-            if (!room) {
-                s->error = LC_NO_MEMORY;
-                return 0;
-            }
-            c->spread = room, c->spread_room = total;
-        }
-        if (lc_block_positions(t->positions + begin, size, c->freqs, c->count, c->spread, total) < 0) {
-            s->error = LC_BAD;
-            return 0;
-        }
-        c->spread_of = c->open;
+        c->here = room, c->places_room = until - from;
     }
-    *list = c->spread + c->starts[c->at];
-    *count = c->starts[c->at + 1] - c->starts[c->at];
+    uint64_t position = 0;
+    for (int64_t i = from; i < until; i++) {
+        position += c->spread[i];
+        if (position > UINT32_MAX) {
+            s->error = LC_BAD;
+            return 0;
+        }
+        c->here[i - from] = (uint32_t)position;
+    }
+    *list = c->here;
+    *count = until - from;
     return 1;
 }
 
 /* Whether the words of a phrase follow each other in the document that all its cursors are at: one place for each word, less
  * the word's own place in the phrase, where each is as large as that of the word before or up to ``slop`` larger. */
 
-static int lc_phrase_there(lc_search *s, const lc_phrase *p) {
+static int lc_phrase_there(lc_search *s, const lc_phrase *p, lc_cursor *cursors) {
     int64_t reach_count = 0;
     for (int32_t i = 0; i < p->count; i++) {
         const uint32_t *list;
         int64_t count, kept = 0, from = 0;
-        if (!lc_spread(s, s->cursors + p->cursors[i], &list, &count)) return 0;
+        if (!lc_spread(s, cursors + p->cursors[i], &list, &count)) return 0;
         if (count > s->reach_room) {
             int64_t *reach = realloc(s->reach, (size_t)count * sizeof(int64_t));
             if (reach) s->reach = reach;
@@ -359,8 +446,6 @@ static inline void lc_finish(lc_search *s, uint32_t doc, float score) {
     if (!s->error) lc_push(s, score, doc);
 }
 
-static inline float lc_least(const lc_search *s) { return s->limit >= 0 && s->size == s->limit ? s->least : -INFINITY; }
-
 /* The most that optional terms can add. */
 
 static float lc_optional_most(const lc_search *s) {
@@ -377,6 +462,7 @@ static void lc_any(lc_search *s) {
     float *bounds = malloc((size_t)(s->count * 2 + 2) * sizeof(float));
     float *sums = bounds ? bounds + s->count : NULL, *chunk = malloc(LC_CHUNK * sizeof(float));
     uint64_t marks[LC_CHUNK / 64];
+    float scores[LC_MOST_BLOCK];
     if (!terms || !bounds || !chunk) {
         s->error = LC_NO_MEMORY;
         goto done;
@@ -396,7 +482,7 @@ static void lc_any(lc_search *s) {
     memset(marks, 0, sizeof marks);
     uint32_t low = 0, end = s->documents;
     while (low < end && !s->error) {
-        const float least = lc_least(s);
+        const float least = s->least;
         uint32_t high = end;
         int first = 0;
         if (least > -INFINITY) {
@@ -428,7 +514,7 @@ static void lc_any(lc_search *s) {
         } else {
             memcpy(order, terms, (size_t)n * sizeof(lc_cursor *));
             /* Until the limit is known, a window must not be too long to learn it. */
-            if (s->limit >= 0 && high - low > LC_CHUNK) high = low + LC_CHUNK;
+            if (s->limit >= 0 && high - low > LC_CHUNK) high = low + (s->limit < LC_CHUNK / 16 ? LC_CHUNK / 8 : LC_CHUNK);
         }
         if (first == n - 1) {
             lc_cursor *c = order[first];
@@ -441,7 +527,7 @@ static void lc_any(lc_search *s) {
                         if ((score + sums[j + 1]) * LC_SLACK <= s->least) break;
                         if (lc_seek(s, order[j], doc) == doc) score += lc_score(s, order[j]);
                     }
-                    if (j < 0 && (lc_least(s) == -INFINITY || (score + more) * LC_SLACK > s->least))
+                    if (j < 0 && ((score + more) * LC_SLACK > s->least))
                         lc_finish(s, doc, score);
                 }
                 if (++c->at < c->count) doc = c->doc[c->at];
@@ -467,12 +553,11 @@ static void lc_any(lc_search *s) {
                 uint32_t doc = lc_seek(s, c, low);
                 while (doc < stop) {
                     if (!lc_freqs(s, c)) goto done;
-                    int at = c->at;
-                    const float weight = c->weight;
-                    for (; at < c->count && c->doc[at] < stop; at++) {
-                        float f = (float)c->freq[at];
-                        uint32_t d = c->doc[at], place = d - low;
-                        chunk[place] += weight * (2.2f * (f / (f + s->norm[d])));
+                    const int from = c->at, at = lc_until(c, stop);
+                    lc_scores(s, c, from, at, scores);
+                    for (int k = from; k < at; k++) {
+                        uint32_t place = c->doc[k] - low;
+                        chunk[place] += scores[k - from];
                         marks[place >> 6] |= (uint64_t)1 << (place & 63);
                     }
                     if (at < c->count) {
@@ -498,7 +583,7 @@ static void lc_any(lc_search *s) {
                         if ((score + sums[j + 1]) * LC_SLACK <= s->least) break;
                         if (lc_seek(s, order[j], doc) == doc) score += lc_score(s, order[j]);
                     }
-                    if (j < 0 && (lc_least(s) == -INFINITY || (score + more) * LC_SLACK > s->least))
+                    if (j < 0 && ((score + more) * LC_SLACK > s->least))
                         lc_finish(s, doc, score);
                 }
             }
@@ -510,6 +595,75 @@ done:
     free(terms);
     free(bounds);
     free(chunk);
+}
+
+/* All of the terms where these are common: documents are counted in windows, which takes no jumps. Phrases are looked for by
+ * cursors of their own, that go only where a document is good enough. */
+
+static void lc_all_common(lc_search *s, lc_cursor **terms, int n, float more) {
+    float chunk[LC_NARROW], scores[LC_MOST_BLOCK];
+    uint16_t hits[LC_NARROW];
+    lc_cursor *probes = NULL;
+    if (s->phrase_count) {
+        probes = calloc((size_t)s->count, sizeof(lc_cursor));
+        if (!probes) {
+            s->error = LC_NO_MEMORY;
+            return;
+        }
+        for (int i = 0; i < s->count; i++)
+            probes[i].term = s->cursors[i].term, probes[i].open = -1, probes[i].spread_of = -1;
+    }
+    uint32_t low = 0;
+    while (low < s->documents && !s->error) {
+        low = lc_seek(s, terms[0], low);
+        if (low == LC_END) break;
+        uint32_t high = s->documents - low < LC_NARROW ? s->documents : low + LC_NARROW;
+        if (s->least > -INFINITY) {
+            float sum = more;
+            for (int i = 0; i < n; i++) sum += lc_bound_until(terms[i], low, high);
+            if (sum * LC_SLACK <= s->least) {
+                low = high;
+                continue;
+            }
+        }
+        memset(chunk, 0, sizeof chunk);
+        memset(hits, 0, sizeof hits);
+        for (int i = 0; i < n && !s->error; i++) {
+            lc_cursor *c = terms[i];
+            uint32_t doc = lc_seek(s, c, low);
+            while (doc < high) {
+                if (!lc_freqs(s, c)) break;
+                const int from = c->at, at = lc_until(c, high);
+                lc_scores(s, c, from, at, scores);
+                for (int k = from; k < at; k++) {
+                    chunk[c->doc[k] - low] += scores[k - from];
+                    hits[c->doc[k] - low]++;
+                }
+                if (at < c->count) {
+                    c->at = at;
+                    break;
+                }
+                c->at = c->count - 1;
+                doc = lc_seek(s, c, c->doc[c->at] + 1);
+            }
+        }
+        for (uint32_t doc = low; doc < high && !s->error; doc++) {
+            float score = chunk[doc - low];
+            /* Both at once: whether a document has all terms cannot be foretold, whether it is good enough can. */
+            if (!((hits[doc - low] == n) & ((score + more) * LC_SLACK > s->least))) continue;
+            if (s->keep && !s->keep[doc]) continue;
+            int there = 1;
+            for (int i = 0; there && i < s->phrase_count; i++) {
+                const lc_phrase *p = s->phrases + i;
+                for (int32_t k = 0; k < p->count; k++) lc_seek(s, probes + p->cursors[k], doc);
+                there = !s->error && lc_phrase_there(s, p, probes);
+            }
+            if (there && !s->error) lc_finish(s, doc, score);
+        }
+        low = high;
+    }
+    for (int i = 0; probes && i < s->count; i++) lc_free_cursor(probes + i);
+    free(probes);
 }
 
 /* All of the terms, and phrases of them. */
@@ -529,9 +683,14 @@ static void lc_all(lc_search *s) {
         terms[j] = c;
     }
     const float more = lc_optional_most(s);
+    if (terms[0]->term->length >= s->documents / LC_COMMON) {
+        lc_all_common(s, terms, n, more);
+        free(terms);
+        return;
+    }
     uint32_t doc = 0, stop = 0;
     while (doc < s->documents && !s->error) {
-        if (lc_least(s) > -INFINITY && doc >= stop) {
+        if (s->least > -INFINITY && doc >= stop) {
             float sum = more;
             stop = s->documents;
             for (int i = 0; i < n; i++) {
@@ -557,8 +716,8 @@ static void lc_all(lc_search *s) {
         if (!s->keep || s->keep[doc]) {
             float score = 0;
             for (int i = 0; i < n; i++) score += lc_score(s, terms[i]);
-            int there = lc_least(s) == -INFINITY || (score + more) * LC_SLACK > s->least;
-            for (int i = 0; there && i < s->phrase_count; i++) there = lc_phrase_there(s, s->phrases + i);
+            int there = (score + more) * LC_SLACK > s->least;
+            for (int i = 0; there && i < s->phrase_count; i++) there = lc_phrase_there(s, s->phrases + i, s->cursors);
             if (there && !s->error) lc_finish(s, doc, score);
         }
         doc++;

@@ -39,9 +39,6 @@ cdef extern from "kernel.h" nogil:
         int group
         int64_t open
         int64_t window
-        uint32_t* spread
-        int64_t* starts
-        int64_t spread_room
         int64_t spread_of
 
     ctypedef struct lc_phrase:
@@ -69,6 +66,7 @@ cdef extern from "kernel.h" nogil:
         int error
 
     void lc_run(lc_search*)
+    void lc_free_cursor(lc_cursor*)
     int lc_impact_bounds(const uint8_t*, const int64_t*, int64_t, float, float, float*)
     int64_t lc_block_first(const uint8_t*, int64_t, int, int, int)
     int64_t lc_block_docs(const uint8_t*, int64_t, int, int, int, uint32_t*)
@@ -377,8 +375,7 @@ def search(terms, int groups, phrases, const float[::1] norm, keep, int64_t limi
     finally:
         if s.cursors != NULL:
             for i in range(count):
-                free(s.cursors[i].spread)
-                free(s.cursors[i].starts)
+                lc_free_cursor(&s.cursors[i])
         free(s.cursors)
         free(copies)
         free(sought)

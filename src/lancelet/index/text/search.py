@@ -111,17 +111,13 @@ class PartitionSearch:
     _norm: tuple[float, npt.NDArray[np.float32]] | None = None
     _masks: OrderedDict[Hashable, Keep | None] = field(default_factory=OrderedDict)
     _fragments: RowNumbers | None = None
+    _totals: tuple[int, int] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def nbytes(self) -> int:
         norm = 0 if self._norm is None else self._norm[1].nbytes
         return self.partition.nbytes + self._held + norm
-
-    def hold(self) -> None:
-        """Read its tokens and documents."""
-        len(self.partition.tokens)
-        len(self.partition.documents)
 
     @property
     def rows(self) -> RowNumbers:
@@ -137,11 +133,10 @@ class PartitionSearch:
 
     def statistics(self, terms: Iterable[bytes]) -> Statistics:
         """Of all its documents, also of those that are gone since."""
-        documents = self.partition.documents
-        held = self.open(terms)
-        return Statistics(
-            len(documents), documents.total_tokens, {term: one.documents.length for term, one in held.items()}
-        )
+        if self._totals is None:
+            documents = self.partition.documents
+            self._totals = len(documents), documents.total_tokens
+        return Statistics(*self._totals, {term: one.documents.length for term, one in self.open(terms).items()})
 
     def find(self, clauses: Clauses, statistics: Statistics, keep: Keep | None, limit: int) -> Found:
         """Its best documents; ``limit`` -1: all."""

@@ -352,7 +352,22 @@ class _Runs:
         self._sort()
         for number in range(self._count):
             checkpoint()
-            yield _in_order([piece for run in self._runs if len((piece := run.read(number))[0])])
+            runs = [run for run in self._runs if run.count(number)]
+            if len(runs) <= 1:
+                yield _in_order([run.read(number) for run in runs])
+                continue
+            # Filled run by run, so that no partition is in memory twice.
+            first = runs[0].read(number)
+            total = sum(run.count(number) for run in runs)
+            columns = [np.empty((total, *column.shape[1:]), column.dtype) for column in first]
+            at = 0
+            for run in runs:
+                pieces = first if run is runs[0] else run.read(number)
+                for column, piece in zip(columns, pieces, strict=True):
+                    column[at : at + len(piece)] = piece
+                at += run.count(number)
+            del first, pieces
+            yield _in_order([columns])
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,6 +376,10 @@ class _Run:
     columns: list[npt.NDArray[Any]]
     file: IO[bytes] | None = None
     shapes: Sequence[tuple[int, np.dtype[Any], tuple[int, ...]]] = ()
+
+    def count(self, number: int) -> int:
+        """How many entries one partition has."""
+        return int(self.ends[number]) - (int(self.ends[number - 1]) if number else 0)
 
     def read(self, number: int) -> list[npt.NDArray[Any]]:
         """The columns of one partition."""

@@ -287,33 +287,84 @@ static inline void lc_ahead(const unsigned char *const *rows, size_t row, int st
 LC_FLOATING_BLOCK(lc_block_floats, float, lc_tiles)
 LC_FLOATING_BLOCK(lc_block_doubles, double, lc_tiles_d)
 
-static void lc_block(const lc_queries *queries, const unsigned char **rows, size_t count, float *out, size_t stride) {
-    int level = lc_cpu_level(), element = queries->element, step = 4;
-    const lc_tiles *tiles = lc_tiles_of_plain;
-    const lc_tiles_d *tiles_d = &lc_doubles_tiles_plain;
-    if (count == 0) return;
+/* The tiles of a level; how many rows one has is returned. */
+static int lc_tiles_for(const lc_queries *queries, const lc_tiles **tiles, const lc_tiles_d **tiles_d) {
+    int level = lc_cpu_level();
+    *tiles = lc_tiles_of_plain;
+    *tiles_d = &lc_doubles_tiles_plain;
 #if LC_X86
-    if (element == LC_U8 && level >= 1) {
-        lc_hamming_popcnt(queries, rows, count, out, stride);
-        return;
-    }
     /* Registers that the vectors do not fill are no use. */
     if (level >= 2 && queries->d < 16) level = 1;
     if (level >= 2) {
-        tiles = lc_tiles_of_avx512;
-        tiles_d = &lc_doubles_tiles_avx512;
+        *tiles = lc_tiles_of_avx512;
+        *tiles_d = &lc_doubles_tiles_avx512;
     } else if (level == 1) {
-        tiles = lc_tiles_of_avx2;
-        tiles_d = &lc_doubles_tiles_avx2;
-        step = 2;
+        *tiles = lc_tiles_of_avx2;
+        *tiles_d = &lc_doubles_tiles_avx2;
+        return 2;
     }
 #endif
-    if (element == LC_U8)
+    return 4;
+}
+
+static void lc_block(const lc_queries *queries, const unsigned char **rows, size_t count, float *out, size_t stride) {
+    int element = queries->element, step;
+    const lc_tiles *tiles;
+    const lc_tiles_d *tiles_d;
+    if (count == 0) return;
+    if (element == LC_U8) {
+#if LC_X86
+        if (lc_cpu_level() >= 1) {
+            lc_hamming_popcnt(queries, rows, count, out, stride);
+            return;
+        }
+#endif
         lc_hamming_plain(queries, rows, count, out, stride);
-    else if (element == LC_F64)
+        return;
+    }
+    step = lc_tiles_for(queries, &tiles, &tiles_d);
+    if (element == LC_F64)
         lc_block_doubles(tiles_d, step, queries, rows, count, out, stride);
     else
         lc_block_floats(tiles + element, step, queries, rows, count, out, stride);
+}
+
+/* Squared differences only add up: what is too far away by some of its numbers is so by all of them. The sums of the first ones
+ * are never greater than those of all, rounded or not, since the same lanes are added in the same order: so vectors are passed
+ * over by them alone, and the others have the distances that lc_block tells.
+ *
+ * How many numbers are looked at first; 0: it is no use. */
+static inline size_t lc_first_part(const lc_queries *queries) {
+    if (queries->metric != LC_L2 || queries->d < 64) return 0;
+    return queries->d / 4 / 16 * 16;
+}
+
+/* Which of at most LC_BLOCK rows are no farther than a limit by their first numbers; tells how many. */
+static inline size_t lc_within(const lc_queries *queries, const unsigned char **rows, size_t count, size_t part, float limit,
+                               unsigned char *near) {
+    size_t row, i, left = 0, width = part * lc_element_size(queries->element);
+    float tile[LC_MOST_ROWS];
+    const lc_tiles *tiles;
+    const lc_tiles_d *tiles_d;
+    int step = lc_tiles_for(queries, &tiles, &tiles_d), r;
+    if (count == 0) return 0;
+    for (i = count; i < count + LC_MOST_ROWS; i++) rows[i] = rows[count - 1];
+    for (row = 0; row < count; row += step) {
+        lc_ahead(rows, row, step, count, width);
+        if (queries->element == LC_F64) {
+            const double *query = (const double *)queries->values;
+            tiles_d->l2_1(rows + row, &query, part, tile);
+        } else {
+            const float *query = (const float *)queries->values;
+            tiles[queries->element].l2_1(rows + row, &query, part, tile);
+        }
+        for (r = 0; r < step && row + r < count; r++) {
+            /* What is no number, or too large for one, is left to lc_block. */
+            near[row + r] = !(tile[r] > limit && tile[r] - tile[r] == 0);
+            left += near[row + r];
+        }
+    }
+    return left;
 }
 
 #endif

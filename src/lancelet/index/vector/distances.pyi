@@ -1,6 +1,7 @@
 import numpy as np
 import numpy.typing as npt
 
+from lancelet.index.vector.blocks import Blocks
 from lancelet.index.vector.top import Top
 
 ELEMENTS: dict[str, int]
@@ -28,4 +29,9 @@ class Queries:
         keep: npt.NDArray[np.bool_] | None = None,
         valid: npt.NDArray[np.bool_] | None = None,
     ) -> int: ...
+    def scan_blocks(self, blocks: Blocks, top: Top) -> None: ...
+    def scan_grouped(
+        self, blocks: Blocks, ends: npt.NDArray[np.int64], which: npt.NDArray[np.int64], tops: list[Top]
+    ) -> None: ...
+    def rank(self, vectors: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]: ...
     def distances(self, vectors: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]: ...

@@ -4,12 +4,14 @@ Vectors come as a matrix of bytes, one row for each, which need not be aligned; 
 the same few rows while these are in the cache of the processor.
 """
 
-from libc.math cimport NAN
-from libc.stdint cimport int64_t, uint64_t
+from libc.math cimport INFINITY, NAN
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 
 import numpy as np
 
+from lancelet.index.vector.blocks cimport Blocks, Entries
 from lancelet.index.vector.top cimport Top
 
 cdef extern from "distances.h" nogil:
@@ -24,10 +26,17 @@ cdef extern from "distances.h" nogil:
         const unsigned char* values
     size_t lc_element_size(int element)
     void lc_block(const lc_queries* queries, const unsigned char** rows, size_t count, float* out, size_t stride)
+    size_t lc_first_part(const lc_queries* queries)
+    size_t lc_within(const lc_queries* queries, const unsigned char** rows, size_t count, size_t part, float limit, unsigned char* near)
 
 ELEMENTS = {"float16": LC_F16, "bfloat16": LC_BF16, "float32": LC_F32, "float64": LC_F64, "uint8": LC_U8}
 METRICS = {"l2": LC_L2, "cosine": LC_COSINE, "dot": LC_DOT, "hamming": LC_HAMMING}
 cdef Py_ssize_t MARKS_AT_ONCE = 1 << 18
+# Groups of vectors that are looked at whole once the first numbers were of no use, before these are tried again.
+DEF RETRIED = 15
+DEF NEAR_BYTES = 262144
+# From so many on, queries are compared side by side; fewer one after the other, which passes over what is far away.
+DEF MANY_QUERIES = 8
 
 
 cdef class Queries:
@@ -179,6 +188,145 @@ cdef class Queries:
         free(places)
         return total
 
+    def scan_blocks(self, Blocks blocks not None, Top top not None):
+        """Offer the vectors of all blocks to the ``Top`` of the only query."""
+        cdef Py_ssize_t number
+        if self.held.count != 1:
+            raise ValueError(f"there are {self.held.count} queries for one list of nearest rows")
+        blocks.check(0, self.width)
+        with nogil:
+            for number in range(blocks.count):
+                self._scan(&self.held, &blocks.entries[number], 0, blocks.entries[number].count, top)
+
+    cdef void _scan(
+        self, const lc_queries* query, const Entries* block, Py_ssize_t at, Py_ssize_t end, Top top
+    ) noexcept nogil:
+        """Vectors of a block for one query; those whose first numbers are too far away already are not looked at whole."""
+        cdef const unsigned char* rows[LC_BLOCK + LC_MOST_ROWS]
+        cdef Py_ssize_t places[LC_BLOCK]
+        cdef float marks[LC_BLOCK]
+        cdef unsigned char near[LC_BLOCK]
+        cdef Py_ssize_t found, left, i
+        cdef size_t part = lc_first_part(query)
+        cdef int whole = 0
+        cdef float limit
+        while at < end:
+            found = 0
+            while at < end and found < self.rows_at_once:
+                if block.kept == NULL or block.kept[at]:
+                    places[found] = at
+                    rows[found] = block.columns[0] + at * self.width
+                    found += 1
+                at += 1
+            limit = min(top.limit, top.upper)
+            if part and limit < INFINITY:
+                if whole == 0:
+                    left = lc_within(query, rows, found, part, limit, near)
+                    if left > found // 2:
+                        # Most are near by their first numbers: so they will be for a while.
+                        whole = RETRIED
+                    if left < found:
+                        left = 0
+                        for i in range(found):
+                            places[left] = places[i]
+                            rows[left] = rows[i]
+                            left += near[i]
+                        found = left
+                else:
+                    whole -= 1
+            lc_block(query, rows, found, marks, LC_BLOCK)
+            for i in range(found):
+                if marks[i] <= top.limit:
+                    top.push(marks[i], block.rows[places[i]])
+
+    def scan_grouped(self, Blocks blocks not None, const int64_t[::1] ends, const int64_t[::1] which, list tops not None):
+        """Offer the vectors of each block to the ``Top`` of some of the queries.
+
+        Those of block ``i`` are in ``which``, from ``ends[i]`` up to ``ends[i + 1]``.
+        """
+        cdef Py_ssize_t number, i, at, found, total, most = 0, step, count = self.held.count
+        cdef size_t length = self.held.d * (8 if self.held.element == LC_F64 else 1 if self.held.element == LC_U8 else 4)
+        cdef const Entries* block
+        cdef lc_queries some = self.held
+        # So many vectors stay in the cache of the processor until the last query was there.
+        cdef Py_ssize_t near = max(NEAR_BYTES // self.width, 1)
+        cdef Top top
+        if ends.shape[0] != blocks.count + 1 or ends[0] != 0 or ends[blocks.count] != which.shape[0] or len(tops) != count:
+            raise ValueError("each block has its queries, and each query a list of its nearest rows")
+        for number in range(blocks.count):
+            if ends[number] > ends[number + 1]:
+                raise ValueError("each block has its queries")
+            most = max(most, ends[number + 1] - ends[number])
+        for i in range(which.shape[0]):
+            if not 0 <= which[i] < count:
+                raise ValueError(f"there is no query {which[i]}")
+        blocks.check(0, self.width)
+        if most == 0:
+            return
+        step = max(self.rows_at_once, MARKS_AT_ONCE // most // self.rows_at_once * self.rows_at_once)
+        cdef float* marks = <float*>malloc(step * most * sizeof(float))
+        cdef Py_ssize_t* places = <Py_ssize_t*>malloc(step * sizeof(Py_ssize_t))
+        cdef unsigned char* values = <unsigned char*>malloc(most * length)
+        try:
+            if marks == NULL or places == NULL or values == NULL:
+                raise MemoryError
+            for number in range(blocks.count):
+                block = &blocks.entries[number]
+                total = ends[number + 1] - ends[number]
+                if total == 0:
+                    continue
+                if total < MANY_QUERIES:
+                    some.count = 1
+                    for at in range(0, block.count, near):
+                        for i in range(total):
+                            some.values = self.held.values + which[ends[number] + i] * length
+                            top = tops[which[ends[number] + i]]
+                            with nogil:
+                                self._scan(&some, block, at, min(at + near, block.count), top)
+                    continue
+                some.count, some.values = total, values
+                for i in range(total):
+                    memcpy(values + i * length, self.held.values + which[ends[number] + i] * length, length)
+                at = 0
+                while at < block.count:
+                    with nogil:
+                        found = 0
+                        while at < block.count and found < step:
+                            if block.kept == NULL or block.kept[at]:
+                                places[found] = at
+                                found += 1
+                            at += 1
+                        self._compare_some(&some, block.columns[0], places, found, marks, step)
+                    for i in range(total):
+                        top = tops[which[ends[number] + i]]
+                        with nogil:
+                            _offer(top, block.rows, places, found, marks + i * step)
+        finally:
+            free(marks)
+            free(places)
+            free(values)
+
+    def rank(self, const unsigned char[:, ::1] vectors):
+        """The numbers of the vectors, the nearest to the first query first, and their distances; equal ones by their numbers."""
+        marks = self.distances(vectors)[0]
+        keys = np.empty(len(marks), np.uint64)
+        cdef const uint32_t[::1] bits = (marks + np.float32(0)).view(np.uint32)
+        cdef uint64_t[::1] out = keys
+        cdef Py_ssize_t i
+        cdef uint32_t key
+        with nogil:
+            for i in range(out.shape[0]):
+                key = bits[i]
+                if key << 1 > <uint32_t>0xff000000:
+                    # No number comes last.
+                    key = <uint32_t>0xffffffff
+                else:
+                    key = ~key if key >> 31 else key | <uint32_t>0x80000000
+                out[i] = <uint64_t>key << 32 | i
+        keys.sort()
+        order = (keys & np.uint64(0xffffffff)).astype(np.int64)
+        return order, marks[order]
+
     def distances(self, const unsigned char[:, ::1] vectors):
         """All distances, a row for each query."""
         cdef Py_ssize_t n = vectors.shape[0], i
@@ -208,15 +356,25 @@ cdef class Queries:
         self, const unsigned char[:, ::1] vectors, const Py_ssize_t* places, Py_ssize_t count, float* marks, Py_ssize_t stride
     ) noexcept nogil:
         """Distances of some of the vectors; those to query ``q`` begin at ``marks[q * stride]``."""
+        if count:
+            self._compare_some(&self.held, &vectors[0, 0], places, count, marks, stride)
+
+    cdef void _compare_some(
+        self, const lc_queries* queries, const unsigned char* data, const Py_ssize_t* places, Py_ssize_t count, float* marks,
+        Py_ssize_t stride,
+    ) noexcept nogil:
         cdef const unsigned char* rows[LC_BLOCK + LC_MOST_ROWS]
-        cdef const unsigned char* data
         cdef Py_ssize_t at = 0, here, i
-        if count == 0:
-            return
-        data = &vectors[0, 0]
         while at < count:
             here = min(self.rows_at_once, count - at)
             for i in range(here):
                 rows[i] = data + places[at + i] * self.width
-            lc_block(&self.held, rows, here, marks + at, stride)
+            lc_block(queries, rows, here, marks + at, stride)
             at += here
+
+
+cdef void _offer(Top top, const uint64_t* rows, const Py_ssize_t* places, Py_ssize_t count, const float* marks) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(count):
+        if marks[i] <= top.limit:
+            top.push(marks[i], rows[places[i]])

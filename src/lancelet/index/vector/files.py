@@ -28,13 +28,14 @@ from lancelet.format.system_columns import ROW_ID
 from lancelet.index.vector.centroids import Extents, ivf_message, read_centroids, read_extents
 from lancelet.index.vector.metric import Metric, metric_named
 from lancelet.index.vector.quantizers import parts_of
-from lancelet.table.rows.addresses import fragments_of
+from lancelet.table.rows.addresses import split_addresses
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from lancelet.index.folder import IndexFileReader, IndexFileWriter, IndexFolder, SegmentWriter
     from lancelet.index.row_set import RowNumbers
+    from lancelet.index.vector.blocks import Block
     from lancelet.index.vector.query import Columns, Graph, GraphKind, Quantizer, Vectors
 
 INDEX_FILE: Final = "index.idx"
@@ -48,6 +49,7 @@ _MARKER: Final = pa.schema([pa.field("__flat_marker", pa.uint64(), nullable=Fals
 _CONTIGUOUS: Final = {"lance-encoding:structural-encoding": "fullzip"}
 _ELEMENTS: Final = (pa.float16(), pa.float32(), pa.float64(), pa.uint8())
 _ROW_BYTES: Final = 8
+_GRAPH_ROWS: Final = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,10 @@ def element_of(dtype: pa.DataType) -> tuple[np.dtype[Any], int, bool]:
     return np.dtype(kind.value_type.to_pandas_dtype()), kind.list_size, several
 
 
+Marked = tuple[npt.NDArray[np.bool_] | None, int]
+"""Which rows of a partition count (None: all), and how many these are."""
+
+
 @dataclass(slots=True)
 class Partition:
     """The entries of one partition, as the file keeps them."""
@@ -109,16 +115,22 @@ class Partition:
     rows: RowNumbers
     stored: list[npt.NDArray[Any]]
     graph: Graph | None = None
-    masks: dict[Any, npt.NDArray[np.bool_]] = field(default_factory=dict)
+    block: Block | None = None
+    """The same, as scans read it."""
+    masks: dict[Any, Marked] = field(default_factory=dict)
     """Which rows count, by what a search says of them."""
-    _fragments: frozenset[int] | None = None
+    _ends: dict[int, int] | None = None
 
     @property
-    def fragments(self) -> frozenset[int]:
-        """The fragments of its rows, where these are called by their addresses."""
-        if self._fragments is None:
-            self._fragments = frozenset(np.unique(fragments_of(self.rows)).tolist())
-        return self._fragments
+    def ends(self) -> Mapping[int, int]:
+        """The fragments of its rows, each with the offset after the last one, where rows are called by their addresses."""
+        if self._ends is None:
+            numbers, offsets = split_addresses(self.rows)
+            found, places = np.unique(numbers, return_inverse=True)
+            ends = np.zeros(len(found), np.int64)
+            np.maximum.at(ends, places, offsets + 1)
+            self._ends = dict(zip(found.tolist(), ends.tolist(), strict=True))
+        return self._ends
 
     @property
     def nbytes(self) -> int:
@@ -387,13 +399,15 @@ class VectorFileWriter:
             self._graph_lengths.append(0)
             return
         options = self._graph_options
-        batch, about = self._graph.build(
+        batches, about = self._graph.build(
             self._model.quantizer, stored, len(rows), self._model.centroids[number], options, self._seed
         )
         self._graphs.append(json.dumps(about, separators=(",", ":")) if about else "")
-        self._graph_lengths.append(batch.num_rows)
-        if batch.num_rows:
-            self._index.write(batch)
+        self._graph_lengths.append(sum(batch.num_rows for batch in batches))
+        for batch in batches:
+            # In pieces: what waits to be encoded is a copy of them.
+            for start in range(0, batch.num_rows, _GRAPH_ROWS):
+                self._index.write(batch.slice(start, _GRAPH_ROWS))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +16,7 @@ from lancelet.index.vector.metric import Metric
 
 if TYPE_CHECKING:
     from lancelet.index.row_set import RowNumbers
+    from lancelet.index.vector.blocks import Blocks
     from lancelet.index.vector.query import Columns, Keep, Prepared, Quantizer, VectorQuery, Vectors
     from lancelet.index.vector.top import Top
 
@@ -47,6 +48,9 @@ class FlatQuantizer:
     def pick_up(self, stored: Columns) -> list[Vectors]:
         return list(stored)
 
+    def as_scanned(self, stored: Columns) -> Columns:
+        return stored
+
     def decode(self, codes: Columns, centroid: Vectors) -> npt.NDArray[np.float32]:
         return codes[0].astype(np.float32, copy=False)
 
@@ -56,11 +60,15 @@ class FlatQuantizer:
     def prepare(self, query: VectorQuery, metric: Metric) -> Prepared:
         return _Prepared(query.vector, metric)
 
+    def prepare_many(self, queries: Sequence[VectorQuery], metric: Metric) -> Queries:
+        """Several queries, to be compared with the vectors of partitions together."""
+        vectors = np.stack([query.vector for query in queries])
+        return Queries(vectors, vectors.dtype.name, metric.value)
 
-def distances_to(query: Vectors, vectors: Vectors, metric: Metric) -> npt.NDArray[np.float32]:
-    """The distance of each vector to one of the same type."""
-    found: npt.NDArray[np.float32] = _queries(query, metric).distances(_bytes(vectors))[0]
-    return found
+
+def ranked(query: Vectors, vectors: Vectors, metric: Metric) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """Vectors by their numbers, the nearest to one of the same type first, and their distances."""
+    return _queries(query, metric).rank(_bytes(vectors))
 
 
 def _queries(query: Vectors, metric: Metric) -> Queries:
@@ -79,6 +87,9 @@ class _Prepared:
 
     def scan(self, stored: Columns, rows: RowNumbers, centroid: Vectors, top: Top, keep: Keep | None, /) -> None:
         self._queries.scan(_bytes(stored[0]), [top], 0, rows, keep)
+
+    def scan_blocks(self, blocks: Blocks, centroids: Vectors, top: Top, /) -> None:
+        self._queries.scan_blocks(blocks, top)
 
     def distances(self, stored: Columns, count: int, centroid: Vectors, /) -> npt.NDArray[np.float32]:
         found: npt.NDArray[np.float32] = self._queries.distances(_bytes(stored[0]))[0]

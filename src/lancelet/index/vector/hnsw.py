@@ -108,18 +108,18 @@ class HnswKind:
         centroid: Vectors,
         options: Mapping[str, Any],
         seed: int,
-    ) -> tuple[pa.RecordBatch, dict[str, Any]]:
+    ) -> tuple[list[pa.RecordBatch], dict[str, Any]]:
         """The rows and the JSON of one partition; an empty one has neither."""
         if not count:
-            return pa.RecordBatch.from_pylist([], SCHEMA), {}
+            return [], {}
         params = self.check(options)
         points = _points_to_build(quantizer, stored, centroid)
         heights = _heights(count, params["m"], params["max_level"], seed)
         order = np.argsort(-heights.astype(np.int16), kind="stable").astype(np.uint32)
         growth = Growth(points, heights, order, _upper(heights), params["m"], params["ef_construction"], _SPARE)
         _grow(growth, heights, order, 1 if count < _ALONE else _POOL.size)
-        batch, offsets = _rows(growth, heights, params["max_level"])
-        return batch, {
+        batches, offsets = _rows(growth, heights, params["max_level"])
+        return batches, {
             "entry_point": int(order[0]),
             "params": {
                 "max_level": params["max_level"],
@@ -290,22 +290,21 @@ def _side_by_side(works: list[Callable[[], None]]) -> None:
         _POOL.all(works)
 
 
-def _rows(growth: Growth, heights: npt.NDArray[np.uint8], max_level: int) -> tuple[pa.RecordBatch, list[int]]:
-    """Rows of the file, level after level, and where each level begins."""
+def _rows(growth: Growth, heights: npt.NDArray[np.uint8], max_level: int) -> tuple[list[pa.RecordBatch], list[int]]:
+    """Rows of the file, the lowest level and then the others, and where each level begins."""
     base_offsets, base, base_marks, offsets, above, marks = growth.lists()
     owners = np.repeat(np.arange(len(heights), dtype=np.uint32), heights)
     levels = np.arange(len(owners)) - np.repeat(_upper(heights), heights) + 1
     order = np.argsort(levels, kind="stable")
-    lists = _list_array(offsets, above).take(pa.array(order))
-    distances = _list_array(offsets, marks).take(pa.array(order))
-    ids = np.concatenate([np.arange(len(heights), dtype=np.uint32), owners[order]])
-    arrays = [
-        pa.array(ids),
-        pa.concat_arrays([_list_array(base_offsets, base), lists]),
-        pa.concat_arrays([_list_array(base_offsets, base_marks), distances]),
+    places = pa.array(order)
+    lowest = [
+        pa.array(np.arange(len(heights), dtype=np.uint32)),
+        *(_list_array(base_offsets, one) for one in (base, base_marks)),
     ]
+    others = [pa.array(owners[order]), *(_list_array(offsets, one).take(places) for one in (above, marks))]
     sizes = [len(heights), *np.bincount(levels, minlength=max_level)[1:max_level].tolist()]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA), [0, *np.cumsum(sizes).tolist()]
+    batches = [pa.RecordBatch.from_arrays(arrays, schema=SCHEMA) for arrays in (lowest, others)]
+    return [batch for batch in batches if batch.num_rows], [0, *np.cumsum(sizes).tolist()]
 
 
 def _list_array(offsets: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> pa.ListArray:

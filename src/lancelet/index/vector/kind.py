@@ -164,7 +164,7 @@ class VectorKind(RankedKind):
 
         model = options.get(MODEL)
         _, graph = parts_of(str(options[INDEX_TYPE]))
-        return graph is None and model is not None and rows * model.entry_bytes <= _MERGED_BYTES
+        return graph is None and (model is None or rows * model.entry_bytes <= _MERGED_BYTES)
 
     def is_built(self, entry: IndexMetadata) -> bool:
         return bool(entry.files or entry.fragment_ids)

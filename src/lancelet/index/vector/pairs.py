@@ -1,12 +1,13 @@
 """Pairs of vectors that are near to each other, out of all pairs.
 
-Products of matrices tell which pairs may be near, a piece of all pairs at a time; only these are looked at exactly, since
+Products of matrices tell which pairs may be near, for two blocks of vectors at a time; only these are looked at exactly, since
 differences of nearly equal vectors are lost in the rounding of products.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -35,25 +36,40 @@ def near_pairs(
 
     Ordered by blocks of 8192 vectors, and in these by the first and then the second place.
     """
-    values = _prepared(vectors, metric)
-    lengths = np.einsum("ij,ij->i", values, values)
-    for first in range(0, len(values), _OTHERS):
-        for second in range(first, len(values), _OTHERS):
-            stop = min(first + _OTHERS, len(values))
-            for start in range(first, stop, _ANCHORS):
+    for first in range(0, len(vectors), _OTHERS):
+        left = _Block.of(vectors, first, metric)
+        for second in range(first, len(vectors), _OTHERS):
+            right = left if second == first else _Block.of(vectors, second, metric)
+            for start in range(0, len(left.values), _ANCHORS):
                 checkpoint()
-                anchors = slice(start, min(start + _ANCHORS, stop))
-                others = slice(second, min(second + _OTHERS, len(values)))
-                marks = _marks(values, lengths, anchors, others, metric)
-                slack = _SLACK * (lengths[anchors, None] + lengths[None, others])
+                anchors = slice(start, start + _ANCHORS)
+                marks = _marks(left, right, anchors, metric)
+                slack = _SLACK * (left.lengths[anchors, None] + right.lengths[None])
                 ones, twos = np.nonzero(marks <= np.float32(threshold) + slack)
-                ones, twos = ones + start, twos + second
-                later = twos > ones
-                ones, twos = ones[later], twos[later]
-                exact = _exact(vectors, values, ones, twos, metric)
+                ones += start
+                if right is left:
+                    later = twos > ones
+                    ones, twos = ones[later], twos[later]
+                exact = _exact(left, right, ones, twos, metric)
                 near = exact <= threshold
                 if near.any():
-                    yield ones[near], twos[near], exact[near]
+                    yield ones[near] + first, twos[near] + second, exact[near]
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Some vectors: as they are, as products compare them, and the squares of their lengths."""
+
+    vectors: Vectors
+    values: npt.NDArray[np.float32]
+    lengths: npt.NDArray[np.float32]
+
+    @classmethod
+    def of(cls, vectors: Vectors, first: int, metric: Metric) -> _Block:
+        # Vectors may lie in a file.
+        some = np.array(vectors[first : first + _OTHERS])
+        values = _prepared(some, metric)
+        return cls(some, values, np.einsum("ij,ij->i", values, values))
 
 
 def _prepared(vectors: Vectors, metric: Metric) -> npt.NDArray[np.float32]:
@@ -69,34 +85,30 @@ def _prepared(vectors: Vectors, metric: Metric) -> npt.NDArray[np.float32]:
     return values
 
 
-def _marks(
-    values: npt.NDArray[np.float32], lengths: npt.NDArray[np.float32], one: slice, other: slice, metric: Metric
-) -> npt.NDArray[np.float32]:
-    products: npt.NDArray[np.float32] = values[one] @ values[other].T
+def _marks(left: _Block, right: _Block, anchors: slice, metric: Metric) -> npt.NDArray[np.float32]:
+    products: npt.NDArray[np.float32] = left.values[anchors] @ right.values.T
     match metric:
         case Metric.DOT | Metric.COSINE:
             np.subtract(np.float32(1), products, out=products)
             return products
         case Metric.HAMMING:
-            found: npt.NDArray[np.float32] = (np.float32(values.shape[1]) - products) / np.float32(2)
+            found: npt.NDArray[np.float32] = (np.float32(left.values.shape[1]) - products) / np.float32(2)
             return found
         case _:
             products *= np.float32(-2)
-            products += lengths[one, None]
-            products += lengths[None, other]
+            products += left.lengths[anchors, None]
+            products += right.lengths[None]
             return products
 
 
-def _exact(
-    vectors: Vectors, values: npt.NDArray[np.float32], ones: Places, twos: Places, metric: Metric
-) -> npt.NDArray[np.float32]:
+def _exact(left: _Block, right: _Block, ones: Places, twos: Places, metric: Metric) -> npt.NDArray[np.float32]:
     if metric is Metric.HAMMING:
-        return bit_counts(vectors[ones] ^ vectors[twos])
+        return bit_counts(left.vectors[ones] ^ right.vectors[twos])
     if metric is Metric.DOT:
-        found: npt.NDArray[np.float32] = np.float32(1) - np.einsum("ij,ij->i", values[ones], values[twos])
+        found: npt.NDArray[np.float32] = np.float32(1) - np.einsum("ij,ij->i", left.values[ones], right.values[twos])
         return found
-    left = values[ones] - values[twos]
-    squares: npt.NDArray[np.float32] = np.einsum("ij,ij->i", left, left)
+    apart = left.values[ones] - right.values[twos]
+    squares: npt.NDArray[np.float32] = np.einsum("ij,ij->i", apart, apart)
     # Of vectors of length 1 half of it is 1 - cos, and nothing for equal ones.
     return squares / np.float32(2) if metric is Metric.COSINE else squares
 

@@ -32,6 +32,7 @@ from lancelet.table.manifest.manifest import parse_message
 
 if TYPE_CHECKING:
     from lancelet.index.row_set import RowNumbers
+    from lancelet.index.vector.blocks import Blocks
     from lancelet.index.vector.query import Columns, Keep, Prepared, Quantizer, VectorQuery, Vectors
     from lancelet.index.vector.top import Top
 
@@ -108,6 +109,9 @@ class ProductQuantizer:
             return [rows]
         return [np.ascontiguousarray(rows.reshape(self.code_bytes, len(rows)).T)]
 
+    def as_scanned(self, stored: Columns) -> Columns:
+        return stored
+
     def numbers(self, codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
         """Of codes row by row the number of the word of each part."""
         if self.bits == _BYTE:
@@ -137,10 +141,17 @@ class ProductQuantizer:
 
     def table(self, query: Vectors, centroid: Vectors) -> npt.NDArray[np.float32]:
         """For each part and word what it adds to the distance."""
+        return pq_scan.distance_table(self.compared(query, centroid), self.words, not self.uses_centroids)
+
+    def compared(self, query: Vectors, centroids: Vectors) -> npt.NDArray[np.float32]:
+        """What codes are compared with in the partition of each centroid."""
+        if not self.uses_centroids:
+            return np.ascontiguousarray(query, np.float32)
+        if query.dtype != np.float16:
+            return np.ascontiguousarray(query - centroids, np.float32)
         # Differences of half floats may be too large for them, and are near to nothing then.
         with np.errstate(over="ignore"):
-            left = query - centroid if self.uses_centroids else query
-        return pq_scan.distance_table(np.ascontiguousarray(left, np.float32), self.words, not self.uses_centroids)
+            return np.ascontiguousarray(query - centroids, np.float32)
 
     @property
     def offset(self) -> float:
@@ -161,6 +172,11 @@ class _Prepared:
     def scan(self, stored: Columns, rows: RowNumbers, centroid: Vectors, top: Top, keep: Keep | None, /) -> None:
         codes, transposed = stored[0].reshape(-1), self.quantizer.transposed
         pq_scan.scan(self._table(centroid), codes, transposed, top, rows, keep, offset=self.quantizer.offset)
+
+    def scan_blocks(self, blocks: Blocks, centroids: Vectors, top: Top, /) -> None:
+        one = self.quantizer
+        compared, dot = np.atleast_2d(one.compared(self.query, centroids)), not one.uses_centroids
+        pq_scan.scan_blocks(compared, one.words, dot, one.transposed, blocks, top, one.offset)
 
     def distances(self, stored: Columns, count: int, centroid: Vectors, /) -> npt.NDArray[np.float32]:
         codes, transposed = stored[0].reshape(-1), self.quantizer.transposed

@@ -12,6 +12,7 @@ from libc.stdlib cimport free, malloc
 
 import numpy as np
 
+from lancelet.index.vector.blocks cimport Blocks, Entries
 from lancelet.index.vector.top cimport Top
 
 
@@ -160,8 +161,7 @@ def scan(
         numbers = &rows[0]
     if kept is not None:
         mask = &kept[0]
-    # One piece of memory: byte tables from a cache line on, a block of codes, the least entries.
-    cdef uint8_t* spare = <uint8_t*>malloc(LINE + m * count + width * BLOCK + m * sizeof(float))
+    cdef uint8_t* spare = <uint8_t*>malloc(_spare_bytes(m, count, width))
     if spare == NULL:
         raise MemoryError
     with nogil:
@@ -169,6 +169,53 @@ def scan(
             &table[0, 0], &codes[0], n, m, count, width, bits, transposed, top,
             numbers, mask, first, offset, spare + (LINE - <size_t>spare % LINE),
         )
+    free(spare)
+
+
+cdef size_t _spare_bytes(Py_ssize_t m, Py_ssize_t count, Py_ssize_t width) noexcept nogil:
+    """One piece of memory: byte tables from a cache line on, a block of codes, the least entries."""
+    return LINE + m * count + width * BLOCK + m * sizeof(float)
+
+
+def scan_blocks(
+    const float[:, ::1] queries,
+    const float[:, :, ::1] words,
+    bint dot,
+    bint transposed,
+    Blocks blocks not None,
+    Top top not None,
+    float offset=0.0,
+):
+    """The rows of all blocks into the nearest few.
+
+    ``queries`` has one for each block (the query less the centroid of the partition), or one for all.
+    """
+    cdef Py_ssize_t m = words.shape[0], length = words.shape[1], count = words.shape[2], number
+    cdef int bits = _bits_of(m, count)
+    cdef Py_ssize_t width = m * bits // 8
+    cdef bint each = queries.shape[0] != 1
+    if queries.shape[1] != m * length or length < 1:
+        raise ValueError(f"queries of {queries.shape[1]} dimensions for codewords of {m} x {length}")
+    if each and queries.shape[0] != blocks.count:
+        raise ValueError(f"{queries.shape[0]} queries for {blocks.count} blocks")
+    blocks.check(0, width)
+    cdef size_t room = _spare_bytes(m, count, width)
+    cdef uint8_t* spare = <uint8_t*>malloc(2 * LINE + room + m * count * sizeof(float))
+    if spare == NULL:
+        raise MemoryError
+    cdef uint8_t* begin = spare + (LINE - <size_t>spare % LINE)
+    cdef float* table = <float*>(begin + (room + LINE - 1) // LINE * LINE)
+    cdef const Entries* block
+    with nogil:
+        for number in range(blocks.count):
+            block = &blocks.entries[number]
+            if each or number == 0:
+                lc_pq_table(&words[0, 0, 0], &queries[number, 0], m, length, count, dot, table, _level)
+            if block.count:
+                _scan(
+                    table, block.columns[0], block.count, m, count, width, bits, transposed, top,
+                    block.rows, block.kept, 0, offset, begin,
+                )
     free(spare)
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from lancelet.index.kind import Rename
     from lancelet.index.row_set import RowNumbers
+    from lancelet.index.vector.blocks import Blocks
     from lancelet.index.vector.metric import Metric
     from lancelet.index.vector.top import Top
 
@@ -83,6 +84,8 @@ class VectorQuery:
     approx: str = "normal"
     """One of :data:`APPROX_MODES`; RQ alone looks at it."""
     use: SearchUse = field(default_factory=SearchUse, compare=False)
+    workers: int = 1
+    """How many threads look at partitions side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +97,10 @@ class KeyedRename:
     """None: answers are not kept."""
     keeps_all: bool = False
     """No row is left out; only the names change. So nothing is asked before the end of a search."""
-    whole: frozenset[int] = frozenset()
-    """Fragments of which no row is left out, where rows are called by their addresses."""
+    whole: Mapping[int, int] = field(default_factory=dict)
+    """Fragments of which no row is left out, and how many rows these have, where rows are called by their addresses."""
+    keeps_names: bool = False
+    """Rows that are not left out have the names that the segment knows them by."""
 
     def __call__(self, rows: RowNumbers) -> tuple[RowNumbers, Keep]:
         return self.rename(rows)
@@ -105,7 +110,7 @@ def _as_they_are(rows: RowNumbers) -> tuple[RowNumbers, Keep]:
     return rows, np.ones(len(rows), np.bool_)
 
 
-ALL_KEPT: Final = KeyedRename(_as_they_are, "all kept", keeps_all=True)
+ALL_KEPT: Final = KeyedRename(_as_they_are, "all kept", keeps_all=True, keeps_names=True)
 """Nothing was deleted, moved or filtered out, and rows are called by their addresses."""
 
 
@@ -114,6 +119,9 @@ class Prepared(Protocol):
 
     def scan(self, stored: Columns, rows: RowNumbers, centroid: Vectors, top: Top, keep: Keep | None, /) -> None:
         """Offer the vectors of one partition to ``top``; where ``keep`` is given, those for which it is true."""
+
+    def scan_blocks(self, blocks: Blocks, centroids: Vectors, top: Top, /) -> None:
+        """Offer the vectors of several partitions, each with its centroid."""
 
     def distances(self, stored: Columns, count: int, centroid: Vectors, /) -> npt.NDArray[np.float32]:
         """All distances of a partition of so many vectors."""
@@ -150,6 +158,9 @@ class Quantizer(Protocol):
 
     def pick_up(self, stored: Columns) -> list[npt.NDArray[Any]]:
         """The reverse of :meth:`lay_out`."""
+
+    def as_scanned(self, stored: Columns) -> Columns:
+        """Codes of one partition in the order of scans, mostly that of the file."""
 
     def decode(self, codes: Columns, centroid: Vectors) -> npt.NDArray[np.float32]:
         """About the vectors that were encoded; for codes of one partition, one row a vector."""
@@ -239,7 +250,7 @@ class GraphKind(Protocol):
         centroid: Vectors,
         options: Mapping[str, Any],
         seed: int,
-    ) -> tuple[pa.RecordBatch, dict[str, Any]]:
+    ) -> tuple[list[pa.RecordBatch], dict[str, Any]]:
         """The rows and the JSON of one partition; an empty one has no rows, and nothing is said of it."""
 
     def open(self, batch: pa.RecordBatch, about: Mapping[str, Any], count: int, path: str) -> Graph:

@@ -1,6 +1,7 @@
 import numpy as np
 import numpy.typing as npt
 
+from lancelet.index.vector.blocks import Blocks
 from lancelet.index.vector.top import Top
 
 Floats = npt.NDArray[np.float32]
@@ -32,3 +33,4 @@ class RabitQuery:
         error: Floats | None = None,
         reach: float = 0,
     ) -> None: ...
+    def scan_blocks(self, blocks: Blocks, lines: Floats, coarse: bool, top: Top) -> None: ...

@@ -10,6 +10,7 @@ from libc.stdlib cimport calloc, free, malloc
 
 import numpy as np
 
+from lancelet.index.vector.blocks cimport Blocks, Entries
 from lancelet.index.vector.top cimport Top
 
 
@@ -89,6 +90,18 @@ def extra_codes(const float[:, ::1] rows, int bits):
     return codes
 
 
+cdef struct Codes:
+    # Of one partition; extra codes and factors for signs alone may be missing.
+    Py_ssize_t count
+    const uint8_t* signs
+    const float* add
+    const float* scale
+    const uint8_t* extra
+    const float* sign_add
+    const float* sign_scale
+    const float* error
+
+
 cdef class RabitQuery:
     """A rotated query that partitions are scanned for, with some extra bits, or by signs alone (0)."""
 
@@ -139,16 +152,19 @@ cdef class RabitQuery:
         cdef Py_ssize_t n = self._rows_of(signs, add, scale, extra)
         found = np.empty(n, np.float32)
         cdef float[::1] out = found
+        cdef Codes codes = Codes(n, &signs[0], &add[0], &scale[0], NULL, NULL, NULL, NULL)
         cdef lc_rabit_batch batch
         cdef Py_ssize_t at = 0, size, i
         cdef float marks[BATCH]
+        if extra is not None:
+            codes.extra = &extra[0]
         cdef uint8_t* spare = <uint8_t*>malloc(self._query.width * BATCH)
         if spare == NULL:
             raise MemoryError
         with nogil:
             while at < n:
                 size = min(<Py_ssize_t>BATCH, n - at)
-                self._aim(&batch, signs, add, scale, extra, at, size, spare)
+                self._aim(&batch, &codes, at, size, spare)
                 lc_some(&self._query, &batch, <uint32_t>0xffffffff >> (BATCH - size), a, b, marks, _level)
                 for i in range(size):
                     out[at + i] = marks[i]
@@ -157,25 +173,17 @@ cdef class RabitQuery:
         return found
 
     cdef void _aim(
-        self,
-        lc_rabit_batch* batch,
-        const uint8_t[::1] signs,
-        const float[::1] add,
-        const float[::1] scale,
-        const uint8_t[::1] extra,
-        Py_ssize_t at,
-        Py_ssize_t size,
-        uint8_t* spare,
+        self, lc_rabit_batch* batch, const Codes* codes, Py_ssize_t at, Py_ssize_t size, uint8_t* spare
     ) noexcept nogil:
         """The rows from ``at`` on as a batch."""
-        batch.packed = &signs[at * self._query.width]
+        batch.packed = codes.signs + at * self._query.width
         if size < BATCH:
             lc_pack_rest(batch.packed, size, self._query.width, spare)
             batch.packed = spare
-        batch.add = &add[at]
-        batch.scale = &scale[at]
+        batch.add = codes.add + at
+        batch.scale = codes.scale + at
         if self._query.x:
-            batch.extra = &extra[at * 8 * self._query.x * self._query.blocks]
+            batch.extra = codes.extra + at * 8 * self._query.x * self._query.blocks
         batch.error = NULL
 
     def scan(
@@ -207,43 +215,98 @@ cdef class RabitQuery:
             raise ValueError(f"{rows.shape[0]} row numbers for {n} rows")
         if kept is not None and kept.shape[0] != n:
             raise ValueError(f"a mask of {kept.shape[0]} rows for {n} rows")
-        cdef bint named = rows is not None, masked = kept is not None, coarse = error is not None
-        if coarse and (
+        if error is not None and (
             sign_add is None or sign_scale is None or error.shape[0] != n or sign_add.shape[0] != n
             or sign_scale.shape[0] != n
         ):
             raise ValueError(f"factors for signs alone are not those of {n} rows")
-        cdef lc_rabit_batch batch
-        cdef Py_ssize_t at = 0, size, i
-        cdef uint32_t wanted, left
-        cdef float limit
-        cdef float marks[BATCH]
+        if n == 0:
+            return
+        cdef Codes codes = Codes(n, &signs[0], &add[0], &scale[0], NULL, NULL, NULL, NULL)
+        cdef const uint64_t* numbers = NULL
+        cdef const uint8_t* mask = NULL
+        if extra is not None:
+            codes.extra = &extra[0]
+        if error is not None:
+            codes.sign_add, codes.sign_scale, codes.error = &sign_add[0], &sign_scale[0], &error[0]
+        if rows is not None:
+            numbers = &rows[0]
+        if kept is not None:
+            mask = &kept[0]
         cdef uint8_t* spare = <uint8_t*>malloc(self._query.width * BATCH)
         if spare == NULL:
             raise MemoryError
         with nogil:
-            while at < n:
-                size = min(<Py_ssize_t>BATCH, n - at)
-                wanted = <uint32_t>0xffffffff >> (BATCH - size)
-                if masked:
-                    for i in range(size):
-                        if not kept[at + i]:
-                            wanted &= ~(<uint32_t>1 << i)
-                if wanted:
-                    self._aim(&batch, signs, add, scale, extra, at, size, spare)
-                    limit = min(top.limit, top.upper)
-                    if limit < INFINITY:
-                        if coarse:
-                            batch.sign_add = &sign_add[at]
-                            batch.sign_scale = &sign_scale[at]
-                            batch.error = &error[at]
-                        wanted = lc_near(&self._query, &batch, wanted, size, a, b, reach, limit, _level)
-                    lc_some(&self._query, &batch, wanted, a, b, marks, _level)
-                    left = wanted
-                    while left:
-                        i = lc_lowest(left)
-                        left &= left - 1
-                        if marks[i] <= top.limit:
-                            top.push(marks[i], rows[at + i] if named else first + at + i)
-                at += size
+            self._scan(&codes, numbers, mask, first, a, b, reach, top, spare)
         free(spare)
+
+    def scan_blocks(self, Blocks blocks not None, const float[:, ::1] lines, bint coarse, Top top not None):
+        """The rows of all blocks into the nearest few; ``lines`` has ``a``, ``b`` and ``reach`` for each.
+
+        Columns are those of the file: packed signs, their three factors, and with extra bits these and their two factors.
+        Where ``coarse``, rows are left out by their signs.
+        """
+        cdef Py_ssize_t number, size = 8 * self._query.x * self._query.blocks, column
+        cdef const Entries* block
+        cdef Codes codes
+        if lines.shape[0] != blocks.count or lines.shape[1] != 3:
+            raise ValueError(f"{lines.shape[0]} x {lines.shape[1]} numbers for {blocks.count} blocks")
+        blocks.check(0, self._query.width)
+        for column in range(1, 4):
+            blocks.check(column, sizeof(float))
+        if size:
+            blocks.check(4, size)
+            blocks.check(5, sizeof(float))
+            blocks.check(6, sizeof(float))
+        cdef uint8_t* spare = <uint8_t*>malloc(self._query.width * BATCH)
+        if spare == NULL:
+            raise MemoryError
+        with nogil:
+            for number in range(blocks.count):
+                block = &blocks.entries[number]
+                codes.count = block.count
+                codes.signs = block.columns[0]
+                codes.sign_add = <const float*>block.columns[1]
+                codes.sign_scale = <const float*>block.columns[2]
+                codes.error = <const float*>block.columns[3] if coarse else NULL
+                codes.extra = block.columns[4] if size else NULL
+                codes.add = <const float*>block.columns[5] if size else codes.sign_add
+                codes.scale = <const float*>block.columns[6] if size else codes.sign_scale
+                self._scan(
+                    &codes, block.rows, block.kept, 0, lines[number, 0], lines[number, 1], lines[number, 2], top, spare
+                )
+        free(spare)
+
+    cdef void _scan(
+        self, const Codes* codes, const uint64_t* rows, const uint8_t* kept, uint64_t first, float a, float b,
+        float reach, Top top, uint8_t* spare,
+    ) noexcept nogil:
+        cdef lc_rabit_batch batch
+        cdef Py_ssize_t at = 0, size, i, n = codes.count
+        cdef uint32_t wanted, left
+        cdef float limit
+        cdef float marks[BATCH]
+        while at < n:
+            size = min(<Py_ssize_t>BATCH, n - at)
+            wanted = <uint32_t>0xffffffff >> (BATCH - size)
+            if kept != NULL:
+                for i in range(size):
+                    if not kept[at + i]:
+                        wanted &= ~(<uint32_t>1 << i)
+            if wanted:
+                self._aim(&batch, codes, at, size, spare)
+                limit = min(top.limit, top.upper)
+                if limit < INFINITY:
+                    if codes.error != NULL:
+                        batch.sign_add = codes.sign_add + at
+                        batch.sign_scale = codes.sign_scale + at
+                        batch.error = codes.error + at
+                    wanted = lc_near(&self._query, &batch, wanted, size, a, b, reach, limit, _level)
+                lc_some(&self._query, &batch, wanted, a, b, marks, _level)
+                left = wanted
+                while left:
+                    i = lc_lowest(left)
+                    left &= left - 1
+                    if marks[i] <= top.limit:
+                        top.push(marks[i], rows[at + i] if rows != NULL else first + at + i)
+            at += size

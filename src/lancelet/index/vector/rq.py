@@ -44,6 +44,7 @@ from lancelet.table.manifest.manifest import parse_message
 
 if TYPE_CHECKING:
     from lancelet.index.row_set import RowNumbers
+    from lancelet.index.vector.blocks import Blocks
     from lancelet.index.vector.query import Columns, Keep, Prepared, Quantizer, VectorQuery, Vectors
     from lancelet.index.vector.top import Top
 
@@ -183,6 +184,9 @@ class RabitQuantizer:
     def pick_up(self, stored: Columns) -> list[npt.NDArray[Any]]:
         return [rq_layout.unpack_signs(stored[0]) if self.packed else stored[0], *stored[1:]]
 
+    def as_scanned(self, stored: Columns) -> Columns:
+        return stored if self.packed else [rq_layout.pack_signs(stored[0]), *stored[1:]]
+
     def decode(self, codes: Columns, centroid: Vectors) -> npt.NDArray[np.float32]:
         positive = np.unpackbits(codes[0], axis=1, bitorder="little", count=self.dimension)
         if self.extra_bits:
@@ -236,18 +240,23 @@ class _Prepared:
     by_signs: bool = False
     """Whether rows may be left out by their signs."""
 
-    def _line(self, centroid: Vectors) -> tuple[float, float, float]:
-        """By what added factors are multiplied in a partition, what is added to all distances, and how far errors reach."""
-        query, middle = self.query, centroid.astype(np.float64)
+    def _lines(self, centroids: Vectors) -> npt.NDArray[np.float32]:
+        """For each partition by what added factors are multiplied, what is added to all distances, and how far errors reach."""
+        query, middles = self.query, centroids.astype(np.float64)
+        found = np.ones((len(middles), 3), np.float32)
         if self.quantizer.metric is Metric.DOT:
-            toward = float(query @ middle)
+            toward = middles @ query
             if self.quantizer.estimator == RESIDUAL:
-                return 1.0, -toward, 0.0
-            apart = query - toward * middle
-            return toward, 1 - 2 * toward, _REACH * math.sqrt(apart @ apart)
-        apart = query - middle
-        square = float(apart @ apart)
-        return 1.0, square, _REACH * math.sqrt(square)
+                found[:, 1], found[:, 2] = -toward, 0
+                return found
+            apart = query - toward[:, None] * middles
+            found[:, 0], found[:, 1] = toward, 1 - 2 * toward
+            found[:, 2] = _REACH * np.sqrt(np.einsum("ij,ij->i", apart, apart))
+            return found
+        apart = query - middles
+        square = np.einsum("ij,ij->i", apart, apart)
+        found[:, 1], found[:, 2] = square, _REACH * np.sqrt(square)
+        return found
 
     def _stored(self, stored: Columns) -> tuple[npt.NDArray[np.uint8], Floats, Floats, npt.NDArray[np.uint8] | None]:
         signs = stored[0] if self.quantizer.packed else rq_layout.pack_signs(stored[0])
@@ -256,12 +265,15 @@ class _Prepared:
         return signs.reshape(-1), stored[1], stored[2], None
 
     def scan(self, stored: Columns, rows: RowNumbers, centroid: Vectors, top: Top, keep: Keep | None, /) -> None:
-        a, b, reach = self._line(centroid)
+        a, b, reach = self._lines(centroid[None])[0].tolist()
         coarse = (stored[1], stored[2], stored[3], reach) if self.by_signs else ()
         self.rotated.scan(*self._stored(stored), a, b, top, rows, keep, 0, *coarse)
 
+    def scan_blocks(self, blocks: Blocks, centroids: Vectors, top: Top, /) -> None:
+        self.rotated.scan_blocks(blocks, self._lines(centroids), self.by_signs, top)
+
     def distances(self, stored: Columns, count: int, centroid: Vectors, /) -> npt.NDArray[np.float32]:
-        a, b, _ = self._line(centroid)
+        a, b, _ = self._lines(centroid[None])[0].tolist()
         return self.rotated.distances(*self._stored(stored), a, b)
 
 
@@ -280,6 +292,10 @@ class _ResidualPrepared:
 
     def scan(self, stored: Columns, rows: RowNumbers, centroid: Vectors, top: Top, keep: Keep | None, /) -> None:
         self._in(centroid).scan(stored, rows, centroid, top, keep)
+
+    def scan_blocks(self, blocks: Blocks, centroids: Vectors, top: Top, /) -> None:
+        for number in range(len(blocks)):
+            self._in(centroids[number]).scan_blocks(blocks[number], centroids[number : number + 1], top)
 
     def distances(self, stored: Columns, count: int, centroid: Vectors, /) -> npt.NDArray[np.float32]:
         return self._in(centroid).distances(stored, count, centroid)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,10 +21,11 @@ from lancelet.errors import CorruptFile, InvalidInput
 from lancelet.format.extensions import storage_of
 from lancelet.format.system_columns import ROW_ID
 from lancelet.index.ranked import Ranked
+from lancelet.index.vector.blocks import Block, Blocks
 from lancelet.index.vector.centroids import ranking_metric
 from lancelet.index.vector.checking import CodeMarks, digests_of, wrong_codes
 from lancelet.index.vector.files import VectorFiles, element_of
-from lancelet.index.vector.flat import FlatQuantizer, distances_to
+from lancelet.index.vector.flat import FlatQuantizer, ranked
 from lancelet.index.vector.metric import normalized
 from lancelet.index.vector.old_file import OldFile, is_old
 from lancelet.index.vector.probes import probes_of
@@ -30,6 +33,7 @@ from lancelet.index.vector.query import KeyedRename
 from lancelet.index.vector.rows import indexable
 from lancelet.index.vector.statistics import segment_statistics
 from lancelet.index.vector.top import Top
+from lancelet.runtime.threads import Pool, core_count
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -37,15 +41,18 @@ if TYPE_CHECKING:
     from lancelet.index.folder import IndexFolder
     from lancelet.index.kind import Entries, Rename, Source
     from lancelet.index.row_set import RowNumbers
-    from lancelet.index.vector.files import Partition, SegmentFiles, VectorModel
+    from lancelet.index.vector.files import Marked, Partition, SegmentFiles, VectorModel
     from lancelet.index.vector.metric import Metric
-    from lancelet.index.vector.query import VectorQuery, Vectors
+    from lancelet.index.vector.query import Keep, Prepared, VectorQuery, Vectors
 
 _KEPT_BYTES: Final = 1 << 30
 """Of partitions that were read."""
 _KEPT_MASKS: Final = 4
 """For each partition."""
 READ_AT_ONCE: Final = 64 << 20
+LEAST_READ: Final = 1 << 20
+"""Less than that is not worth another thread."""
+_POOL: Final = Pool("lancelet-vectors", core_count())
 _ONE: Final = np.uint64(1)
 
 
@@ -98,44 +105,137 @@ class VectorSegment:
 
     def best(self, wanted: VectorQuery, count: int, rename: Rename) -> Ranked:
         """The nearest rows, by their addresses. Rows that ``rename`` does not keep take no other row's place."""
-        model, use = self.model, wanted.use
-        query = replace(wanted, vector=self._normal(wanted.vector), count=count)
         renaming = rename if isinstance(rename, KeyedRename) else KeyedRename(rename, None)
+        return self._finish(self._begin(wanted, count), renaming)
+
+    @property
+    def reads_together(self) -> bool:
+        """Whether several queries are better asked at once: codes are vectors, of which each is read once for all queries."""
+        return isinstance(self.model.quantizer, FlatQuantizer) and not self.is_graph
+
+    def best_many(self, wanted: Sequence[VectorQuery], count: int, rename: Rename) -> list[Ranked]:
+        """The nearest rows for each query."""
+        renaming = rename if isinstance(rename, KeyedRename) else KeyedRename(rename, None)
+        searches = [self._begin(query, count) for query in wanted]
+        if len(wanted) > 1 and self.reads_together:
+            self._look_together(searches, renaming)
+        return [self._finish(search, renaming) for search in searches]
+
+    def _begin(self, wanted: VectorQuery, count: int) -> _Search:
+        """A search of which nothing is done but to rank the partitions."""
+        query = replace(wanted, vector=self._normal(wanted.vector), count=count)
         order, marks = self._rank(query.vector)
         # How many partitions are probed follows from the rows that are wanted in the end, not from those to be refined.
         first, most = probes_of(wanted, self.metric, marks)
-        top = Top(count, query.lower, query.upper)
-        prepared = model.quantizer.prepare(query, model.metric)
-        compared = kept = at = 0
-        while at < first or (at < most and kept < count):
+        return _Search(query, order, first, most)
+
+    def _look_together(self, searches: Sequence[_Search], rename: KeyedRename) -> None:
+        """Go with all searches through the partitions that they begin with, partition by partition."""
+        quantizer = self.model.quantizer
+        assert isinstance(quantizer, FlatQuantizer)
+        queries = quantizer.prepare_many([search.query for search in searches], self.metric)
+        numbers = np.concatenate([search.order[: search.first] for search in searches])
+        owners = np.repeat(np.arange(len(searches)), [search.first for search in searches])
+        by_partition = np.argsort(numbers, kind="stable")
+        probed, starts = np.unique(numbers[by_partition], return_index=True)
+        asking = np.split(owners[by_partition], starts[1:])
+
+        def look(pieces: Sequence[slice]) -> tuple[list[Top], list[int]]:
+            tops = [search.new_top() for search in searches]
+            counted: list[int] = []
+            for piece in pieces:
+                read = self.partitions(probed[piece].tolist())
+                marked = _marked(read, rename)
+                counted.extend(alive for _, alive in marked)
+                blocks = Blocks([self._block(partition) for partition in read], [mask for mask, _ in marked])
+                ends = np.cumsum([0, *map(len, asking[piece])])
+                queries.scan_grouped(blocks, ends, np.concatenate(asking[piece]), tops)
+            return tops, counted
+
+        pieces = self._pieces(probed)
+        share = -(-len(pieces) // core_count())
+        works = [partial(look, pieces[at : at + share]) for at in range(0, len(pieces), share)]
+        found = [works[0]()] if len(works) == 1 else _POOL.all(works)
+        for tops, _ in found:
+            for search, top in zip(searches, tops, strict=True):
+                search.top.add(*top.sorted())
+        alive = [count for _, counted in found for count in counted]
+        for number, group, kept in zip(probed.tolist(), asking, alive, strict=True):
+            for owner in group.tolist():
+                searches[owner].compared += int(self.sizes[number]) if searches[owner].note(kept) else 0
+
+    def _pieces(self, numbers: npt.NDArray[np.int64]) -> list[slice]:
+        """Partitions in pieces, as many as there are cores or more, so that not too much is in memory at once."""
+        ends = np.cumsum(self.sizes[numbers]) * self.model.entry_bytes
+        size = min(READ_AT_ONCE, max(int(ends[-1]) // core_count(), LEAST_READ)) if len(ends) else 1
+        cuts = [0, *(np.flatnonzero(np.diff(ends // size)) + 1).tolist(), len(numbers)]
+        return [slice(begin, end) for begin, end in pairwise(cuts) if begin < end]
+
+    def _finish(self, search: _Search, rename: KeyedRename) -> Ranked:
+        """Look at the partitions that are left."""
+        query, top = search.query, search.top
+        prepared = self.model.quantizer.prepare(query, self.metric)
+        while search.at < search.first or (search.at < search.most and search.kept < query.count):
             # What is known to be needed is read together; beyond that, partition by partition.
-            numbers = order[at : max(first, at + 1)].tolist()
-            for number, partition in zip(numbers, self.partitions(numbers), strict=True):
-                at += 1
-                keep = None
-                if len(partition.rows) and not _keeps(renaming, partition):
-                    keep = _mask(partition, renaming)
-                    alive = int(np.count_nonzero(keep))
-                    if not alive:
-                        continue
-                    kept += alive
-                    keep = None if alive == len(partition.rows) else keep
-                else:
-                    kept += len(partition.rows)
-                if not len(partition.rows):
-                    continue
-                parts = partition.stored, partition.rows, model.centroids[number]
-                if partition.graph is None:
-                    prepared.scan(*parts, top, keep)
-                    compared += len(partition.rows)
-                else:
-                    compared += partition.graph.search(model.quantizer, query, prepared, *parts, top, keep)
-        use.note(segments=1, partitions=at, codes=compared)
+            self._probe(search, prepared, rename)
+        query.use.note(segments=1, partitions=search.at, codes=search.compared)
         marks, rows = top.sorted()
-        if not self._has_several and len(np.unique(rows)) < len(rows):
+        if not self._has_several and len(set(rows.tolist())) < len(rows):
             raise CorruptFile(self.files.storage_path, "has a row twice", ROW_ID)
-        addresses, alive_now = renaming(rows)
-        return Ranked(addresses[alive_now], marks[alive_now])
+        if rename.keeps_names:
+            return Ranked(rows, marks)
+        addresses, alive = rename(rows)
+        return Ranked(addresses[alive], marks[alive])
+
+    def _probe(self, search: _Search, prepared: Prepared, rename: KeyedRename) -> None:
+        """Look at the partitions that a search begins with, or at the next one."""
+        numbers = search.order[search.at : max(search.first, search.at + 1)].tolist()
+        read = self.partitions(numbers)
+        probed = [
+            (number, partition, mask)
+            for number, partition, (mask, alive) in zip(numbers, read, _marked(read, rename), strict=True)
+            if search.note(alive)
+        ]
+        workers = min(search.query.workers, len(probed))
+        if workers < 2:
+            search.compared += self._look(probed, search.query, prepared, search.top)
+            return
+
+        def look(part: Sequence[tuple[int, Partition, Keep | None]]) -> tuple[int, Top]:
+            top = search.new_top()
+            own = self.model.quantizer.prepare(search.query, self.metric)
+            return self._look(part, search.query, own, top), top
+
+        for compared, top in _POOL.all([partial(look, probed[at::workers]) for at in range(workers)]):
+            search.compared += compared
+            search.top.add(*top.sorted())
+
+    def _look(
+        self, probed: Sequence[tuple[int, Partition, Keep | None]], query: VectorQuery, prepared: Prepared, top: Top
+    ) -> int:
+        """Offer the rows of partitions that count; tells how many codes were compared."""
+        model = self.model
+        compared = 0
+        blocks: list[Block] = []
+        masks: list[Keep | None] = []
+        places: list[int] = []
+        for number, partition, mask in probed:
+            if partition.graph is not None:
+                parts = partition.stored, partition.rows, model.centroids[number]
+                compared += partition.graph.search(model.quantizer, query, prepared, *parts, top, mask)
+            else:
+                blocks.append(self._block(partition))
+                masks.append(mask)
+                places.append(number)
+                compared += len(partition.rows)
+        if blocks:
+            prepared.scan_blocks(Blocks(blocks, masks), model.centroids[places], top)
+        return compared
+
+    def _block(self, partition: Partition) -> Block:
+        if partition.block is None:
+            partition.block = Block(partition.rows, self.model.quantizer.as_scanned(partition.stored))
+        return partition.block
 
     def _normal(self, vector: Vectors) -> Vectors:
         """A query in the type of the column, and of length 1 where the metric wants it."""
@@ -147,9 +247,7 @@ class VectorSegment:
 
     def _rank(self, query: Vectors) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
         """Partitions, the nearest first, and their distances."""
-        marks = distances_to(query, self.model.centroids, ranking_metric(self.metric))
-        order = np.argsort(marks, kind="stable")
-        return order, marks[order]
+        return ranked(query, self.model.centroids, ranking_metric(self.metric))
 
     def partitions(self, numbers: Sequence[int]) -> list[Partition]:
         """Partitions by their numbers, from memory or from the files."""
@@ -259,19 +357,75 @@ class VectorSegment:
         return found
 
 
-def _keeps(rename: KeyedRename, partition: Partition) -> bool:
-    """Whether it is known that all rows of a partition count."""
-    return rename.keeps_all or bool(rename.whole and partition.fragments <= rename.whole)
+@dataclass(slots=True)
+class _Search:
+    """How far a search has come."""
+
+    query: VectorQuery
+    """Normalised, and for as many rows as are looked for here."""
+    order: npt.NDArray[np.int64]
+    """All partitions, the nearest first."""
+    first: int
+    """So many are looked at in any case."""
+    most: int
+    """And so many while there are too few rows."""
+    at: int = 0
+    """How many were looked at."""
+    kept: int = 0
+    """How many rows that count these have."""
+    compared: int = 0
+    top: Top = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.top = self.new_top()
+
+    def new_top(self) -> Top:
+        """Where near rows are collected."""
+        return Top(self.query.count, self.query.lower, self.query.upper)
+
+    def note(self, kept: int) -> int:
+        """One more partition is looked at, of which so many rows count."""
+        self.at += 1
+        self.kept += kept
+        return kept
 
 
-def _mask(partition: Partition, rename: KeyedRename) -> npt.NDArray[np.bool_]:
-    """Which rows of a partition count."""
-    if rename.key is None:
-        return rename(partition.rows)[1]
-    found = partition.masks.get(rename.key)
-    if found is None:
-        found = rename(partition.rows)[1]
-        if len(partition.masks) >= _KEPT_MASKS:
-            partition.masks.pop(next(iter(partition.masks)), None)
-        partition.masks[rename.key] = found
+def _marked(partitions: Sequence[Partition], rename: KeyedRename) -> list[Marked]:
+    """Which rows of some partitions count; what is not known yet is asked at once."""
+    if rename.keeps_all:
+        return [(None, len(partition.rows)) for partition in partitions]
+    key = rename.key
+    known = [None if key is None else partition.masks.get(key) for partition in partitions]
+    asked = [partition for partition, marked in zip(partitions, known, strict=True) if marked is None]
+    if not asked:
+        return [marked for marked in known if marked is not None]
+    new = iter(_find_marked(asked, rename))
+    found = []
+    for partition, marked in zip(partitions, known, strict=True):
+        found.append(next(new) if marked is None else marked)
+        if marked is None and key is not None:
+            if len(partition.masks) >= _KEPT_MASKS:
+                partition.masks.pop(next(iter(partition.masks)), None)
+            partition.masks[key] = found[-1]
     return found
+
+
+def _find_marked(partitions: Sequence[Partition], rename: KeyedRename) -> list[Marked]:
+    whole = rename.whole
+    found: list[Marked | None] = [
+        (None, len(partition.rows))
+        if whole and all(end <= whole.get(number, 0) for number, end in partition.ends.items())
+        else None
+        for partition in partitions
+    ]
+    rest = [partition.rows for partition, marked in zip(partitions, found, strict=True) if marked is None]
+    if rest:
+        _, counted = rename(np.concatenate(rest))
+        masks = iter(np.split(counted, np.cumsum([len(rows) for rows in rest])[:-1]))
+        found = [_counted(next(masks)) if marked is None else marked for marked in found]
+    return [marked for marked in found if marked is not None]
+
+
+def _counted(mask: Keep) -> Marked:
+    alive = int(np.count_nonzero(mask))
+    return (None if alive == len(mask) else mask.copy()), alive

@@ -24,6 +24,7 @@ from lancelet.index.vector.sq_scan import SqQuery
 
 if TYPE_CHECKING:
     from lancelet.index.row_set import RowNumbers
+    from lancelet.index.vector.blocks import Blocks
     from lancelet.index.vector.query import Columns, Keep, Prepared, Quantizer, VectorQuery, Vectors
     from lancelet.index.vector.top import Top
 
@@ -75,6 +76,9 @@ class ScalarQuantizer:
     def pick_up(self, stored: Columns) -> list[npt.NDArray[np.uint8]]:
         return list(stored)
 
+    def as_scanned(self, stored: Columns) -> Columns:
+        return stored
+
     def decode(self, codes: Columns, centroid: Vectors) -> npt.NDArray[np.float32]:
         found: npt.NDArray[np.float32] = codes[0] * np.float32(self.step) + np.float32(self.start)
         return found
@@ -95,6 +99,9 @@ class _Prepared:
 
     def scan(self, stored: Columns, rows: RowNumbers, centroid: Vectors, top: Top, keep: Keep | None, /) -> None:
         self.query.scan(stored[0].reshape(-1), top, rows, keep)
+
+    def scan_blocks(self, blocks: Blocks, centroids: Vectors, top: Top, /) -> None:
+        self.query.scan_blocks(blocks, top)
 
     def distances(self, stored: Columns, count: int, centroid: Vectors, /) -> npt.NDArray[np.float32]:
         return self.query.distances(stored[0].reshape(-1))

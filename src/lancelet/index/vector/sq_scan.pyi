@@ -3,6 +3,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lancelet.index.vector.blocks import Blocks
 from lancelet.index.vector.top import Top
 
 def use_level(level: int) -> int: ...
@@ -18,3 +19,4 @@ class SqQuery:
         keep: npt.NDArray[np.bool_] | None = None,
         first: int = 0,
     ) -> None: ...
+    def scan_blocks(self, blocks: Blocks, top: Top) -> None: ...

@@ -10,6 +10,7 @@ from libc.stdint cimport uint8_t, uint64_t
 
 import numpy as np
 
+from lancelet.index.vector.blocks cimport Blocks, Entries
 from lancelet.index.vector.top cimport Top
 
 
@@ -111,20 +112,44 @@ cdef class SqQuery:
             raise ValueError(f"{rows.shape[0]} row numbers for {n} rows")
         if kept is not None and kept.shape[0] != n:
             raise ValueError(f"a mask of {kept.shape[0]} rows for {n} rows")
-        cdef bint named = rows is not None, masked = kept is not None
-        cdef float marks[BLOCK]
-        cdef Py_ssize_t at = 0, size, i, wanted
+        cdef const uint64_t* numbers = NULL
+        cdef const uint8_t* mask = NULL
+        if n == 0:
+            return
+        if rows is not None:
+            numbers = &rows[0]
+        if kept is not None:
+            mask = &kept[0]
         with nogil:
-            while at < n:
-                size = min(<Py_ssize_t>BLOCK, n - at)
-                wanted = size
-                if masked:
-                    wanted = 0
-                    for i in range(size):
-                        wanted += kept[at + i]
-                if wanted:
-                    _score(&self._question, &codes[at * self._question.d], size, marks)
-                    for i in range(size):
-                        if marks[i] <= top.limit and (not masked or kept[at + i]):
-                            top.push(marks[i], rows[at + i] if named else first + at + i)
-                at += size
+            _scan(&self._question, &codes[0], n, numbers, mask, first, top)
+
+    def scan_blocks(self, Blocks blocks not None, Top top not None):
+        """The rows of all blocks into the nearest few."""
+        cdef Py_ssize_t number
+        cdef const Entries* block
+        blocks.check(0, self._question.d)
+        with nogil:
+            for number in range(blocks.count):
+                block = &blocks.entries[number]
+                _scan(&self._question, block.columns[0], block.count, block.rows, block.kept, 0, top)
+
+
+cdef void _scan(
+    const Question* question, const uint8_t* codes, Py_ssize_t n, const uint64_t* rows, const uint8_t* kept,
+    uint64_t first, Top top,
+) noexcept nogil:
+    cdef float marks[BLOCK]
+    cdef Py_ssize_t at = 0, size, i, wanted
+    while at < n:
+        size = min(<Py_ssize_t>BLOCK, n - at)
+        wanted = size
+        if kept != NULL:
+            wanted = 0
+            for i in range(size):
+                wanted += kept[at + i]
+        if wanted:
+            _score(question, codes + at * question.d, size, marks)
+            for i in range(size):
+                if marks[i] <= top.limit and (kept == NULL or kept[at + i]):
+                    top.push(marks[i], rows[at + i] if rows != NULL else first + at + i)
+        at += size

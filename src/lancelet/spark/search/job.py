@@ -132,8 +132,14 @@ class SearchJob:
         parts = tuple(part for part in index.parts if str(part.entry.uuid) == segment)
         fragments = tuple(sorted(parts[0].fragments))
         plan = replace(self.plan, fragment_ids=fragments)
-        reads = Scan(table, exact_plan(plan, self.nearest))
-        search = IndexedSearch(table, plan, self.nearest, replace(index, parts=parts), reads, SearchUse())
+        search = IndexedSearch(
+            table,
+            plan,
+            self.nearest,
+            replace(index, parts=parts),
+            lambda: Scan(table, exact_plan(plan, self.nearest)),
+            SearchUse(),
+        )
         found = _Found()
         if self.nearest.column.is_multi:
             found.add(How.COMPARED, search.run())

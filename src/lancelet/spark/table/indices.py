@@ -4,7 +4,7 @@ Kinds that are built by ranges (BTREE) are sorted by Spark: each task gets a ran
 the driver writes the lookup. Columns whose order Spark does not share, and the other kinds, are built in
 parts over some fragments each, which the driver puts together. For kinds that learn (vectors), the driver draws a sample and learns
 from it first, so that all parts are of one model; parts that are not worth merging (graphs, very many codes) become
-segments of the index as they are.
+segments of the index as they are. Extending a graph by new rows is one task.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from lancelet.format.proto import table_pb2
 from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.index.folder import SegmentWriter
 from lancelet.index.kind import ROW, VALUE, BuiltByRange, Kind, NewRows, Source
-from lancelet.index.metadata import index_from_proto
+from lancelet.index.metadata import index_from_proto, read_indices
 from lancelet.index.registry import kind_named
 from lancelet.index.segments import (
     NewSegment,
+    Whereabouts,
     entry_of,
     index_file_version,
     open_segment,
@@ -40,7 +41,7 @@ from lancelet.index.segments import (
 )
 from lancelet.indexing.create import build_segment, name_index
 from lancelet.indexing.optimize import optimize_indices
-from lancelet.indexing.rows import find_column, find_columns, read_rows
+from lancelet.indexing.rows import columns_of_fields, find_column, find_columns, read_rows
 from lancelet.spark.table.edit import pin_version
 from lancelet.spark.table.jobs import run_over, run_tasks
 from lancelet.spark.table.values import table_frame
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lancelet.expressions.expr import Column
+    from lancelet.index.metadata import IndexMetadata
     from lancelet.spark.options import TableRef
     from lancelet.store import Store
     from lancelet.table.manifest.snapshot import Snapshot
@@ -108,14 +110,39 @@ def extend_indices(
     spark: SparkSession, place: TableRef, merged: int | None, names: Sequence[str] | None, retrain: bool
 ) -> None:
     """Extend indices by the rows that they do not cover; executors read and sort them."""
+    optimize_indices(
+        TableReader(place.open()), merged=merged, names=names, retrain=retrain, workers=_Executors(spark, place)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Executors:
+    """Write segments as tasks."""
+
+    spark: SparkSession
+    place: TableRef
 
     def parts(
-        table: TableReader, column: Sequence[str], new: NewSegment, files: WrittenFiles
+        self, table: TableReader, columns: Sequence[str], new: NewSegment, files: WrittenFiles
     ) -> list[table_pb2.IndexMetadata]:
-        options = _learned(table, column, new)
-        return [] if options is None else _parts(spark, table, place, column, replace(new, options=options), files)
+        options = _learned(table, columns, new)
+        if options is None:
+            return []
+        return _parts(self.spark, table, self.place, columns, replace(new, options=options), files)
 
-    optimize_indices(TableReader(place.open()), merged=merged, names=names, retrain=retrain, parts=parts)
+    def merge(
+        self,
+        table: TableReader,
+        new: NewSegment,
+        old: Sequence[IndexMetadata],
+        fragments: frozenset[int],
+        files: WrittenFiles,
+    ) -> table_pb2.IndexMetadata:
+        stem = uuids.uuid4().bytes[:_STEM_BYTES]
+        here = pin_version(table.snapshot, self.place)
+        task = _Merge(here, new, tuple(entry.uuid for entry in old), fragments, stem)
+        (made,) = _written(self.spark, table.snapshot, [task], stem, files)
+        return made
 
 
 def _sorts_alike(dtype: pa.DataType) -> bool:
@@ -225,6 +252,28 @@ def _learned(table: TableReader, column: str | Sequence[str], new: NewSegment) -
 
 
 @dataclass(frozen=True, slots=True)
+class _Merge:
+    """Writes a segment out of older ones and the rows of some fragments, on an executor: a graph of all is work enough for one."""
+
+    place: TableRef
+    new: NewSegment
+    old: tuple[UUID, ...]
+    fragments: frozenset[int]
+    stem: bytes
+
+    def build(self) -> bytes:
+        table = TableReader(self.place.open())
+        where = Whereabouts(table.snapshot, lambda: table.row_id_index, table.physical_rows)
+        indexed = columns_of_fields(table, self.new.fields)
+        known = {entry.uuid: entry for entry in read_indices(table.snapshot.manifest)}
+        sources = [where.source(known[uuid], indexed.type) for uuid in self.old]
+        rows = read_rows(table, indexed, self.new.kind, self.fragments)
+        new = replace(self.new, uuid=_drawn(self.stem))
+        with WrittenFiles(table.snapshot.store) as files:
+            return write_segment(table.snapshot, new, sources, rows, files).SerializeToString()
+
+
+@dataclass(frozen=True, slots=True)
 class _FragmentPart:
     """Builds a segment over some fragments, on an executor."""
 
@@ -239,7 +288,6 @@ class _FragmentPart:
 
     def build(self) -> bytes:
         table = TableReader(self.place.open())
-        drawn = str(UUID(bytes=(self.stem + uuids.uuid4().bytes)[:16]))
         with WrittenFiles(table.snapshot.store) as files:
             entry = build_segment(
                 table,
@@ -249,12 +297,17 @@ class _FragmentPart:
                 self.fragments,
                 files,
                 options=self.options,
-                uuid=drawn,
+                uuid=str(_drawn(self.stem)),
             )
         return entry.SerializeToString()
 
 
-def _build(task: _FragmentPart) -> bytes:
+def _drawn(stem: bytes) -> UUID:
+    """Of an attempt, which begins as all those of a job do."""
+    return UUID(bytes=(stem + uuids.uuid4().bytes)[:16])
+
+
+def _build(task: _FragmentPart | _Merge) -> bytes:
     return task.build()
 
 
@@ -274,6 +327,17 @@ def _parts(
         _FragmentPart(here, column, new.kind, new.name, dict(new.options), stem, group)
         for group in _groups(table, new.coverage, _part_rows(table, column, new.kind))
     ]
+    return _written(spark, snapshot, tasks, stem, files)
+
+
+def _written(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    tasks: Sequence[_FragmentPart | _Merge],
+    stem: bytes,
+    files: WrittenFiles,
+) -> list[table_pb2.IndexMetadata]:
+    """What tasks write; nothing is left of attempts whose results Spark did not take."""
     made: list[table_pb2.IndexMetadata] = []
 
     def note(data: bytes) -> None:

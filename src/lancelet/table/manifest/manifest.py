@@ -184,7 +184,7 @@ class Manifest:
 
     @property
     def has_stable_row_ids(self) -> bool:
-        return bool(self._message.reader_feature_flags & Feature.STABLE_ROW_IDS)
+        return bool(self._message.reader_feature_flags & _STABLE_ROW_IDS)
 
     @property
     def max_fragment_id(self) -> int | None:
@@ -283,6 +283,7 @@ class Manifest:
         return parse_message(data, transaction_pb2.Transaction, self._file.store.join(path), "transaction")
 
 
+_STABLE_ROW_IDS = Feature.STABLE_ROW_IDS.value
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 

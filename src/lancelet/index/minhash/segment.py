@@ -1,0 +1,202 @@
+"""Segments of MINHASHLSH indices (:mod:`lancelet.index.minhash.kind`), open and written (spec indices.md 13).
+
+::
+
+    signatures.lance   _rowid      uint64                              one row for each text that has tokens, a document
+                       signature   fixed_size_list<uint16>[hashes]
+    bands.lance        band_key    uint64, ascending                   one row for each band of each document
+                       doc_id      uint32, the row in signatures.lance
+                       a global buffer: the last key of every 4096 rows, uint64
+
+    in the metadata of both: minhash_lsh_details, the details in hexadecimal, and minhash_lsh_index_version
+    in that of bands.lance: minhash_lsh_num_docs, minhash_lsh_page_rows, minhash_lsh_page_table_buffer
+
+A text is near another one if a band of their signatures is equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancelet.errors import CorruptFile
+from lancelet.index.kind import ROW, VALUE, Entries, NewRows, Rename, Source
+from lancelet.index.minhash.params import MinHashParams, Signatures
+from lancelet.index.ranked import Ranked
+from lancelet.index.row_set import RowNumbers
+from lancelet.index.scalar.bloom import hash_fixed
+from lancelet.index.text.analyzer import Analyzer
+
+if TYPE_CHECKING:
+    from lancelet.index.folder import IndexFileReader, IndexFolder, SegmentWriter
+
+_SIGNATURES, _BANDS = "signatures.lance", "bands.lance"
+_ROWID, _SIGNATURE, _KEY, _DOC = "_rowid", "signature", "band_key", "doc_id"
+_PREFIX: Final = "minhash_lsh_"
+_PAGE_ROWS: Final = 4096
+_DOCS_AT_ONCE: Final = 1 << 14
+_PLAIN: Final = {"lance-encoding:compression": "none"}
+
+
+class NearTexts:
+    """An open segment. The last keys of pages are in memory; the rest is read when it is asked for."""
+
+    def __init__(self, folder: IndexFolder) -> None:
+        self.params = MinHashParams.from_details(folder.entry.details, folder.snapshot.manifest.path)
+        self.params.check()
+        self.signatures, self.bands = folder.open(_SIGNATURES), folder.open(_BANDS)
+        self.num_docs = self.signatures.num_rows
+        wanted = pa.list_(pa.field("item", pa.uint16()), self.params.num_hashes)
+        if self.signatures.type(_SIGNATURE) != wanted or self.bands.num_rows != self.num_docs * self.params.num_bands:
+            raise CorruptFile(
+                self.bands.path, f"it is not made of {self.params.num_bands} bands of {self.num_docs} texts"
+            )
+        self.page_rows = _number(self.bands, "page_rows")
+        table = self.bands.global_buffer(_number(self.bands, "page_table_buffer")) if self.num_docs else b""
+        if not self.page_rows or len(table) != 8 * -(-self.bands.num_rows // self.page_rows):
+            raise CorruptFile(self.bands.path, "its last keys are not those of its pages")
+        self.last_keys = np.frombuffer(table, "<u8")
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.last_keys.nbytes + self.signatures.nbytes + self.bands.nbytes)
+
+    def statistics(self) -> Mapping[str, Any]:
+        params = self.params
+        return {
+            "type": "MinHashLsh",
+            "num_docs": self.num_docs,
+            "num_pages": len(self.last_keys),
+            "num_hashes": params.num_hashes,
+            "num_bands": params.num_bands,
+            "shingle_size": params.shingle_size,
+            "signature_version": 0,
+        }
+
+    def best(self, wanted: Signatures, count: int, rename: Rename) -> Ranked:
+        """The rows whose texts are nearest to that of a signature."""
+        docs = self._near(wanted)
+        found = self.signatures.take([_ROWID, _SIGNATURE], docs)
+        rows, kept = rename(np.asarray(found[_ROWID]))
+        marks = self.params.distances(_matrix(found[_SIGNATURE]), wanted)[kept]
+        rows = rows[kept]
+        order = np.lexsort((rows, marks))[:count]
+        return Ranked(rows[order], marks[order])
+
+    def _near(self, wanted: Signatures) -> npt.NDArray[np.int64]:
+        """Documents of which a band is equal, ascending."""
+        keys = self.params.keys(wanted[None, :])[0]
+        first = np.searchsorted(self.last_keys, keys, side="left")
+        last = np.searchsorted(self.last_keys, keys, side="right")
+        found: list[npt.NDArray[np.uint32]] = []
+        for key, start, stop in zip(keys, first.tolist(), last.tolist(), strict=True):
+            if start == len(self.last_keys):
+                continue
+            begin, end = start * self.page_rows, min((stop + 1) * self.page_rows, self.bands.num_rows)
+            page = self.bands.slice([_KEY, _DOC], begin, end)
+            found.append(np.asarray(page[_DOC])[np.asarray(page[_KEY]) == key])
+        docs = np.unique(np.concatenate([np.empty(0, np.uint32), *found])).astype(np.int64)
+        if len(docs) and docs[-1] >= self.num_docs:
+            raise CorruptFile(self.bands.path, f"names text {docs[-1]} of {self.num_docs}", _DOC)
+        return docs
+
+    def documents(self) -> Iterator[tuple[RowNumbers, Signatures]]:
+        """All rows and their signatures, some at a time."""
+        for start in range(0, self.num_docs, _DOCS_AT_ONCE):
+            batch = self.signatures.slice([_ROWID, _SIGNATURE], start, min(start + _DOCS_AT_ONCE, self.num_docs))
+            yield np.asarray(batch[_ROWID]), _matrix(batch[_SIGNATURE])
+
+    def entries(self, source: Source) -> Iterator[Entries]:
+        for rows, signatures in self.documents():
+            yield self._digests(signatures), rows
+
+    def digests(self, values: pa.Array) -> tuple[npt.NDArray[np.uint64], None]:
+        found = np.zeros(len(values), np.uint64)
+        places, signatures = self.params.sign(Analyzer(self.params.tokenizer), values)
+        found[places] = self._digests(signatures)
+        return found, None
+
+    def _digests(self, signatures: Signatures) -> npt.NDArray[np.uint64]:
+        return hash_fixed(np.ascontiguousarray(signatures).view(np.uint8).reshape(-1), 2 * self.params.num_hashes)
+
+
+def write_segment(sources: Sequence[Source], rows: NewRows, out: SegmentWriter, params: MinHashParams) -> None:
+    """Write signatures as they come, then their bands by key, of which 12 bytes each are held."""
+    item = pa.list_(pa.field("item", pa.uint16()), params.num_hashes)
+    told = {f"{_PREFIX}details": params.to_details().hex(), f"{_PREFIX}index_version": "0"}
+    schema = pa.schema(
+        [
+            pa.field(_ROWID, pa.uint64(), nullable=False),
+            pa.field(
+                _SIGNATURE, item, nullable=False, metadata={"lance-encoding:structural-encoding": "fullzip", **_PLAIN}
+            ),
+        ],
+        metadata=told,
+    )
+    keys: list[npt.NDArray[np.uint64]] = []
+    with out.create(_SIGNATURES, schema) as file:
+        for numbers, signatures in _documents(sources, rows, params):
+            flat = pa.array(signatures.reshape(-1))
+            file.write(
+                pa.RecordBatch.from_arrays(
+                    [pa.array(numbers), pa.FixedSizeListArray.from_arrays(flat, type=item)], schema=schema
+                )
+            )
+            keys.append(params.keys(signatures))
+    _write_bands(np.concatenate([np.empty((0, params.num_bands), np.uint64), *keys]), out, told)
+
+
+def _documents(
+    sources: Sequence[Source], rows: NewRows, params: MinHashParams
+) -> Iterator[tuple[RowNumbers, Signatures]]:
+    for source in sources:
+        assert isinstance(source.segment, NearTexts)
+        for numbers, signatures in source.segment.documents():
+            now, kept = (numbers, np.ones(len(numbers), np.bool_)) if source.rename is None else source.rename(numbers)
+            if kept.any():
+                yield now[kept], signatures[kept]
+    for batch in rows.batches:
+        for start in range(0, batch.num_rows, _DOCS_AT_ONCE):
+            part = batch.slice(start, _DOCS_AT_ONCE)
+            # Terms are kept for as long as they are needed.
+            places, signatures = params.sign(Analyzer(params.tokenizer), part.column(VALUE))
+            if len(places):
+                yield np.asarray(part.column(ROW))[places], signatures
+
+
+def _write_bands(keys: npt.NDArray[np.uint64], out: SegmentWriter, told: Mapping[str, str]) -> None:
+    docs, bands = keys.shape
+    numbers = np.repeat(np.arange(docs, dtype=np.uint32), bands)
+    flat = keys.reshape(-1)
+    order = np.argsort(flat, kind="stable")
+    flat, numbers = flat[order], numbers[order]
+    schema = pa.schema(
+        [
+            pa.field(_KEY, pa.uint64(), nullable=False, metadata=_PLAIN),
+            pa.field(_DOC, pa.uint32(), nullable=False, metadata=_PLAIN),
+        ]
+    )
+    with out.create(_BANDS, schema) as file:
+        for start in range(0, len(flat), 1 << 20):
+            part = slice(start, start + (1 << 20))
+            file.write(pa.RecordBatch.from_arrays([pa.array(flat[part]), pa.array(numbers[part])], schema=schema))
+        ends = np.minimum(np.arange(_PAGE_ROWS, len(flat) + _PAGE_ROWS, _PAGE_ROWS), len(flat)) - 1
+        table = file.add_global_buffer(flat[ends].astype("<u8").tobytes())
+        facts = {"num_docs": docs, "page_rows": _PAGE_ROWS, "page_table_buffer": table}
+        for name, value in {**told, **{_PREFIX + name: str(value) for name, value in facts.items()}}.items():
+            file.add_metadata(name, value)
+
+
+def _matrix(values: pa.Array) -> Signatures:
+    return np.asarray(values.flatten()).reshape(len(values), values.type.list_size)
+
+
+def _number(file: IndexFileReader, name: str) -> int:
+    text = file.metadata.get(_PREFIX + name, "")
+    if not text.isdecimal():
+        raise CorruptFile(file.path, f"{_PREFIX}{name} is {text!r}, and no number", "schema metadata")
+    return int(text)

@@ -1,0 +1,28 @@
+from libc.stdint cimport uint64_t
+
+cdef enum:
+    MOST_COLUMNS = 8
+
+
+cdef struct Entries:
+    Py_ssize_t count
+    const uint64_t* rows
+    # Where each column of codes begins, and how many bytes it has.
+    const unsigned char* columns[MOST_COLUMNS]
+    Py_ssize_t sizes[MOST_COLUMNS]
+    # A byte for each entry, 0 where it does not count; NULL: all do.
+    const unsigned char* kept
+
+
+cdef class Block:
+    cdef Entries entries
+    cdef Py_ssize_t columns
+    cdef tuple arrays
+
+
+cdef class Blocks:
+    cdef Entries* entries
+    cdef readonly Py_ssize_t count
+    cdef list held
+
+    cdef int check(self, int column, Py_ssize_t width) except -1
