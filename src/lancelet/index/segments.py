@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid as uuids
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -72,13 +72,21 @@ def joined_values(arrays: Sequence[pa.Array], dtype: pa.DataType) -> pa.Array:
 
 def usable_kind(snapshot: Snapshot, entry: IndexMetadata) -> Kind | None:
     """The kind of a segment that can be opened and written anew; None for what is left as it is."""
-    fields = [node for node in snapshot.manifest.schema.walk() if node.id in entry.fields]
+    fields = [node for node in _with_a_path(snapshot.manifest.schema.fields) if node.id in entry.fields]
     if not fields or len(fields) < len(entry.fields):
         return None
     kinds = [kind_over(field, entry) for field in fields]
     if kinds[0] is None or None in kinds or (snapshot.manifest.has_stable_row_ids and not kinds[0].with_stable_ids):
         return None
     return kinds[0]
+
+
+def _with_a_path(fields: Iterable[Field]) -> Iterator[Field]:
+    """Fields that have one value in a row, which items of lists have not; pylance indexes texts inside of these too."""
+    for field in fields:
+        yield field
+        if field.logical_type == "struct":
+            yield from _with_a_path(field.children)
 
 
 def kind_over(field: Field, entry: IndexMetadata) -> Kind | None:

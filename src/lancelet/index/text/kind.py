@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lancelet.index.kind import NewRows, Segment, Source
     from lancelet.index.metadata import IndexMetadata
     from lancelet.index.text.segment import TextSegment
+    from lancelet.table.manifest.snapshot import Snapshot
 
 _NEWEST: Final = 3
 
@@ -44,6 +45,18 @@ class InvertedKind(Kind):
         told = {**params.to_dict(), "document_granularity": params.document_granularity}
         # What the message does not tell.
         return told | {"lance_tokenizer": None, "custom_stop_words": None}
+
+    def statistics(self, snapshot: Snapshot, entry: IndexMetadata) -> Mapping[str, Any]:
+        """Of a segment that is not used here, for the column that it is about, what its files tell."""
+        import pyarrow as pa
+
+        from lancelet.index.folder import IndexFolder
+        from lancelet.index.text.segment import TextSegment
+
+        try:
+            return TextSegment(IndexFolder(snapshot, entry), pa.null()).statistics()
+        except LanceletError:
+            return super().statistics(snapshot, entry)
 
     def opens(self, entry: IndexMetadata) -> bool:
         """Not one with options that are not known: its tokens may be others."""
