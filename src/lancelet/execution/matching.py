@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lancelet.errors import NotSupported
 from lancelet.execution.allowed import AllowedRows, passing_rows
 from lancelet.execution.combined_fields import find_combined
 from lancelet.execution.indexed import is_repeatable
 from lancelet.execution.plan import ScanPlan, allowed_plan
-from lancelet.execution.ranked_scan import Answer, Hits, RankedScan
+from lancelet.execution.ranked_scan import Answer, RankedScan
 from lancelet.execution.scan import Scan
 from lancelet.execution.text_column import ColumnSearch, best
 from lancelet.index.text.query import Boolean, Boosting, CombinedFields, MultiMatch, Phrase, columns_asked, leaves
@@ -36,27 +35,33 @@ if TYPE_CHECKING:
 
 
 class MatchingScan(RankedScan):
-    """One execution of a plan with a search for texts in it."""
+    """One execution of a plan with a search for texts in it; where ``answers`` were found elsewhere, what comes after it."""
 
-    def __init__(self, table: TableReader, plan: ScanPlan, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        table: TableReader,
+        plan: ScanPlan,
+        threads: int | None = None,
+        answers: Sequence[Answer] | None = None,
+    ) -> None:
         assert plan.matching is not None, "the plan has a search"
         self.matching: Matching = plan.matching
         super().__init__(table, plan, plan.matching, threads)
         self._columns: dict[str, ColumnSearch] = {}
+        self._answers = answers
 
     def _open_reads(self) -> Scan:
         return Scan(self.table, allowed_plan(self.plan, self.matching), self._threads)
 
-    @cached_property
-    def _found(self) -> Hits:
+    def _find(self) -> Sequence[Answer]:
+        if self._answers is not None:
+            return self._answers
         table, plan = self.table, self.plan
-        if table.ids_repeat:
-            raise NotSupported(f"fragments of {table.snapshot.uri} share ids, so that single rows cannot be named")
         debug("texts of %s are searched in %s", table.snapshot.uri, ", ".join(c.name for c in self.matching.columns))
         # A filter that comes after the search looks at the best rows only, as in pylance.
         limit = None if plan.limit is None or plan.order_by else plan.offset + plan.limit
         self.check()
-        return self._located([self.evaluate(self.matching.query, limit)])
+        return [self.evaluate(self.matching.query, limit)]
 
     def check(self) -> None:
         """Raise where the indices of the columns cannot answer the query."""
