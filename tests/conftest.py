@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import shutil
@@ -59,6 +60,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings("ignore:lance is not fork-safe"))
             # Sockets to the Java process, which Spark leaves to the collector.
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+
+
+def pytest_collection_finish() -> None:
+    """What there is now stays until the end: the collector need not look at thousands of tests again and again."""
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
