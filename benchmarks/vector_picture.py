@@ -161,11 +161,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.vector_picture", description=__doc__)
     parser.add_argument("target", type=Path)
     parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--dimension", type=int, default=128)
+    parser.add_argument("--dimension", type=int, default=32)
+    parser.add_argument(
+        "--clustered", action="store_true", help="vectors that hang together, which are found more easily"
+    )
     parser.add_argument("--queries", type=int, default=50)
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
-    data = Data("clustered", arguments.rows, arguments.dimension, True)
+    data = Data("picture", arguments.rows, arguments.dimension, arguments.clustered)
     lines, whole = measure(data, arguments.queries, arguments.repeats)
     title = f"{data.rows:,} vectors of {data.dimension} numbers: CPU time a query"
     arguments.target.write_text(draw(lines, whole, title))

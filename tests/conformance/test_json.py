@@ -286,3 +286,5 @@ def test_members_are_found_in_any_slice_and_beside_nulls() -> None:
     assert select(stored.slice(2), parse_path("a[0]")).truths().to_pylist() == [True, None, None]
     assert in_form(stored.slice(3), pa.string()).to_pylist() == ['{"b":2}', '{"a":"x"}']
     assert select(stored.slice(0, 0), parse_path("$.**")).json().to_pylist() == []
+    arrays = encode_jsonb(pa.array(["[]", "[1]", "[1,2,3]"]))
+    assert select(arrays, parse_path("$[last-1 to last]")).json().to_pylist() == [None, "1", "[2,3]"]

@@ -283,7 +283,7 @@ def test_names_that_are_not_there(where: Path) -> None:
 
 
 def test_kinds_that_are_not_there(where: Path) -> None:
-    for kind in ("FOO", "", "IVF_PQ", "RTREE"):
+    for kind in ("FOO", "", "IVF_PQ", "FM"):
         error = refused(where, lambda dataset, kind=kind: dataset.create_scalar_index("text", kind))
         assert isinstance(error, NotImplementedError)
     for kind in (None, 5, ["BTREE"]):

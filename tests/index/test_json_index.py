@@ -15,6 +15,8 @@ from lance.file import LanceFileReader
 
 import lancelet
 from lancelet.errors import InvalidInput, InvalidType, NotSupported
+from lancelet.index.registry import kind_named
+from lancelet.indexing.create import create_index
 from lancelet.indices import IndexConfig
 
 ROWS = 400
@@ -238,3 +240,17 @@ def test_it_is_on_json_alone(copy: Callable[[], str]) -> None:
         dataset.create_scalar_index("i", IndexConfig(**config("btree", "$.a")))
     with pytest.raises(InvalidType, match="holds JSON or blobs"):
         dataset.create_scalar_index("j", "BTREE")
+
+
+def test_the_kind_alone_builds_over_the_target_of_its_options(copy: Callable[[], str], tmp_path: Path) -> None:
+    """As engines do, which look a kind up by its name."""
+    options = config("bitmap", "$.a")["parameters"]
+    uri = copy()
+    create_index(lancelet.dataset(uri).table, "j", kind_named("JSON"), options=options)
+    ours = lancelet.dataset(uri)
+    for condition in FILTERS["a"]:
+        assert found(ours, condition) == found(ours, condition, use_scalar_index=False)
+    assert uses_index(uri, FILTERS["a"][1])
+    stable = lancelet.dataset(written(tmp_path / "stable", enable_stable_row_ids=True))
+    with pytest.raises(NotSupported, match="stable row ids"):
+        create_index(stable.table, "j", kind_named("JSON"), options=options)

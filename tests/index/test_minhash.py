@@ -35,7 +35,7 @@ def texts(rows: int = 240, seed: int = 3) -> list[str | None]:
 
 TEXTS = texts()
 TABLE = pa.table({"i": pa.array(range(len(TEXTS))), "s": pa.array(TEXTS)})
-ASKED = [text for text in TEXTS[1:8] if text] + ["short", "zwei worter", "nothing like it at all", ""]
+ASKED = [text for text in TEXTS[1:4] if text] + ["short", "zwei worter", "nothing like it at all", ""]
 OPTIONS: tuple[dict[str, Any], ...] = (
     {},
     {"limit": 3},

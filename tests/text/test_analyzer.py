@@ -6,6 +6,7 @@ import lance
 import pyarrow as pa
 import pytest
 
+from lancelet.errors import NotSupported
 from lancelet.index.text.analyzer import Analyzer
 from lancelet.index.text.params import Params
 
@@ -51,3 +52,9 @@ def test_documents_terms_and_positions_of_a_batch():
     assert [analyzer.terms.text(term) for term in tokens.term] == [b"kelp", b"kelp", b"tide", b"kelp"]
     assert tokens.position.tolist() == [0, 1, 0, 1]
     assert len(analyzer.terms) == 2
+
+
+@pytest.mark.parametrize("base", ["jieba/default", "jieba", "lindera/ipadic"])
+def test_tokenizers_with_dictionaries_of_pylances_own_are_refused_by_name(base):
+    with pytest.raises(NotSupported, match=rf"'{base}'.*'icu'"):
+        Analyzer(Params(base_tokenizer=base))

@@ -59,6 +59,8 @@ TOKENIZERS = [
     {"base_tokenizer": "ngram", "min_ngram_length": 2},
     {"base_tokenizer": "ngram", "prefix_only": True, "max_ngram_length": 5},
     {"base_tokenizer": "code", "split_identifiers": True, "index_operators": True},
+    {"base_tokenizer": "icu"},
+    {"base_tokenizer": "icu/split", "stem": False},
 ]
 
 

@@ -139,7 +139,8 @@ def test_the_same_seed_builds_the_same_graph() -> None:
 
 def test_an_empty_partition_has_no_graph() -> None:
     quantizer = FlatQuantizer(Metric.L2, np.dtype(np.float32), 4)
-    assert KIND.build(quantizer, [], 0, np.zeros(4, np.float32), KIND.check({}), 0) == ([], {})
+    rows, about = KIND.build(quantizer, [], 0, np.zeros(4, np.float32), KIND.check({}), 0)
+    assert (list(rows), about) == ([], {})
 
 
 def search(batch: pa.RecordBatch, about: dict[str, Any], count: int, ef: int = 20, k: int = 10) -> list[int]:

@@ -76,7 +76,7 @@ class HNSW:
         options = {"m": m, "max_level": max_level, "ef_construction": ef_construction}
         quantizer = FlatQuantizer(Metric.L2, dtype, dimension)
         rows, about = KIND.build(quantizer, [values], len(values), np.zeros(dimension, dtype), options, 0)
-        return HNSW((whole, rows, about))
+        return HNSW((whole, list(rows), about))
 
     def to_lance_file(self, file_path: str) -> None:
         """Write the graph, without its vectors, as pylance does: ``__vector_id``, ``__neighbors``, ``_distance``."""

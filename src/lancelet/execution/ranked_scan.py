@@ -22,13 +22,14 @@ import pyarrow as pa
 
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.encoding.rows import Indices
+from lancelet.errors import NotSupported
 from lancelet.execution.costs import KEPT_PLANS
 from lancelet.execution.plan import Outputs, ScanPlan, column_of, is_search_column, needed_fields
 from lancelet.execution.scan import Scan
 from lancelet.execution.shown import scan_field
 from lancelet.expressions.expr import Column, Expr, columns_of
 from lancelet.expressions.sort import SortKey, sort_table
-from lancelet.format.system_columns import QUERY_INDEX, SEARCH_FIELDS, SYSTEM_FIELDS
+from lancelet.format.system_columns import DOC_INDEX, QUERY_INDEX, SEARCH_FIELDS, SYSTEM_FIELDS
 
 if TYPE_CHECKING:
     from lancelet.execution.candidates import Candidates
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 Answer = tuple[npt.NDArray[np.float32], npt.NDArray[np.uint64]]
 """Distances or scores and row ids, the best first."""
+NO_ROWS: Answer = (np.empty(0, np.float32), np.empty(0, np.uint64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +58,22 @@ class Hits:
     """Distances, or scores."""
     queries: npt.NDArray[np.int32]
     """Which query found a row."""
+    items: npt.NDArray[np.uint32] | None = None
+    """Which item of a list was found, where these are texts of their own."""
 
     def __len__(self) -> int:
         return len(self.owners)
 
     def pick(self, which: npt.NDArray[np.bool_] | Indices | slice) -> Hits:
         """Some of them, by mark or place."""
-        return Hits(self.owners[which], self.offsets[which], self.marks[which], self.queries[which])
+        items = None if self.items is None else self.items[which]
+        return Hits(self.owners[which], self.offsets[which], self.marks[which], self.queries[which], items)
 
     def made(self, name: str) -> pa.Array:
         """One of the columns that a search makes."""
+        if name == DOC_INDEX:
+            offsets = pa.array(np.arange(len(self) + 1, dtype=np.int32))
+            return pa.ListArray.from_arrays(offsets, pa.array(self.items), type=SEARCH_FIELDS[DOC_INDEX].type)
         return arrow_array(self.queries if name == QUERY_INDEX else self.marks)
 
 
@@ -131,9 +139,20 @@ class RankedScan(ABC):
         return hits.pick(slice(plan.offset, None if plan.limit is None else plan.offset + plan.limit))
 
     @cached_property
+    def answers(self) -> Sequence[Answer]:
+        """What the search found, an answer for each query; none where nothing is searched."""
+        if self.table.ids_repeat:
+            uri = self.table.snapshot.uri
+            raise NotSupported(f"fragments of {uri} share ids, so that single rows cannot be named")
+        return self._find()
+
     @abstractmethod
+    def _find(self) -> Sequence[Answer]:
+        """Search."""
+
+    @cached_property
     def _found(self) -> Hits:
-        """The answer of the search."""
+        return self._located(self.answers)
 
     def _located(self, answers: Sequence[Answer]) -> Hits:
         """Where the rows of the answers are; one answer for each query, of marks and row ids."""

@@ -22,7 +22,7 @@ from lancelet.expressions.casting import Datum
 from lancelet.expressions.coercion import describe, value_type
 from lancelet.expressions.expr import Call, Column, Expr, Literal, type_of
 from lancelet.expressions.signature import Bound, Function, arity, as_array, number_arg, text_arg
-from lancelet.index.geometry import NAMES, WKB, box_of, check_storage, shapely, shapes
+from lancelet.index.geometry import NAMES, READ_BY_SHAPELY, WKB, box_of, boxes, check_storage, meets, shapely, shapes
 
 __all__ = ["FUNCTIONS", "MEETING", "constant_box"]
 
@@ -95,7 +95,29 @@ def _predicate(name: str) -> Function:
             library.prepare(one)
         return getattr(library, plain)(one, other)
 
-    return Function(partial(_bind, 2, pa.bool_()), partial(_run_binary, compute))
+    def run(args: list[Datum], kind: pa.DataType) -> Datum:
+        near = _near_rows(args) if name in MEETING else None
+        if near is None:
+            return _run_binary(compute, args, kind)
+        # Geometries are made only where the boxes meet; the others are looked at as numbers.
+        values = next(arg for arg in args[::2] if isinstance(arg, pa.Array))
+        some = values.take(pa.array(near))
+        tested = _run_binary(compute, [some if arg is values else arg for arg in args], kind)
+        found = np.zeros(len(values), np.bool_)
+        found[near] = np.asarray(tested.fill_null(False))
+        return pa.array(found, kind, mask=np.asarray(values.is_null()))
+
+    return Function(partial(_bind, 2, pa.bool_()), run)
+
+
+def _near_rows(args: list[Datum]) -> npt.NDArray[np.int64] | None:
+    """The rows whose boxes meet that of a constant geometry; None where that is not known sooner than the answer."""
+    for (values, name), constant in ((args[:2], args[2]), (args[2:], args[0])):
+        plain = isinstance(values, pa.Array) and isinstance(constant, pa.Scalar) and name.as_py() not in READ_BY_SHAPELY
+        if plain and constant.is_valid and constant.type == _GEOMETRY and (box := box_of(constant.as_py())) is not None:
+            around, some = boxes(values, name.as_py())
+            return np.flatnonzero(some & meets(around, box))
+    return None
 
 
 def _distance(one: Any, other: Any) -> Any:

@@ -40,6 +40,8 @@ _TYPES: Final = {
 _SIDES: Final = ("xmin", "ymin", "xmax", "ymax")
 NAMES: Final = (*(PREFIX + name for name in _LEVELS), _BOX, WKB, _WKT)
 
+READ_BY_SHAPELY: Final = (WKB, _WKT)
+
 Boxes = npt.NDArray[np.float64]
 Longs = npt.NDArray[np.int64]
 
@@ -87,19 +89,25 @@ def shapes(values: pa.Array, extension: str) -> npt.NDArray[np.object_]:
         elif name == "point":
             found = library.points(_points(values, extension)[0])
         else:
-            # The offsets of a slice do not begin at its own values.
-            whole = (
-                values
-                if values.offset == 0 and not values.null_count
-                else values.take(pa.array(np.arange(len(values))))
-            )
-            points, offsets = _points(whole, extension)
-            kind = library.GeometryType[_TYPES[name]]
-            found = library.from_ragged_array(kind, points, tuple(reversed(offsets)))
+            found = _ragged(library, values, extension)
     except library.errors.ShapelyError as error:
         raise InvalidInput(f"a value is not a geometry: {' '.join(str(error).split())}") from error
     found = np.asarray(found, object).reshape(len(values))
     found[np.asarray(values.is_null())] = None
+    return found
+
+
+def _ragged(library: Any, values: pa.Array, extension: str) -> npt.NDArray[np.object_]:
+    """Geometries of lists of points."""
+    kind = _TYPES[extension.removeprefix(PREFIX)]
+    found = np.full(len(values), None, object)
+    present = values.drop_null() if values.null_count else values.take(pa.array(np.arange(len(values))))
+    points, offsets = _points(present, extension)
+    if len(points):
+        shaped = library.from_ragged_array(library.GeometryType[kind], points, tuple(reversed(offsets)))
+    else:
+        shaped = np.full(len(present), library.from_wkt(f"{kind} EMPTY"), object)
+    found[np.asarray(values.is_valid())] = shaped
     return found
 
 
@@ -110,6 +118,15 @@ def box_of(data: bytes) -> tuple[float, float, float, float] | None:
         return None
     low_x, low_y, high_x, high_y = around[0].tolist()
     return low_x, low_y, high_x, high_y
+
+
+def meets(around: Boxes, box: tuple[float, float, float, float]) -> npt.NDArray[np.bool_]:
+    """Which boxes have a point in common with another one."""
+    low_x, low_y, high_x, high_y = box
+    found: npt.NDArray[np.bool_] = (
+        (around[:, 0] <= high_x) & (around[:, 2] >= low_x) & (around[:, 1] <= high_y) & (around[:, 3] >= low_y)
+    )
+    return found
 
 
 def _points(values: pa.Array, extension: str) -> tuple[Boxes, list[Longs]]:

@@ -88,6 +88,9 @@ class JsonKind(ScalarKind):
         return _over(target)
 
     def check(self, column: pa.Field, options: Mapping[str, Any]) -> None:
+        if self.target is None:
+            self.chosen(options).check(column, options)
+            return
         refuse_unknown(options, (TARGET, PATH, PARAMETERS, DATA_TYPE), self.name)
         path = options.get(PATH)
         if not isinstance(path, str):
@@ -95,7 +98,6 @@ class JsonKind(ScalarKind):
         parse_path(path)
         _chosen_type(options)
         parameters = _parameters(options)
-        assert self.target is not None
         if self.target is not ngram.KIND:
             self.target.check(pa.field(column.name, pa.int64()), parameters)
 
@@ -156,7 +158,10 @@ class JsonKind(ScalarKind):
     def write(self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]) -> Built:
         from lancelet.format.proto.json_index_pb2 import JsonIndexDetails
 
-        assert self.target is not None
+        if self.target is None:
+            if out.stable_row_ids:
+                raise NotSupported("a JSON index of a table with stable row ids is built by create_scalar_index()")
+            return self.chosen(options).write(sources, rows, out, options)
         path = parse_path(options[PATH])
         found: _Found = ((batch, select(batch.column(VALUE), path)) for batch in rows.batches)
         dtype = _chosen_type(options)

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.errors import CorruptFile
-from lancelet.index.geometry import Boxes, boxes
+from lancelet.index.geometry import Boxes, boxes, meets
 from lancelet.index.kind import ROW, VALUE, Entries, NewRows, Source
 from lancelet.index.questions import Answer, Missing, Overlaps, Question
 from lancelet.index.row_set import RowNumbers, RowSet
@@ -87,11 +87,11 @@ class RTree:
         if isinstance(question, Missing):
             return Answer(self.nulls, exact=True)
         assert isinstance(question, Overlaps)
-        wanted = np.array([question.low_x, question.low_y, question.high_x, question.high_y])
-        found = [RowSet.of(np.sort(rows[_meets(around, wanted)])) for around, rows in self._leaves(wanted)]
+        wanted = question.low_x, question.low_y, question.high_x, question.high_y
+        found = [RowSet.of(np.sort(rows[meets(around, wanted)])) for around, rows in self._leaves(wanted)]
         return Answer(RowSet.union(found), exact=False, nulls=self.nulls)
 
-    def _leaves(self, wanted: npt.NDArray[np.float64]) -> Iterator[tuple[Boxes, RowNumbers]]:
+    def _leaves(self, wanted: tuple[float, float, float, float]) -> Iterator[tuple[Boxes, RowNumbers]]:
         """The pages of rows that may have what is wanted."""
         size = self.page_size
         if len(self.levels) < 2:
@@ -104,7 +104,7 @@ class RTree:
             first = last - self.levels[level]
             places = first + (pages[:, None] * size + np.arange(size)).reshape(-1)
             places = places[places < last]
-            pages = places[_meets(self.upper[places], wanted)] - first
+            pages = places[meets(self.upper[places], wanted)] - first
             last = first
         for page in pages.tolist():
             yield self._read(page * size, min((page + 1) * size, self.items))
@@ -214,14 +214,6 @@ def _digests(around: Boxes) -> npt.NDArray[np.uint64]:
     for side in range(1, 4):
         total = number_digests(total ^ words[:, side])
     return total
-
-
-def _meets(around: Boxes, wanted: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    low_x, low_y, high_x, high_y = wanted
-    meets: npt.NDArray[np.bool_] = (
-        (around[:, 0] <= high_x) & (around[:, 2] >= low_x) & (around[:, 1] <= high_y) & (around[:, 3] >= low_y)
-    )
-    return meets
 
 
 def _levels(items: int, page_size: int) -> list[int]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -23,11 +24,13 @@ import pyarrow.compute as pc
 from lancelet.errors import InvalidType, NotSupported, UnfitData
 from lancelet.index.spelling import fold
 from lancelet.index.text import characters, splitting
+from lancelet.index.text.dictionaries import read_words
 from lancelet.index.text.json_documents import Leaves, read_documents, read_query
 from lancelet.index.text.params import JSON, TEXT, Params
-from lancelet.index.text.splitting import DROPPED, Splitter
+from lancelet.index.text.segmentation import LANGUAGES, complex_marks, segment_kinds
+from lancelet.index.text.splitting import DROPPED, Beginnings, LackingWords, Splitter
 from lancelet.index.text.stemming import open_stemmer
-from lancelet.index.text.stop_words import stop_words
+from lancelet.index.text.stop_words import stop_words, stop_words_of_all
 from lancelet.index.text.terms import Terms
 
 Filter = Callable[[str], str | None]
@@ -39,8 +42,12 @@ _SPLITTING: Final = {
     "raw": splitting.RAW,
     "ngram": splitting.NGRAM,
     "code": splitting.CODE,
+    "icu": splitting.ICU,
+    "icu/split": splitting.ICU_SPLIT,
 }
+_ICU: Final = ("icu", "icu/split")
 _CUT_AT_SPACES: Final = ("simple", "whitespace", "code")
+_Texts = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 _NO_BYTES: Final = np.empty(0, np.uint8)
 _NO_LISTS: Final = np.empty(0, np.int64)
 
@@ -98,7 +105,7 @@ class Analyzer:
         if self._texts is not None:
             return self._analyze_json(read_documents(_storage(texts).to_pylist()), self._texts)
         thread = self._thread()
-        thread.splitter.split(*_texts(texts, join=self.params.base_tokenizer not in _CUT_AT_SPACES))
+        _split(thread.splitter, _texts(texts, join=self.params.base_tokenizer not in _CUT_AT_SPACES))
         return Tokens(*thread.splitter.resolve(thread.terms()))
 
     def query(self, text: str) -> list[tuple[bytes, int]]:
@@ -106,7 +113,7 @@ class Analyzer:
         if self._texts is not None:
             return self._query_json(read_query(text), self._texts)
         splitter, thread = self._splitter(), self._thread()
-        splitter.split(*_texts(pa.array([text], pa.large_utf8()), join=False))
+        _split(splitter, _texts(pa.array([text], pa.large_utf8()), join=False))
         _, raw, positions = splitter.resolve(np.arange(len(splitter), dtype=np.uint32))
         found = (
             (thread.finish(splitter.text(number)), position) for number, position in zip(raw, positions, strict=True)
@@ -147,7 +154,11 @@ class Analyzer:
         params = self.params
         kind = _SPLITTING.get(params.base_tokenizer)
         if kind is None:
-            raise NotSupported(f"the base tokenizer {params.base_tokenizer!r} is not known to this version of lancelet")
+            raise NotSupported(
+                f"texts are not cut by the base tokenizer {params.base_tokenizer!r} here: its dictionary belongs to pylance; for "
+                "Chinese, Japanese and Korean use 'icu' (pip install 'lancelet[icu]') or 'ngram'"
+            )
+        icu = params.base_tokenizer in _ICU
         return Splitter(
             kind,
             characters.character_kinds(),
@@ -160,6 +171,8 @@ class Analyzer:
             numbers=params.split_on_numerics,
             whole=params.preserve_original,
             operators=kind == splitting.CODE and params.index_operators,
+            segments=segment_kinds() if icu else None,
+            marks=complex_marks() if icu else None,
         )
 
     def _thread(self) -> _Thread:
@@ -212,13 +225,17 @@ def _open_filters(params: Params) -> list[Filter]:
     if params.stem:
         filters.append(open_stemmer(params.language))
     if params.remove_stop_words:
-        removed = (
-            stop_words(params.language) if params.custom_stop_words is None else frozenset(params.custom_stop_words)
-        )
+        removed = _stop_words(params)
         filters.append(lambda token: None if token in removed else token)
     if params.ascii_folding:
         filters.append(fold)
     return filters
+
+
+def _stop_words(params: Params) -> frozenset[str]:
+    if params.custom_stop_words is not None:
+        return frozenset(params.custom_stop_words)
+    return stop_words_of_all() if params.base_tokenizer in _ICU else stop_words(params.language)
 
 
 def _storage(texts: pa.Array) -> pa.Array:
@@ -235,9 +252,22 @@ def _joined(lists: pa.Array) -> pa.Array:
     return pa.array(found, pa.large_utf8())
 
 
-def _texts(
-    texts: pa.Array, *, join: bool
-) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+def _split(splitter: Splitter, texts: _Texts) -> None:
+    """Cut texts; dictionaries are read when a text needs one."""
+    while True:
+        try:
+            return splitter.split(*texts)
+        except LackingWords as error:
+            language = int(error.args[0])
+        splitter.learn(language, _beginnings(language))
+
+
+@cache
+def _beginnings(language: int) -> Beginnings:
+    return Beginnings(read_words(LANGUAGES[language]))
+
+
+def _texts(texts: pa.Array, *, join: bool) -> _Texts:
     """The bytes of texts, where each begins, which are there, and where each list of them begins.
 
     Lists are texts with spaces in between; where tokens end at spaces anyway, ``join`` may be False.

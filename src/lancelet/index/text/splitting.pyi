@@ -1,3 +1,5 @@
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -6,7 +8,14 @@ WHITESPACE: int
 RAW: int
 NGRAM: int
 CODE: int
+ICU: int
+ICU_SPLIT: int
 DROPPED: int
+
+class LackingWords(LookupError): ...
+
+class Beginnings:
+    def __init__(self, words: Iterable[str]) -> None: ...
 
 class Splitter:
     def __init__(
@@ -23,11 +32,14 @@ class Splitter:
         numbers: bool = False,
         whole: bool = False,
         operators: bool = False,
+        segments: npt.NDArray[np.uint8] | None = None,
+        marks: npt.NDArray[np.uint8] | None = None,
     ) -> None: ...
     def __len__(self) -> int: ...
     @property
     def nbytes(self) -> int: ...
     def text(self, number: int) -> bytes: ...
+    def learn(self, language: int, words: Beginnings) -> None: ...
     def split(
         self,
         data: npt.NDArray[np.uint8],

@@ -14,9 +14,20 @@ import os
 
 import numpy as np
 
-from lancelet.index.text.terms cimport TERMS_FULL, TermTable, terms_close, terms_intern, terms_open
+from lancelet.index.text.terms cimport TERMS_FULL, Terms, TermTable, terms_close, terms_intern, terms_open
 
-SIMPLE, WHITESPACE, RAW, NGRAM, CODE = range(5)
+cdef extern from "complex_scripts.h" nogil:
+    ctypedef struct SegWords:
+        const TermTable * beginnings[6]
+        const uint8_t * flags[6]
+        const uint8_t * marks
+    int64_t seg_end(const uint8_t * kinds, const uint8_t * data, int64_t at, int64_t stop, int * is_complex)
+    int64_t seg_cut_run(
+        const SegWords * words, const uint8_t * data, int64_t start, int64_t stop, int64_t * ends, int * lacking
+    )
+    enum: BEGINNING_WORD, BEGINNING_GOES_ON, LANGUAGES
+
+SIMPLE, WHITESPACE, RAW, NGRAM, CODE, ICU, ICU_SPLIT = range(7)
 DROPPED = 0xFFFFFFFF
 """In place of the number of a term: the filters removed it."""
 
@@ -26,6 +37,8 @@ cdef enum:
     _RAW = 2
     _NGRAM = 3
     _CODE = 4
+    _ICU = 5
+    _ICU_SPLIT = 6
     # What a byte of ASCII is.
     BREAK = 0
     WORD = 1
@@ -77,13 +90,43 @@ cdef inline uint32_t code_of(const uint8_t * data, int64_t at, int length) noexc
     return (data[at] & 7) << 18 | (data[at + 1] & 63) << 12 | (data[at + 2] & 63) << 6 | (data[at + 3] & 63)
 
 
+class LackingWords(LookupError):
+    """A text is in a language whose words are not there; its number."""
+
+
+cdef class Beginnings:
+    """Words of a dictionary, by all that they begin with. They do not change, so threads may share them."""
+
+    cdef Terms terms
+    cdef bytearray flags
+
+    def __cinit__(self, words):
+        cdef bytes text
+        cdef Py_ssize_t at, length
+        cdef uint32_t number
+        self.terms = Terms()
+        self.flags = bytearray(1)
+        for word in words:
+            text = word.encode()
+            length = len(text)
+            for at in range(1, length + 1):
+                if at < length and text[at] & 0xC0 == 0x80:
+                    continue
+                number = terms_intern(&self.terms.table, text, at)
+                if number == TERMS_FULL:
+                    raise MemoryError
+                if number >= <uint32_t>len(self.flags):
+                    self.flags.extend(bytes(len(self.flags)))
+                self.flags[number] |= BEGINNING_WORD if at == length else BEGINNING_GOES_ON
+
+
 cdef class Splitter:
     """Cuts texts in one of the ways that need no dictionary. Not for several threads at a time.
 
     Parameters
     ----------
     kind
-        SIMPLE, WHITESPACE, RAW, NGRAM or CODE.
+        SIMPLE, WHITESPACE, RAW, NGRAM, CODE, ICU or ICU_SPLIT.
     words
         What is known of each character: whether it belongs to a word, and its case.
     limit
@@ -95,6 +138,10 @@ cdef class Splitter:
     parts, numbers, whole, operators
         For CODE: whether identifiers are also cut into their parts, between letters and digits too, and are then tokens
         themselves; and whether operators are tokens.
+    segments
+        For ICU and ICU_SPLIT: what each character is to word boundaries.
+    marks
+        For the same, in scripts without spaces: what each character is to graphemes.
     """
 
     cdef TermTable raw
@@ -111,15 +158,27 @@ cdef class Splitter:
     cdef int64_t * places
     cdef int64_t places_room
     cdef bint parts, numbers, whole, operators
+    cdef const uint8_t[::1] segments
+    cdef const uint8_t[::1] marks
+    cdef list learned
+    cdef SegWords known_words
+    cdef int lacking
     cdef uint32_t operator_words[64]
     cdef int operator_count
 
     def __cinit__(
         self, int kind, const uint8_t[::1] words not None, *, limit=None, bint lower=False, int64_t shortest=1,
         int64_t longest=1, bint prefix=False, bint parts=False, bint numbers=False, bint whole=False,
-        bint operators=False,
+        bint operators=False, const uint8_t[::1] segments=None, const uint8_t[::1] marks=None,
     ):
-        if kind not in (SIMPLE, WHITESPACE, RAW, NGRAM, CODE) or words.shape[0] != LIMIT or not 0 < shortest <= longest:
+        if kind in (ICU, ICU_SPLIT) and (
+            segments is None or segments.shape[0] != LIMIT or marks is None or marks.shape[0] != LIMIT
+        ):
+            raise ValueError("what each character is to word boundaries and to graphemes is needed")
+        self.segments, self.marks, self.learned = segments, marks, []
+        if marks is not None:
+            self.known_words.marks = &self.marks[0]
+        if kind not in range(7) or words.shape[0] != LIMIT or not 0 < shortest <= longest:
             raise ValueError("a kind of splitting, what is known of each character and lengths are needed")
         self.kind = kind
         self.words = words
@@ -131,7 +190,7 @@ cdef class Splitter:
         if not terms_open(&self.raw, int.from_bytes(os.urandom(8), "little")):
             raise MemoryError
         for byte in range(256):
-            if kind in (SIMPLE, CODE):
+            if kind in (SIMPLE, CODE, ICU, ICU_SPLIT):
                 self.ascii[byte] = LONG if byte >= 0x80 else WORD if words[byte] else BREAK
                 if kind == CODE and byte == 0x5F:
                     self.ascii[byte] = WORD
@@ -169,6 +228,15 @@ cdef class Splitter:
             raise IndexError(f"there are {self.raw.count} raw tokens, and none has the number {number}")
         cdef uint64_t start = self.raw.starts[number]
         return (<const char *>self.raw.bytes + start)[:self.raw.starts[number + 1] - start]
+
+    def learn(self, int language, Beginnings words not None):
+        """The words of a language, numbered as in complex_scripts.h."""
+        cdef const uint8_t[::1] flags = words.flags
+        if not 0 < language < LANGUAGES:
+            raise ValueError(f"there is no language {language}")
+        self.learned.append(words)
+        self.known_words.flags[language] = &flags[0]
+        self.known_words.beginnings[language] = &words.terms.table
 
     cdef bint note(self, const uint8_t * data, int64_t length, uint32_t document, uint32_t position) noexcept nogil:
         cdef uint32_t number
@@ -338,17 +406,60 @@ cdef class Splitter:
                     position[0] += 1
         return True
 
+    cdef bint read_segments(
+        self, const uint8_t * data, int64_t at, int64_t stop, uint32_t document, uint32_t * position
+    ) noexcept nogil:
+        """Note the segments that have a character of a word; or, to be split, the words in them."""
+        cdef int64_t end, count, i
+        cdef int is_complex
+        while at < stop:
+            end = seg_end(&self.segments[0], data, at, stop, &is_complex)
+            if is_complex:
+                if not self.has_places(end - at):
+                    return False
+                count = seg_cut_run(&self.known_words, data, at, end, self.places, &self.lacking)
+                if count < 0:
+                    return False
+                for i in range(count):
+                    if not self.note_segment(data, at, self.places[i], document, position):
+                        return False
+                    at = self.places[i]
+            elif not self.note_segment(data, at, end, document, position):
+                return False
+            at = end
+        return True
+
+    cdef bint note_segment(
+        self, const uint8_t * data, int64_t at, int64_t stop, uint32_t document, uint32_t * position
+    ) noexcept nogil:
+        cdef int64_t start = at
+        cdef int length
+        if self.kind == _ICU_SPLIT:
+            return self.read_words(data, at, stop, document, position)
+        while at < stop:
+            length = length_of(data, at, stop)
+            if self.words[code_of(data, at, length)] if length > 1 or data[at] < 0x80 else 0:
+                position[0] += 1
+                return self.note_small(
+                    data + start, stop - start, True, is_plain(data + start, stop - start), document, position[0] - 1
+                )
+            at += length
+        return True
+
+    cdef bint has_places(self, int64_t count) noexcept nogil:
+        """Make room for so many places in a text, and the one after them."""
+        if count + 1 > self.places_room:
+            free(self.places)
+            self.places = <int64_t *>malloc((count + 1) * sizeof(int64_t))
+            self.places_room = count + 1 if self.places != NULL else 0
+        return self.places != NULL
+
     cdef bint read_grams(
         self, const uint8_t * data, int64_t at, int64_t stop, uint32_t document, uint32_t position
     ) noexcept nogil:
-        cdef int64_t count = 0, room, i, length, last, longest
-        if stop - at + 1 > self.places_room:
-            room = stop - at + 1
-            free(self.places)
-            self.places = <int64_t *>malloc(room * sizeof(int64_t))
-            self.places_room = room if self.places != NULL else 0
-            if self.places == NULL:
-                return False
+        cdef int64_t count = 0, i, length, last, longest
+        if not self.has_places(stop - at):
+            return False
         while at < stop:
             self.places[count] = at
             count += 1
@@ -383,6 +494,7 @@ cdef class Splitter:
         cdef bint some = valid.shape[0] > 0
         cdef bint good = texts >= 0 and documents < 0xFFFFFFFF and (not some or valid.shape[0] == texts)
         self.count = 0
+        self.lacking = 0
         if good:
             for i in range(texts):
                 if offsets[i] < 0 or offsets[i + 1] < offsets[i] or offsets[i + 1] > data.shape[0]:
@@ -405,6 +517,8 @@ cdef class Splitter:
                     i += 1
                 if not good:
                     break
+        if self.lacking:
+            raise LackingWords(self.lacking)
         if not good:
             raise MemoryError
 
@@ -416,6 +530,8 @@ cdef class Splitter:
             return self.note_small(data + at, stop - at, True, is_plain(data + at, stop - at), document, position[0] - 1)
         if self.kind == _NGRAM:
             return self.read_grams(data, at, stop, document, position[0])
+        if self.kind == _ICU or self.kind == _ICU_SPLIT:
+            return self.read_segments(data, at, stop, document, position)
         return self.read_words(data, at, stop, document, position)
 
     def resolve(self, const uint32_t[::1] terms not None):

@@ -49,7 +49,6 @@ _MARKER: Final = pa.schema([pa.field("__flat_marker", pa.uint64(), nullable=Fals
 _CONTIGUOUS: Final = {"lance-encoding:structural-encoding": "fullzip"}
 _ELEMENTS: Final = (pa.float16(), pa.float32(), pa.float64(), pa.uint8())
 _ROW_BYTES: Final = 8
-_GRAPH_ROWS: Final = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -403,11 +402,12 @@ class VectorFileWriter:
             self._model.quantizer, stored, len(rows), self._model.centroids[number], options, self._seed
         )
         self._graphs.append(json.dumps(about, separators=(",", ":")) if about else "")
-        self._graph_lengths.append(sum(batch.num_rows for batch in batches))
+        total = 0
         for batch in batches:
-            # In pieces: what waits to be encoded is a copy of them.
-            for start in range(0, batch.num_rows, _GRAPH_ROWS):
-                self._index.write(batch.slice(start, _GRAPH_ROWS))
+            total += batch.num_rows
+            if batch.num_rows:
+                self._index.write(batch)
+        self._graph_lengths.append(total)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -432,14 +432,23 @@ cdef class Growth:
 
     def lists(self):
         """Offsets, neighbours and distances of level 0, and those of the upper levels by node and level."""
-        return *self._ragged(self.raw.graph.base, self.base_sizes, None), *self._ragged(
-            self.raw.graph.above, self.above_sizes, np.repeat(np.arange(len(self.heights), dtype=np.uint32), self.heights)
-        )
+        return *self.lowest(0, len(self.base_sizes)), *self.others()
 
-    cdef _ragged(self, lc_lists lists, uint16_t[::1] sizes, owners):
-        offsets = np.zeros(len(sizes) + 1, np.int64)
-        np.cumsum(sizes, out=offsets[1:])
-        total = int(offsets[len(sizes)])
+    def lowest(self, Py_ssize_t begin, Py_ssize_t end):
+        """Those of level 0, of the nodes from one to before another."""
+        if not 0 <= begin <= end <= self.base_sizes.shape[0]:
+            raise ValueError(f"nodes from {begin} to {end}, of {self.base_sizes.shape[0]}")
+        return self._ragged(self.raw.graph.base, self.base_sizes, begin, end, None)
+
+    def others(self):
+        """Those of the upper levels."""
+        owners = np.repeat(np.arange(len(self.heights), dtype=np.uint32), self.heights)
+        return self._ragged(self.raw.graph.above, self.above_sizes, 0, len(self.above_sizes), owners)
+
+    cdef _ragged(self, lc_lists lists, uint16_t[::1] sizes, Py_ssize_t begin, Py_ssize_t end, owners):
+        offsets = np.zeros(end - begin + 1, np.int64)
+        np.cumsum(sizes[begin:end], out=offsets[1:])
+        total = int(offsets[end - begin])
         if total >= 1 << 31:
             raise OverflowError("more than 2^31 neighbours")
         starts = offsets.astype(np.int32)
@@ -454,11 +463,11 @@ cdef class Growth:
         if owned:
             owner = owners
         with nogil:
-            for row in range(sizes.shape[0]):
+            for row in range(begin, end):
                 if sizes[row]:
-                    memcpy(&ids[at[row]], lists.values + row * lists.width, sizes[row] * sizeof(uint32_t))
+                    memcpy(&ids[at[row - begin]], lists.values + row * lists.width, sizes[row] * sizeof(uint32_t))
                     self.raw.points.peers(
                         &self.raw.points, lc_peer(&self.raw.points, owner[row] if owned else row, &room[0]),
-                        &ids[at[row]], sizes[row], &out[at[row]],
+                        &ids[at[row - begin]], sizes[row], &out[at[row - begin]],
                     )
         return starts, neighbours, distances

@@ -19,7 +19,7 @@ faster, and exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -69,6 +69,8 @@ _SHARE: Final = 8
 """A batch is no larger than such a part of the graph."""
 _SPARE: Final = 8
 """Room in lists that are still growing: the more, the less often they are cut."""
+_ROWS_AT_ONCE: Final = 1 << 16
+"""Of a graph, on their way to the file."""
 _ALONE: Final = 4096
 """Graphs of fewer vectors are built by one thread."""
 _TRIMMED: Final = 1 << 16
@@ -108,18 +110,18 @@ class HnswKind:
         centroid: Vectors,
         options: Mapping[str, Any],
         seed: int,
-    ) -> tuple[list[pa.RecordBatch], dict[str, Any]]:
+    ) -> tuple[Iterator[pa.RecordBatch], dict[str, Any]]:
         """The rows and the JSON of one partition; an empty one has neither."""
         if not count:
-            return [], {}
+            return iter(()), {}
         params = self.check(options)
         points = _points_to_build(quantizer, stored, centroid)
         heights = _heights(count, params["m"], params["max_level"], seed)
         order = np.argsort(-heights.astype(np.int16), kind="stable").astype(np.uint32)
         growth = Growth(points, heights, order, _upper(heights), params["m"], params["ef_construction"], _SPARE)
         _grow(growth, heights, order, 1 if count < _ALONE else _POOL.size)
-        batches, offsets = _rows(growth, heights, params["max_level"])
-        return batches, {
+        sizes = [np.count_nonzero(heights >= level) for level in range(params["max_level"])]
+        return _rows(growth, heights), {
             "entry_point": int(order[0]),
             "params": {
                 "max_level": params["max_level"],
@@ -127,7 +129,7 @@ class HnswKind:
                 "ef_construction": params["ef_construction"],
                 "prefetch_distance": _PREFETCH,
             },
-            "level_offsets": offsets,
+            "level_offsets": [0, *np.cumsum(sizes).tolist()],
         }
 
     def open(self, batch: pa.RecordBatch, about: Mapping[str, Any], count: int, path: str) -> Graph:
@@ -290,21 +292,21 @@ def _side_by_side(works: list[Callable[[], None]]) -> None:
         _POOL.all(works)
 
 
-def _rows(growth: Growth, heights: npt.NDArray[np.uint8], max_level: int) -> tuple[list[pa.RecordBatch], list[int]]:
-    """Rows of the file, the lowest level and then the others, and where each level begins."""
-    base_offsets, base, base_marks, offsets, above, marks = growth.lists()
+def _rows(growth: Growth, heights: npt.NDArray[np.uint8]) -> Iterator[pa.RecordBatch]:
+    """Rows of the file: the lowest level in pieces, then all others, level after level."""
+    for start in range(0, len(heights), _ROWS_AT_ONCE):
+        end = min(start + _ROWS_AT_ONCE, len(heights))
+        offsets, near, marks = growth.lowest(start, end)
+        numbers = pa.array(np.arange(start, end, dtype=np.uint32))
+        yield pa.RecordBatch.from_arrays(
+            [numbers, *(_list_array(offsets, one) for one in (near, marks))], schema=SCHEMA
+        )
     owners = np.repeat(np.arange(len(heights), dtype=np.uint32), heights)
     levels = np.arange(len(owners)) - np.repeat(_upper(heights), heights) + 1
     order = np.argsort(levels, kind="stable")
-    places = pa.array(order)
-    lowest = [
-        pa.array(np.arange(len(heights), dtype=np.uint32)),
-        *(_list_array(base_offsets, one) for one in (base, base_marks)),
-    ]
-    others = [pa.array(owners[order]), *(_list_array(offsets, one).take(places) for one in (above, marks))]
-    sizes = [len(heights), *np.bincount(levels, minlength=max_level)[1:max_level].tolist()]
-    batches = [pa.RecordBatch.from_arrays(arrays, schema=SCHEMA) for arrays in (lowest, others)]
-    return [batch for batch in batches if batch.num_rows], [0, *np.cumsum(sizes).tolist()]
+    offsets, near, marks = growth.others()
+    lists = [_list_array(offsets, one).take(pa.array(order)) for one in (near, marks)]
+    yield pa.RecordBatch.from_arrays([pa.array(owners[order]), *lists], schema=SCHEMA)
 
 
 def _list_array(offsets: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> pa.ListArray:

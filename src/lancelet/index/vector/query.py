@@ -16,7 +16,7 @@ own order (transposed, packed) and maybe read-only views of a mapped file.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -250,7 +250,7 @@ class GraphKind(Protocol):
         centroid: Vectors,
         options: Mapping[str, Any],
         seed: int,
-    ) -> tuple[list[pa.RecordBatch], dict[str, Any]]:
+    ) -> tuple[Iterator[pa.RecordBatch], dict[str, Any]]:
         """The rows and the JSON of one partition; an empty one has no rows, and nothing is said of it."""
 
     def open(self, batch: pa.RecordBatch, about: Mapping[str, Any], count: int, path: str) -> Graph:
