@@ -30,6 +30,7 @@ from lancelet._api.scan_options import (
     RESULT_POSITIONS,
     SCANNER_POSITIONS,
     ScanOptions,
+    SearchOptions,
     build_scanner,
     frame_options,
     slice_limit,
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from lancelet.maintenance.validation.report import VerifyReport
     from lancelet.optimize import DatasetOptimizer
     from lancelet.progress import IndexProgress
+    from lancelet.query import FullTextQuery
     from lancelet.table.manifest.snapshot import Snapshot
     from lancelet.table.refs.read import Reference
     from lancelet.writing.keywords import TableKeywords
@@ -499,14 +501,13 @@ class LanceDataset:
             Only rows whose row id is in the one set and not in the other; each as bytes, in the form that indices
             store sets of rows in.
         nearest
-            The rows whose vectors are nearest to a query: see :meth:`ScannerBuilder.nearest`.
+            A dict of ``column``, ``q`` and what else :meth:`ScannerBuilder.nearest` takes: the rows whose vectors are nearest.
         full_text_query
-            The rows whose texts match: a text, a dict of ``query`` and ``columns``, or a query of :mod:`lancelet.query`;
-            the best first, with their scores as ``_score``.
+            A text, a dict of ``query`` and ``columns``, or a query of :mod:`lancelet.query`: the rows whose texts match.
+        prefilter
+            Whether the filter chooses among all rows before such a search, and not among those that it found.
         index_segments
             Segments of a vector index; refused without a vector search.
-        prefilter
-            Whether a search looks among the rows that pass the filter; by default the rows that it found are filtered.
         batch_readahead, fragment_readahead, scan_in_order, io_buffer_size, use_stats
             Accepted for pylance's sake, without effect.
         """
@@ -556,6 +557,95 @@ class LanceDataset:
         """Rows as a data frame: options of :meth:`scanner`, and others for :meth:`pyarrow.Table.to_pandas`."""
         options, others = frame_options(more, kwargs)
         return self.scanner(columns, filter, limit, offset, **options).to_pandas(blob_mode=blob_mode, **others)
+
+    @takes(SearchOptions)
+    def search(
+        self,
+        text: str | FullTextQuery | None = None,
+        vector: Any = None,
+        *,
+        filter: str | pc.Expression | None = None,  # noqa: A002
+        columns: Columns = None,
+        k: int = 10,
+        offset: int = 0,
+        text_columns: Sequence[str] | None = None,
+        vector_column: str | None = None,
+        fusion: str = "rrf",
+        rrf_k: float = 60.0,
+        weight: float = 0.7,
+        candidates: int | None = None,
+        fast_search: bool = False,
+        with_row_id: bool = False,
+        **options: Unpack[SearchOptions],
+    ) -> pa.Table:
+        """The rows that fit a text and a vector best, with what they are ordered by as ``_relevance_score``.
+
+        Each side finds its best rows, and both answers become one. ``_score`` is that of the text and ``_distance`` that of the
+        vector, null where a row was found by the other side only. Of rows that are equally good those with the lower row ids
+        come first. Not in pylance.
+
+        Parameters
+        ----------
+        text
+            A text, whose words are looked for, or a query of :mod:`lancelet.query`; None: vectors alone decide.
+        vector
+            A query vector; None: texts alone decide.
+        filter
+            Rows for which an SQL text or a pyarrow expression is true; only these are searched.
+        columns
+            As in :meth:`scanner`.
+        k, offset
+            How many rows at most, after how many.
+        text_columns
+            Where ``text`` is looked for; by default in all columns with an INVERTED index.
+        vector_column
+            By default ``vector``, or the only column of vectors.
+        fusion
+            ``"rrf"`` adds ``1 / (rank + rrf_k)`` of both answers, ranks from 0. ``"linear"`` brings scores and distances between
+            0 and 1 (the worst and the best of an answer) and adds them, that of the vector times ``weight`` and that of
+            the text times ``1 - weight``.
+        candidates
+            How many rows each side finds before they become one; by default five times those of the result.
+        fast_search
+            Leave out rows that the indices do not know.
+        with_row_id
+            Add ``_rowid``.
+        options
+            As in ``nearest`` of :meth:`scanner`.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> import pyarrow as pa
+        >>> vectors = pa.array([[0.0, 1.0], [1.0, 0.0], [0.9, 0.1]], pa.list_(pa.float32(), 2))
+        >>> texts = ["a red fox", "a grey wolf", "a red wolf"]
+        >>> animals = pa.table({"id": [1, 2, 3], "text": texts, "vector": vectors})
+        >>> dataset = lancelet.write_dataset(animals, "memory://docs/search")
+        >>> dataset.create_scalar_index("text", "INVERTED")
+        >>> dataset.search("red wolf", [1.0, 0.0], k=2, columns=["text"])["text"].to_pylist()
+        ['a red wolf', 'a grey wolf']
+        """
+        from lancelet._api.hybrid_search import hybrid_plan
+
+        plan = hybrid_plan(
+            self,
+            text,
+            vector,
+            text_columns=text_columns,
+            vector_column=vector_column,
+            filter=filter,
+            columns=columns,
+            k=k,
+            offset=offset,
+            fusion=fusion,
+            rrf_k=rrf_k,
+            weight=weight,
+            candidates=candidates,
+            fast_search=fast_search,
+            with_row_id=with_row_id,
+            options=options,
+        )
+        return plan.run(self.table)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.scanner().__arrow_c_stream__(requested_schema)

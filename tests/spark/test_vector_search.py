@@ -18,6 +18,7 @@ from pyspark.sql import types as st
 from pyspark.sql.udtf import AnalyzeArgument
 
 import lancelet
+from lancelet._api.scan_options import SearchOptions
 from lancelet.errors import InvalidInput, InvalidType, LanceletError, UnknownColumn
 from lancelet.index.vector.kind import VectorKind
 from lancelet.spark import LanceTable, register_functions
@@ -25,7 +26,7 @@ from lancelet.spark.options import TableRef
 from lancelet.spark.plan import split_fragments
 from lancelet.spark.search import job as search_job
 from lancelet.spark.search.function import VectorSearch
-from lancelet.spark.search.request import SearchOptions, SearchRequest
+from lancelet.spark.search.request import SearchRequest
 from lancelet.spark.table import indices
 
 # Executors do not have the tests.

@@ -61,6 +61,21 @@ FRAME_OPTIONS = tuple(
 """A data frame has a word of its own for blobs, and no batches."""
 
 
+class SearchOptions(TypedDict, total=False):
+    """How vectors are searched; see :meth:`lancelet.dataset.ScannerBuilder.nearest`."""
+
+    metric: str | None
+    nprobes: int | None
+    minimum_nprobes: int | None
+    maximum_nprobes: int | None
+    refine_factor: int | None
+    ef: int | None
+    use_index: bool
+    approx_mode: str
+    search_effort: float | None
+    distance_range: tuple[float | None, float | None] | None
+
+
 class FragmentOptions(TypedDict, total=False):
     """What :meth:`lancelet.LanceFragment.scanner` takes."""
 

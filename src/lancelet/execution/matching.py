@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from lancelet.errors import NotSupported
 from lancelet.execution.allowed import AllowedRows, passing_rows
@@ -38,32 +39,52 @@ if TYPE_CHECKING:
 
 
 class MatchingScan(RankedScan):
-    """One execution of a plan with a search for texts in it."""
+    """One execution of a plan with a search for texts in it; where ``answers`` were found elsewhere, what comes after it."""
 
-    def __init__(self, table: TableReader, plan: ScanPlan, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        table: TableReader,
+        plan: ScanPlan,
+        threads: int | None = None,
+        answers: Sequence[Answer] | None = None,
+    ) -> None:
         assert plan.matching is not None, "the plan has a search"
         self.matching: Matching = plan.matching
         super().__init__(table, plan, plan.matching, threads)
         self._columns: dict[str, ColumnSearch] = {}
         self._items = ItemKeys() if plan.matching.has_items else None
+        self._items_found: tuple[npt.NDArray[np.float32], npt.NDArray[np.uint64], npt.NDArray[np.uint32]]
+        self._answers = answers
 
     def _open_reads(self) -> Scan:
         return Scan(self.table, allowed_plan(self.plan, self.matching), self._threads)
 
-    @cached_property
-    def _found(self) -> Hits:
+    def _find(self) -> Sequence[Answer]:
+        if self._answers is not None:
+            return self._answers
         table, plan = self.table, self.plan
-        if table.ids_repeat:
-            raise NotSupported(f"fragments of {table.snapshot.uri} share ids, so that single rows cannot be named")
         debug("texts of %s are searched in %s", table.snapshot.uri, ", ".join(c.name for c in self.matching.columns))
         # A filter that comes after the search looks at the best rows only, as in pylance.
         limit = None if plan.limit is None or plan.order_by else plan.offset + plan.limit
         self.check()
         scores, keys = self.evaluate(self.matching.query, limit)
         if self._items is None:
-            return self._located([(scores, keys)])
+            return [(scores, keys)]
         ids, items = self._items.decode(keys)
-        return replace(self._located([(scores, ids)]), items=items)
+        self._items_found = scores, ids, items
+        # Whoever asks for rows gets the best item of each.
+        first = np.sort(np.unique(ids, return_index=True)[1])
+        return [(scores[first], ids[first])]
+
+    def _located(self, answers: Sequence[Answer]) -> Hits:
+        if self._items is None:
+            return super()._located(answers)
+        if self._answers is not None:
+            raise NotSupported(
+                "items of lists, as texts of their own, are searched in one process: ask the dataset itself"
+            )
+        scores, ids, items = self._items_found
+        return replace(super()._located([(scores, ids)]), items=items)
 
     def check(self) -> None:
         """Raise where the indices of the columns cannot answer the query."""

@@ -12,7 +12,7 @@ The distance is 1 less the share of the signature that is equal. Texts without a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -21,11 +21,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.encoding.plain import numpy_array
-from lancelet.errors import InvalidInput, NotSupported
+from lancelet.errors import InvalidInput
 from lancelet.execution.allowed import AllowedRows, passing_rows
 from lancelet.execution.near_text_plan import NearText
 from lancelet.execution.plan import ScanPlan, allowed_plan, column_of
-from lancelet.execution.ranked_scan import Answer, Hits, RankedScan
+from lancelet.execution.ranked_scan import Answer, RankedScan
 from lancelet.execution.scan import Scan
 from lancelet.expressions.expr import Column
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
@@ -83,13 +83,9 @@ class NearTextScan(RankedScan):
     def _open_reads(self) -> Scan:
         return Scan(self.table, allowed_plan(self.plan, self.near), self._threads)
 
-    @cached_property
-    def _found(self) -> Hits:
-        table, plan = self.table, self.plan
-        if table.ids_repeat:
-            raise NotSupported(f"fragments of {table.snapshot.uri} share ids, so that single rows cannot be named")
-        limit = _DEFAULT_LIMIT if plan.limit is None else plan.limit
-        return self._located([self._best(plan.offset + limit)])
+    def _find(self) -> Sequence[Answer]:
+        limit = _DEFAULT_LIMIT if self.plan.limit is None else self.plan.limit
+        return [self._best(self.plan.offset + limit)]
 
     def _best(self, count: int) -> Answer:
         entries = _entries(self.table, self.near.path)

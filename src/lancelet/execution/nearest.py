@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lancelet.errors import NotSupported
 from lancelet.execution.exact import ExactSearch
 from lancelet.execution.indexed import IndexedSearch
 from lancelet.execution.plan import ScanPlan, exact_plan
-from lancelet.execution.ranked_scan import Hits, RankedScan
+from lancelet.execution.ranked_scan import RankedScan
 from lancelet.execution.scan import Scan
 from lancelet.index.vector.query import SearchUse
 from lancelet.log import debug
@@ -41,26 +40,21 @@ class NearestScan(RankedScan):
     def _open_reads(self) -> Scan:
         return Scan(self.table, exact_plan(self.plan, self.nearest), self._threads)
 
-    @cached_property
-    def _found(self) -> Hits:
-        """The answer of the search."""
+    def _find(self) -> Sequence[Answer]:
         nearest, table = self.nearest, self.table
-        if table.ids_repeat:
-            raise NotSupported(f"fragments of {table.snapshot.uri} share ids, so that single rows cannot be named")
         debug(
             "the nearest %s rows of %s are looked for in '%s'", nearest.count, table.snapshot.uri, nearest.column.name
         )
         if self._answers is not None:
-            return self._located(self._answers)
+            return self._answers
         if self.index is not None:
-            asked = IndexedSearch(table, self.plan, nearest, self.index, lambda: self._reads, self.use)
-            return self._located(asked.run())
+            return IndexedSearch(table, self.plan, nearest, self.index, lambda: self._reads, self.use).run()
         if self.plan.indexed_only and nearest.use_index:
-            return self._located([])
+            return []
         metric = nearest.exact_metric()
         nearest.column.check_metric(metric)
         search = ExactSearch.of(table, nearest, metric, nearest.count)
-        return self._located([top.sorted() for top in search.run(self._reads, self.use)])
+        return [top.sorted() for top in search.run(self._reads, self.use)]
 
     @cached_property
     def index(self) -> VectorIndex | None:

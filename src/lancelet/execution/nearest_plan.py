@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancelet.errors import InvalidInput, InvalidType, UnknownColumn
+from lancelet.errors import InvalidInput, InvalidType, LanceletError, UnknownColumn
 from lancelet.execution.costs import KEPT_PLANS
 from lancelet.execution.shown import scan_field
-from lancelet.format.schema import split_path
+from lancelet.format.schema import join_path, split_path
 from lancelet.format.system_columns import DISTANCE, QUERY_INDEX
 from lancelet.index.vector.metric import Metric
 
@@ -29,6 +29,7 @@ _ELEMENTS: Final = {
 }
 """Types of elements, and what kernels call them. Two bytes are a bfloat16 where the column says so."""
 DEFAULT_COUNT: Final = 10
+USUAL_NAME: Final = "vector"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,27 @@ def _column_named(schema: Schema, name: str) -> VectorColumn:
     if vector.list_size < 1:
         raise InvalidInput(f"the vectors of column '{name}' have no elements")
     return VectorColumn(tuple(node.name for node in chain), element, vector.list_size, is_multi)
+
+
+def choose_vector_column(schema: Schema) -> str:
+    """The column that is meant where none is named: ``vector``, or the only one with vectors."""
+    able = [join_path([field.name]) for field in schema.fields if has_vectors(schema, field.name)]
+    if USUAL_NAME in able:
+        return USUAL_NAME
+    if len(able) == 1:
+        return able[0]
+    if not able:
+        raise UnknownColumn(USUAL_NAME, schema.names, "the table, nor any other column of vectors")
+    raise InvalidInput(f"several columns have vectors: {', '.join(able)}; name the one to search")
+
+
+def has_vectors(schema: Schema, name: str) -> bool:
+    """Whether a top-level column can be searched."""
+    try:
+        vector_column(schema, join_path([name]))
+    except LanceletError:
+        return False
+    return True
 
 
 def _is_bfloat16(item: pa.Field) -> bool:

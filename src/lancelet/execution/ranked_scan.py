@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.encoding.rows import Indices
+from lancelet.errors import NotSupported
 from lancelet.execution.costs import KEPT_PLANS
 from lancelet.execution.plan import Outputs, ScanPlan, column_of, is_search_column, needed_fields
 from lancelet.execution.scan import Scan
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 Answer = tuple[npt.NDArray[np.float32], npt.NDArray[np.uint64]]
 """Distances or scores and row ids, the best first."""
+NO_ROWS: Answer = (np.empty(0, np.float32), np.empty(0, np.uint64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +139,20 @@ class RankedScan(ABC):
         return hits.pick(slice(plan.offset, None if plan.limit is None else plan.offset + plan.limit))
 
     @cached_property
+    def answers(self) -> Sequence[Answer]:
+        """What the search found, an answer for each query; none where nothing is searched."""
+        if self.table.ids_repeat:
+            uri = self.table.snapshot.uri
+            raise NotSupported(f"fragments of {uri} share ids, so that single rows cannot be named")
+        return self._find()
+
     @abstractmethod
+    def _find(self) -> Sequence[Answer]:
+        """Search."""
+
+    @cached_property
     def _found(self) -> Hits:
-        """The answer of the search."""
+        return self._located(self.answers)
 
     def _located(self, answers: Sequence[Answer]) -> Hits:
         """Where the rows of the answers are; one answer for each query, of marks and row ids."""

@@ -19,6 +19,7 @@ SYSTEM_FIELDS = {
 
 DISTANCE = "_distance"
 SCORE = "_score"
+RELEVANCE = "_relevance_score"
 QUERY_INDEX = "query_index"
 DOC_INDEX = "_doc_index"
 SEARCH_FIELDS = {
@@ -29,6 +30,13 @@ SEARCH_FIELDS = {
 }
 """Columns of the results of searches: how far a row is from the query, how well its text fits, which item of a list
 that is, and from which query a row is where there are several."""
+
+FUSED_FIELDS = {
+    DISTANCE: SEARCH_FIELDS[DISTANCE],
+    SCORE: SEARCH_FIELDS[SCORE],
+    RELEVANCE: pa.field(RELEVANCE, pa.float32(), nullable=False),
+}
+"""Columns of the results of searches by texts and vectors together; the last is what rows are ordered by."""
 
 ROW_ID_FIELD = -3
 CREATED_AT_FIELD = -4

@@ -32,6 +32,7 @@ class InvertedKind(Kind):
     newest_version = _NEWEST
     named_options = frozenset({"format_version", "document_granularity"})
     takes_json = True
+    is_heavy = True
 
     def parameters(self, entry: IndexMetadata, path: str) -> dict[str, Any]:
         from lancelet.index.text.params import Params
@@ -80,6 +81,10 @@ class InvertedKind(Kind):
                 raise
             # Of a damaged segment the manifest knows all but the custom stop words.
             return {PARAMS: Params.from_details(folder.entry.details, folder.snapshot.manifest.path)}
+
+    def is_worth_merging(self, rows: int, options: Mapping[str, Any]) -> bool:
+        """Postings would all be written again, and segments share their statistics when they are searched."""
+        return False
 
     def can_merge(self, segments: Sequence[Segment]) -> bool:
         from lancelet.index.text.segment import TextSegment

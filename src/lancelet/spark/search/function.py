@@ -26,7 +26,7 @@ from lancelet.format.schema import split_path
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.named_tables import NamedTable
 from lancelet.spark.options import storage_options
-from lancelet.spark.search.request import SearchOptions, SearchRequest, result_schema
+from lancelet.spark.search.request import SearchRequest, result_schema
 from lancelet.spark.sentences import in_a_sentence
 from lancelet.spark.types import arrow_schema
 from lancelet.spark.workers import a_task
@@ -34,6 +34,7 @@ from lancelet.spark.workers import a_task
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lancelet._api.scan_options import SearchOptions
     from lancelet.dataset import LanceDataset
     from lancelet.execution.plan import ScanPlan
 

@@ -21,7 +21,7 @@ from lancelet.execution.table_reader import TableReader
 from lancelet.format.system_columns import QUERY_INDEX
 from lancelet.spark.arrays import conform
 from lancelet.spark.names import find_name
-from lancelet.spark.search.request import SearchOptions, SearchRequest, result_schema, vector_matrix, with_queries
+from lancelet.spark.search.request import SearchRequest, result_schema, vector_matrix, with_queries
 from lancelet.spark.types import arrow_schema
 from lancelet.spark.workers import a_task
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from lancelet._api.scan_options import SearchOptions
     from lancelet.dataset import LanceDataset
     from lancelet.execution.plan import ScanPlan
     from lancelet.spark.options import TableRef

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet._api.scanner import ScannerBuilder
-from lancelet.errors import InvalidInput, LanceletError, UnknownColumn
-from lancelet.execution.nearest_plan import vector_column
-from lancelet.format.schema import join_path
+from lancelet.errors import InvalidInput
+from lancelet.execution.nearest_plan import USUAL_NAME, choose_vector_column, has_vectors, vector_column
 from lancelet.format.system_columns import DISTANCE, SEARCH_FIELDS, SYSTEM_FIELDS
 from lancelet.spark.names import find_name, path_named
 
@@ -21,28 +20,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from lancelet._api.scan_options import SearchOptions
     from lancelet._api.scanner import Columns
     from lancelet.dataset import LanceDataset
     from lancelet.execution.nearest_plan import VectorColumn
     from lancelet.execution.plan import ScanPlan
     from lancelet.format.schema import Schema
-
-_USUAL_NAME = "vector"
-
-
-class SearchOptions(TypedDict, total=False):
-    """How a search goes about it; see :meth:`lancelet.LanceDataset.scanner` and its ``nearest``."""
-
-    metric: str | None
-    nprobes: int | None
-    minimum_nprobes: int | None
-    maximum_nprobes: int | None
-    refine_factor: int | None
-    ef: int | None
-    use_index: bool
-    approx_mode: str
-    search_effort: float | None
-    distance_range: tuple[float | None, float | None] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,23 +83,8 @@ def search_column(schema: Schema, name: str | None, *, case_sensitive: bool = Fa
     """The column that is searched; without a name ``vector``, or the only one with vectors."""
     if name is not None:
         return path_named(name, schema, case_sensitive=case_sensitive)
-    usual = find_name(_USUAL_NAME, schema.names, case_sensitive=case_sensitive)
-    able = [join_path([field.name]) for field in schema.fields if _has_vectors(schema, field.name)]
-    if usual in able:
-        return usual
-    if len(able) == 1:
-        return able[0]
-    if not able:
-        raise UnknownColumn(_USUAL_NAME, schema.names, "the table, nor any other column of vectors")
-    raise InvalidInput(f"several columns have vectors: {', '.join(able)}; name the one to search")
-
-
-def _has_vectors(schema: Schema, name: str) -> bool:
-    try:
-        vector_column(schema, join_path([name]))
-    except LanceletError:
-        return False
-    return True
+    usual = find_name(USUAL_NAME, schema.names, case_sensitive=case_sensitive)
+    return usual if usual is not None and has_vectors(schema, usual) else choose_vector_column(schema)
 
 
 def result_schema(plan: ScanPlan) -> StructType:

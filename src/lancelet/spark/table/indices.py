@@ -42,6 +42,7 @@ from lancelet.index.segments import (
 from lancelet.indexing.create import build_segment, name_index
 from lancelet.indexing.optimize import optimize_indices
 from lancelet.indexing.rows import columns_of_fields, find_column, find_columns, read_rows
+from lancelet.spark.plan import split_fragments
 from lancelet.spark.table.edit import pin_version
 from lancelet.spark.table.jobs import run_over, run_tasks
 from lancelet.spark.table.values import table_frame
@@ -62,6 +63,9 @@ if TYPE_CHECKING:
 
 _PART_ROWS = 2_000_000
 _PART_BYTES = 256 << 20
+_HEAVY_BYTES = 64 << 20
+"""In files, of a part of a kind whose builds are heavy."""
+_MOST_PARTS = 32
 _ATTEMPTS = 1 << 32
 _STEM_BYTES = 8
 _SORTED_ALIKE = (
@@ -232,7 +236,7 @@ def _joined(
     if options is None:
         return [write_segment(table.snapshot, new, (), NewRows(found.type), files)]
     new = replace(new, options=options)
-    if not new.kind.is_worth_merging(table.num_rows, options):
+    if table.num_rows and not new.kind.is_worth_merging(table.num_rows, options):
         return _parts(spark, table, place, column, new, files)
     with WrittenFiles(table.snapshot.store) as passing:
         parts = _parts(spark, table, place, column, new, passing)
@@ -325,7 +329,7 @@ def _parts(
     stem = uuids.uuid4().bytes[:_STEM_BYTES]
     tasks = [
         _FragmentPart(here, column, new.kind, new.name, dict(new.options), stem, group)
-        for group in _groups(table, new.coverage, _part_rows(table, column, new.kind))
+        for group in _divided(table, column, new)
     ]
     return _written(spark, snapshot, tasks, stem, files)
 
@@ -364,6 +368,22 @@ def _part_rows(table: TableReader, column: str | Sequence[str], kind: Kind) -> i
     if not kind.learns:
         return _PART_ROWS
     return max(1, min(_PART_ROWS, _PART_BYTES // find_columns(table, column).width))
+
+
+def _divided(table: TableReader, column: str | Sequence[str], new: NewSegment) -> list[tuple[int, ...]]:
+    """Fragments of a new segment, as tasks get them."""
+    if not new.kind.is_heavy:
+        return _groups(table, new.coverage, _part_rows(table, column, new.kind))
+    manifest = table.snapshot.manifest
+    nodes = [node for top in manifest.schema.fields for node in top.walk() if node.id in new.fields]
+    wanted = frozenset(part.id for node in nodes for part in node.walk())
+    fragments = [fragment for fragment in manifest.fragments if fragment.id in new.coverage]
+    splits = split_fragments(table, fragments, wanted, _HEAVY_BYTES, whole_fragments=True)
+    step = max(1, -(-len(splits) // _MOST_PARTS))
+    return [
+        tuple(number for split in splits[start : start + step] for number, _, _ in split.pieces)
+        for start in range(0, len(splits), step)
+    ]
 
 
 def _groups(table: TableReader, wanted: frozenset[int], most: int) -> list[tuple[int, ...]]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from typing_extensions import Unpack
 
+    from lancelet._api.scan_options import SearchOptions
     from lancelet._api.scanner import Columns
     from lancelet.dataset import LanceDataset
     from lancelet.editing.delete import DeleteResult
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from lancelet.indices import IndexDescription
     from lancelet.maintenance.cleanup_report import CleanupExplanation
     from lancelet.maintenance.compaction.commit import CompactionMetrics
-    from lancelet.spark.search.request import SearchOptions
     from lancelet.spark.table.merge import Clause, Merge
     from lancelet.table.cleanup.run import CleanupStats
     from lancelet.table.refs.read import Reference
