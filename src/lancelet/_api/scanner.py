@@ -155,6 +155,12 @@ class ScannerBuilder:
         if isinstance(filter, str) and not filter.strip():
             raise FilterSyntaxError(filter, 0, "the filter is empty")
         if filter is not None and not isinstance(filter, (str, pc.Expression)):
+            from lancelet._api.text_query import is_text_query
+
+            if is_text_query(filter):
+                raise NotSupported(
+                    "a query is no filter yet: give it as full_text_query, and what else is asked as filter"
+                )
             raise InvalidType(f"a filter is an SQL text or a pyarrow expression, not {filter!r}")
         self._filter = filter
         return self

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from lancelet.errors import NotSupported
 from lancelet.execution.allowed import AllowedRows, passing_rows
 from lancelet.execution.combined_fields import find_combined
 from lancelet.execution.indexed import is_repeatable
@@ -51,9 +52,9 @@ class MatchingScan(RankedScan):
         self.matching: Matching = plan.matching
         super().__init__(table, plan, plan.matching, threads)
         self._columns: dict[str, ColumnSearch] = {}
-        self._answers = answers
         self._items = ItemKeys() if plan.matching.has_items else None
-        self._found_items: npt.NDArray[np.uint32] | None = None
+        self._items_found: tuple[npt.NDArray[np.float32], npt.NDArray[np.uint64], npt.NDArray[np.uint32]]
+        self._answers = answers
 
     def _open_reads(self) -> Scan:
         return Scan(self.table, allowed_plan(self.plan, self.matching), self._threads)
@@ -69,12 +70,21 @@ class MatchingScan(RankedScan):
         scores, keys = self.evaluate(self.matching.query, limit)
         if self._items is None:
             return [(scores, keys)]
-        ids, self._found_items = self._items.decode(keys)
-        return [(scores, ids)]
+        ids, items = self._items.decode(keys)
+        self._items_found = scores, ids, items
+        # Whoever asks for rows gets the best item of each.
+        first = np.sort(np.unique(ids, return_index=True)[1])
+        return [(scores[first], ids[first])]
 
     def _located(self, answers: Sequence[Answer]) -> Hits:
-        found = super()._located(answers)
-        return found if self._found_items is None else replace(found, items=self._found_items)
+        if self._items is None:
+            return super()._located(answers)
+        if self._answers is not None:
+            raise NotSupported(
+                "items of lists, as texts of their own, are searched in one process: ask the dataset itself"
+            )
+        scores, ids, items = self._items_found
+        return replace(super()._located([(scores, ids)]), items=items)
 
     def check(self) -> None:
         """Raise where the indices of the columns cannot answer the query."""
