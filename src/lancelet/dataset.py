@@ -501,13 +501,14 @@ class LanceDataset:
             Only rows whose row id is in the one set and not in the other; each as bytes, in the form that indices
             store sets of rows in.
         nearest
-            A dict of ``column``, ``q`` and what else :meth:`ScannerBuilder.nearest` takes: the rows whose vectors are nearest.
+            The rows whose vectors are nearest to a query: see :meth:`ScannerBuilder.nearest`.
         full_text_query
-            A text, a dict of ``query`` and ``columns``, or a query of :mod:`lancelet.query`: the rows whose texts match.
-        prefilter
-            Whether the filter chooses among all rows before such a search, and not among those that it found.
+            The rows whose texts match: a text, a dict of ``query`` and ``columns``, or a query of :mod:`lancelet.query`;
+            the best first, with their scores as ``_score``.
         index_segments
             Segments of a vector index; refused without a vector search.
+        prefilter
+            Whether a search looks among the rows that pass the filter; by default the rows that it found are filtered.
         batch_readahead, fragment_readahead, scan_in_order, io_buffer_size, use_stats
             Accepted for pylance's sake, without effect.
         """

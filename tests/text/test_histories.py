@@ -16,6 +16,7 @@ from tests.text.test_matching import PLAIN, WORDS, assert_same, ranked, sentence
 
 import lancelet
 import lancelet.query
+from lancelet.errors import InvalidInput
 from lancelet.query import BooleanQuery, MatchQuery, Occur, PhraseQuery
 
 QUERIES = [
@@ -126,3 +127,68 @@ def test_json_documents_are_searched_by_path(tmp_path: Path) -> None:
         assert_same(ranked(other, lance.query.MatchQuery(text, "j")), ranked(ours, MatchQuery(text, "j")))
     phrase = "a,str,w1 w2"
     assert_same(ranked(other, lance.query.PhraseQuery(phrase, "j")), ranked(ours, PhraseQuery(phrase, "j")))
+
+
+def items_of(dataset: Any, query: Any, **options: Any) -> tuple[list[tuple[int, int]], Any]:
+    found = dataset.to_table(columns=["id", "_score"], full_text_query=query, **options)
+    pairs = zip(found["id"].to_pylist(), found["_doc_index"].to_pylist(), strict=True)
+    return [(row, item) for row, (item,) in pairs], found["_score"].to_numpy()
+
+
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
+def test_items_of_lists_are_texts_of_their_own_where_the_index_says_so(tmp_path: Path, stable: bool) -> None:
+    draw = random.Random(6)
+    lists = [None if number % 17 == 3 else sentences(draw, number % 4, 6) for number in range(300)]
+    table = pa.table({"id": range(300), "l": pa.array(lists, pa.list_(pa.string()))})
+    other = lance.write_dataset(table.slice(0, 200), tmp_path / "table", enable_stable_row_ids=stable)
+    whole = lance.query.DocumentGranularity.LIST_ELEMENT
+    other.create_scalar_index("l", "INVERTED", document_granularity=whole, **PLAIN)
+    other = lance.write_dataset(table.slice(200), tmp_path / "table", mode="append")
+    other.delete("id % 13 = 2")
+    ours = lancelet.dataset(tmp_path / "table")
+    queries = [
+        MatchQuery("w1 w2", "l"),
+        MatchQuery("w0 w1", "l", operator=lancelet.query.FullTextOperator.AND),
+        PhraseQuery("w0 w1", "l"),
+        BooleanQuery([(Occur.MUST, MatchQuery("w1", "l")), (Occur.MUST, MatchQuery("w0", "l"))]),
+        BooleanQuery([(Occur.SHOULD, PhraseQuery("w0 w1", "l")), (Occur.SHOULD, MatchQuery("w2", "l"))]),
+    ]
+    for query in queries:
+        for options in ({}, {"limit": 7}, {"filter": "id < 250", "prefilter": True}):
+            expected, found = items_of(other, theirs(query), **options), items_of(ours, query, **options)
+            np.testing.assert_allclose(found[1], np.sort(expected[1])[::-1], rtol=1e-6)
+            if "limit" not in options:
+                assert sorted(found[0]) == sorted(expected[0])
+    asked = {"full_text_query": MatchQuery("w1", "l"), "limit": 1}
+    expected_schema = other.to_table(
+        full_text_query=lance.query.MatchQuery("w1", "l"), limit=1, with_row_id=True
+    ).schema
+    assert ours.to_table(**asked, with_row_id=True).schema == expected_schema
+    for granularity in lancelet.query.DocumentGranularity:
+        query = MatchQuery("w1", "l", document_granularity=granularity)
+        if granularity == "list_element":
+            assert items_of(ours, query)[0] == items_of(ours, MatchQuery("w1", "l"))[0]
+        else:
+            with pytest.raises(InvalidInput, match="requested row document granularity"):
+                ours.to_table(full_text_query=query)
+
+
+def test_items_of_lists_are_searched_without_an_index(tmp_path: Path) -> None:
+    table = pa.table({"id": range(3), "l": [["a b", "c"], ["b", None, "a"], None], "s": ["a", "b", "c"]})
+    other = lance.write_dataset(table, tmp_path / "table")
+    ours = lancelet.dataset(tmp_path / "table")
+    names = (lance.query, other), (lancelet.query, ours)
+    expected, found = (
+        items_of(
+            dataset,
+            library.MatchQuery("a b", "l", document_granularity=library.DocumentGranularity.LIST_ELEMENT),  # type: ignore[attr-defined]
+        )
+        for library, dataset in names
+    )
+    assert dict(zip(*expected, strict=True)) == pytest.approx(dict(zip(*found, strict=True)))
+    whole = lancelet.query.DocumentGranularity.LIST_ELEMENT
+    with pytest.raises(InvalidInput, match="column 's' has no lists"):
+        ours.to_table(full_text_query=MatchQuery("a", "s", document_granularity=whole))
+    mixed = MatchQuery("a", "l", document_granularity=whole) | MatchQuery("a", "s")
+    with pytest.raises(InvalidInput, match="cannot combine rows with items of lists"):
+        ours.to_table(full_text_query=mixed)

@@ -47,7 +47,7 @@ def corpora(draw: st.DrawFn) -> tuple[int, list[tuple[Lists, float, int]], int]:
 
 
 @given(corpus=corpora(), limit=st.sampled_from([-1, 1, 3, 10, 100]), masked=st.booleans(), seed=st.integers(0, 99))
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_the_best_documents_are_found(
     corpus: tuple[int, list[tuple[Lists, float, int]], int], limit: int, masked: bool, seed: int
 ) -> None:

@@ -23,7 +23,7 @@ from tests.text.oracle import Texts, answer
 
 import lancelet
 import lancelet.query
-from lancelet.errors import InvalidInput, InvalidType, UnknownColumn
+from lancelet.errors import InvalidInput, InvalidType, NotSupported, UnknownColumn
 from lancelet.query import (
     BooleanQuery,
     BoostQuery,
@@ -253,7 +253,7 @@ def nested(parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 @given(query=st.recursive(leaf_queries(), nested, max_leaves=6), limit=st.sampled_from([None, 1, 5, 40]))
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_any_query_finds_what_brute_force_finds(
     small: tuple[str, dict[str, Texts]], query: Any, limit: int | None
 ) -> None:
@@ -405,6 +405,8 @@ def test_a_search_goes_with_no_other(place: str) -> None:
     dataset = lancelet.dataset(place)
     with pytest.raises(InvalidInput, match="Cannot include deleted rows in an FTS search"):
         dataset.to_table(full_text_query="w1", include_deleted_rows=True, with_row_id=True)
+    with pytest.raises(NotSupported, match="a query is no filter yet: give it as full_text_query"):
+        dataset.scanner(filter=MatchQuery("w1", "text"))
     with pytest.raises(InvalidInput, match="without limit and offset"):
         dataset.scanner(full_text_query="w1", limit=3).count_rows()
 

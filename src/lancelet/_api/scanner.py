@@ -21,7 +21,8 @@ from lancelet.execution.plan import ScanPlan, column_of, default_batch_size, pla
 from lancelet.execution.rebatch import by_bytes, by_rows
 from lancelet.expressions.expr import Column
 from lancelet.expressions.sort import SortKey
-from lancelet.format.system_columns import DISTANCE, QUERY_INDEX, SCORE, SEARCH_FIELDS
+from lancelet.format.system_columns import DISTANCE, DOC_INDEX, QUERY_INDEX, SCORE, SEARCH_FIELDS
+from lancelet.index.text.query import CombinedFields, leaves
 from lancelet.log import LOGGER, debug
 
 if TYPE_CHECKING:
@@ -154,6 +155,12 @@ class ScannerBuilder:
         if isinstance(filter, str) and not filter.strip():
             raise FilterSyntaxError(filter, 0, "the filter is empty")
         if filter is not None and not isinstance(filter, (str, pc.Expression)):
+            from lancelet._api.text_query import is_text_query
+
+            if is_text_query(filter):
+                raise NotSupported(
+                    "a query is no filter yet: give it as full_text_query, and what else is asked as filter"
+                )
             raise InvalidType(f"a filter is an SQL text or a pyarrow expression, not {filter!r}")
         self._filter = filter
         return self
@@ -530,7 +537,22 @@ class ScannerBuilder:
         table, (query, columns) = self.ds.table, self._text_query
         named = columns is not None or not isinstance(query, str)
         asked = text_query(query, columns, () if named else table.text_indices.columns())
-        return replace(matching_of(table.snapshot.manifest.schema, asked), prefilter=self._prefilter)
+        found = matching_of(table.snapshot.manifest.schema, asked)
+        has_items = {
+            table.text_indices.has_items(
+                found.column(name), None if isinstance(leaf, CombinedFields) else leaf.granularity
+            )
+            for leaf in leaves(found.query)
+            for name in (leaf.columns if isinstance(leaf, CombinedFields) else (leaf.column,))
+        }
+        if True in has_items and (
+            len(has_items) > 1 or any(isinstance(leaf, CombinedFields) for leaf in leaves(found.query))
+        ):
+            raise InvalidInput(
+                "a query cannot combine rows with items of lists: ask for columns whose indices are of the same "
+                "document_granularity, and for combined fields by rows"
+            )
+        return replace(found, prefilter=self._prefilter, has_items=True in has_items)
 
     def _with_search_columns(self, outputs: Outputs, mark: str, made: Sequence[str]) -> Outputs:
         """The number of the query first, where there are several; the distance or score before what every table has."""
@@ -545,6 +567,10 @@ class ScannerBuilder:
                 )
             system = int(self._with_row_id) + int(self._with_row_address)
             found.insert(len(found) - system, (mark, _made_column(mark)))
+        if DOC_INDEX in made and all(name != DOC_INDEX for name, _ in found):
+            # Where all columns are asked for it comes before the score, as in pylance.
+            system = int(self._with_row_id) + int(self._with_row_address) + (self._columns is None and self._adds_marks)
+            found.insert(len(found) - system, (DOC_INDEX, _made_column(DOC_INDEX)))
         if is_batch:
             found.insert(0, (QUERY_INDEX, _made_column(QUERY_INDEX)))
         return tuple(found)

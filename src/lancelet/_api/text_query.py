@@ -10,6 +10,11 @@ from lancelet.index.text.query import Match, MultiMatch, Query
 from lancelet.query import FullTextQuery
 
 
+def is_text_query(value: object) -> bool:
+    """Whether something is a query of :mod:`lancelet.query`."""
+    return isinstance(value, FullTextQuery)
+
+
 def check_text_query(query: Any, columns: Any) -> None:
     """Raise for what is no query at all."""
     if isinstance(query, FullTextQuery):

@@ -156,7 +156,7 @@ def _explain_matching(
     below: list[str] = []
     every = table.snapshot.manifest.fragments.ids.tolist() if plan.fragment_ids is None else list(plan.fragment_ids)
     for column in matching.columns:
-        index = table.text_indices.choose(column)
+        index = table.text_indices.choose(column, has_items=matching.has_items)
         known = frozenset() if index is None else index.fragments
         if index is not None:
             which = f"fragments={sorted(known) if verbose else len(known)}"

@@ -10,9 +10,10 @@ answers, row by row::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -20,9 +21,9 @@ from lancelet.execution.allowed import AllowedRows, passing_rows
 from lancelet.execution.combined_fields import find_combined
 from lancelet.execution.indexed import is_repeatable
 from lancelet.execution.plan import ScanPlan, allowed_plan
-from lancelet.execution.ranked_scan import Answer, RankedScan
+from lancelet.execution.ranked_scan import Answer, Hits, RankedScan
 from lancelet.execution.scan import Scan
-from lancelet.execution.text_column import ColumnSearch, best
+from lancelet.execution.text_column import ColumnSearch, ItemKeys, best
 from lancelet.index.text.query import Boolean, Boosting, CombinedFields, MultiMatch, Phrase, columns_asked, leaves
 from lancelet.log import debug
 
@@ -31,49 +32,65 @@ if TYPE_CHECKING:
 
     from lancelet.execution.matching_plan import Matching
     from lancelet.execution.table_reader import TableReader
+    from lancelet.expressions.expr import Expr
     from lancelet.index.text.query import Query
 
 
+ColumnFinder: TypeAlias = "Callable[[str, Query, int | None], Answer | None]"
+"""The best rows for a query of one column; None where it takes more than one search."""
+
+
 class MatchingScan(RankedScan):
-    """One execution of a plan with a search for texts in it; where ``answers`` were found elsewhere, what comes after it."""
+    """One execution of a plan with a search for texts in it; where ``find`` knows what columns have, what comes after it.
+
+    ``segments`` are those of the indices that are asked, all by default.
+    """
 
     def __init__(
         self,
         table: TableReader,
         plan: ScanPlan,
         threads: int | None = None,
-        answers: Sequence[Answer] | None = None,
+        find: ColumnFinder | None = None,
+        segments: frozenset[str] | None = None,
     ) -> None:
         assert plan.matching is not None, "the plan has a search"
         self.matching: Matching = plan.matching
         super().__init__(table, plan, plan.matching, threads)
         self._columns: dict[str, ColumnSearch] = {}
-        self._answers = answers
+        self._is_told = find is not None
+        self._find_column = find or self._searched
+        self._segments = segments
+        self._items = ItemKeys() if plan.matching.has_items else None
 
     def _open_reads(self) -> Scan:
         return Scan(self.table, allowed_plan(self.plan, self.matching), self._threads)
 
     def _find(self) -> Sequence[Answer]:
-        if self._answers is not None:
-            return self._answers
         table, plan = self.table, self.plan
         debug("texts of %s are searched in %s", table.snapshot.uri, ", ".join(c.name for c in self.matching.columns))
         # A filter that comes after the search looks at the best rows only, as in pylance.
         limit = None if plan.limit is None or plan.order_by else plan.offset + plan.limit
-        self.check()
+        if not self._is_told:
+            self.check()
         return [self.evaluate(self.matching.query, limit)]
+
+    @cached_property
+    def _found(self) -> Hits:
+        ((scores, keys),) = self.answers
+        if self._items is None:
+            return self._located([(scores, keys)])
+        ids, items = self._items.decode(keys)
+        return replace(self._located([(scores, ids)]), items=items)
 
     def check(self) -> None:
         """Raise where the indices of the columns cannot answer the query."""
         for leaf in leaves(self.matching.query):
-            if isinstance(leaf, CombinedFields):
-                for name in leaf.columns:
-                    self._column(name).check_granularity(None)
-                continue
-            column = self._column(leaf.column)
-            column.check_granularity(leaf.granularity)
             if isinstance(leaf, Phrase):
-                column.check_positions()
+                self.column(leaf.column).check_positions()
+
+    def _searched(self, name: str, query: Query, limit: int | None) -> Answer | None:
+        return self.column(name).find(query, limit)
 
     def evaluate(self, query: Query, limit: int | None) -> Answer:
         """The best rows for a query, or all."""
@@ -81,7 +98,7 @@ class MatchingScan(RankedScan):
         if limit == 0:
             return np.empty(0, np.float32), np.empty(0, np.uint64)
         if len(columns) == 1:
-            found = self._column(columns[0]).find(query, limit)
+            found = self._find_column(columns[0], query, limit)
             if found is not None:
                 return found
         match query:
@@ -94,10 +111,11 @@ class MatchingScan(RankedScan):
                 parts = [[self.evaluate(part, None) for part in group] for group in (must, should, must_not)]
                 return best([_combined(*parts)], limit)
             case CombinedFields():
-                return best([find_combined(query, [self._column(name) for name in query.columns])], limit)
+                return best([find_combined(query, [self.column(name) for name in query.columns])], limit)
         raise AssertionError(f"{query!r} is a query of one column")
 
-    def _column(self, name: str) -> ColumnSearch:
+    def column(self, name: str) -> ColumnSearch:
+        """The search of one column."""
         found = self._columns.get(name)
         if found is None:
             plan = self.plan
@@ -108,28 +126,36 @@ class MatchingScan(RankedScan):
                 self._allowed,
                 self._key,
                 indexed_only=plan.indexed_only,
+                items=self._items,
+                segments=self._segments,
             )
         return found
 
     @cached_property
     def _allowed(self) -> AllowedRows:
         """What may be found; kept for the next search with the same filter."""
-        ids = self.plan.fragment_ids
-        wanted = self.table.all_rows.fragments if ids is None else frozenset(ids)
-        restricted = self._reads.plan.filter is not None or self.plan.mask is not None
+        plan, condition = self.plan, self._condition
+        wanted = self.table.all_rows.fragments if plan.fragment_ids is None else frozenset(plan.fragment_ids)
+        if condition is None and plan.mask is None:
+            return AllowedRows(self.table, wanted)
 
         def make() -> AllowedRows:
-            return AllowedRows(self.table, wanted, passing_rows(self._reads) if restricted else None)
+            return AllowedRows(self.table, wanted, passing_rows(self._reads), self._key)
 
-        return self.table.vector_indices.kept_rows(self._key, make) if restricted else make()
+        return self.table.vector_indices.kept_rows(self._key, make)
+
+    @property
+    def _condition(self) -> Expr | None:
+        """The filter, where it comes first."""
+        return self.plan.filter if self.matching.prefilter else None
 
     @cached_property
     def _key(self) -> Hashable:
         """What masks of partitions are kept under: the version, and what chooses among its rows."""
-        plan, condition = self._reads.plan, self._reads.plan.filter
+        plan, condition, snapshot = self.plan, self._condition, self.table.snapshot
         if condition is not None and not is_repeatable(condition):
             return object()
-        return self.table.snapshot.manifest.path, plan.fragment_ids, condition, plan.mask, plan.indexed_only
+        return "texts", snapshot.uri, snapshot.manifest.path, plan.fragment_ids, condition, plan.mask, plan.indexed_only
 
 
 def _greatest(answers: Sequence[Answer]) -> Answer:

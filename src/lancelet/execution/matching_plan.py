@@ -10,7 +10,7 @@ import pyarrow as pa
 from lancelet.errors import InvalidInput, UnknownColumn
 from lancelet.execution.shown import scan_field
 from lancelet.format.schema import join_path, split_path
-from lancelet.format.system_columns import SCORE
+from lancelet.format.system_columns import DOC_INDEX, SCORE
 from lancelet.index.text.query import Query, check_query, columns_asked, with_columns
 
 if TYPE_CHECKING:
@@ -41,11 +41,13 @@ class Matching:
     columns: tuple[TextColumn, ...]
     prefilter: bool = False
     """Whether the filter chooses among all rows, and not among those that match."""
+    has_items: bool = False
+    """Whether each item of a list is a text of its own."""
 
     @property
     def made(self) -> tuple[str, ...]:
         """The columns that the search makes."""
-        return (SCORE,)
+        return (SCORE, DOC_INDEX) if self.has_items else (SCORE,)
 
     def column(self, name: str) -> TextColumn:
         """The column that a part of the query names."""

@@ -13,6 +13,7 @@ it is written anew; texts that are not indexed count if they may be found. So py
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -25,21 +26,21 @@ import pyarrow.compute as pc
 
 from lancelet.encoding.plain import numpy_array
 from lancelet.encoding.rows import RowIndices, RowRange
-from lancelet.errors import InvalidInput, NotSupported
+from lancelet.errors import InvalidInput
+from lancelet.execution.allowed import AllowedRows
 from lancelet.execution.shown import show_column
 from lancelet.execution.threads import core_count, ordered_map
 from lancelet.format.system_columns import ROW_ID
 from lancelet.index.text.analyzer import Analyzer
 from lancelet.index.text.clauses import clauses_of, merged
 from lancelet.index.text.flat import FlatTexts
-from lancelet.index.text.params import LIST_ELEMENT, Params
-from lancelet.index.text.query import NO_TEXTS, DocumentGranularity, Statistics
+from lancelet.index.text.params import Params
+from lancelet.index.text.query import NO_TEXTS, Statistics
 from lancelet.table.rows.addresses import fragments_of, row_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from lancelet.execution.allowed import AllowedRows
     from lancelet.execution.fragment_reader import FragmentReader
     from lancelet.execution.matching_plan import TextColumn
     from lancelet.execution.ranked_scan import Answer
@@ -79,6 +80,27 @@ class Unit:
     rows: RowRange
 
 
+class ItemKeys:
+    """Numbers for items of lists, by which they go where others go by row ids."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[int, int], int] = {}
+        self._lock = threading.Lock()
+
+    def encode(self, ids: npt.NDArray[np.uint64], items: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
+        """The numbers of items of some rows; of new ones in the order of rows and items."""
+        pairs = list(zip(ids.tolist(), items.tolist(), strict=True))
+        with self._lock:
+            for pair in sorted(set(pairs)):
+                self._numbers.setdefault(pair, len(self._numbers))
+            return np.array([self._numbers[pair] for pair in pairs], np.uint64)
+
+    def decode(self, keys: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+        """Row ids and items."""
+        pairs = np.array(list(self._numbers), np.uint64).reshape(-1, 2)[keys.astype(np.int64)]
+        return pairs[:, 0], pairs[:, 1].astype(np.uint32)
+
+
 @dataclass(frozen=True, slots=True)
 class Documents:
     """Texts of a partition, or of rows that are not indexed."""
@@ -94,6 +116,25 @@ class Documents:
     def kept(self, docs: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
         """Those that count."""
         return docs if self.keep is None else docs[self.keep[docs]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query of one column as terms, with what scores depend on besides a text: the same for all parts of the column."""
+
+    clauses: Clauses
+    """For texts that are indexed."""
+    sought: Clauses
+    """For those that are not."""
+    known: Statistics
+    """Of the index."""
+    every: Statistics
+    """Of all texts."""
+
+    @property
+    def terms(self) -> frozenset[bytes]:
+        """All that occur."""
+        return self.clauses.terms | self.sought.terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,31 +157,41 @@ class ColumnSearch:
         key: Hashable,
         *,
         indexed_only: bool,
+        items: ItemKeys | None = None,
+        segments: frozenset[str] | None = None,
     ) -> None:
         self.table = table
         self.column = column
-        self.index: TextIndex | None = table.text_indices.choose(column)
+        self.index: TextIndex | None = table.text_indices.choose(column, has_items=items is not None)
+        self._items = items
         self._fragments = fragments
         self._allowed = allowed
         self._key = key
         self._indexed_only = indexed_only
+        self._segments = segments
 
     # What is asked
 
     @cached_property
     def _live(self) -> AllowedRows:
         """All rows that are there, whether the filter wants them or not."""
-        return replace(self._allowed, rows=None, _bits={})
+        return AllowedRows(self.table, self._allowed.fragments)
 
     @cached_property
     def _open(self) -> list[tuple[TextPart, OpenTexts]]:
         parts = () if self.index is None else self.index.parts
-        return [(part, self.table.text_indices.open(part)) for part in parts]
+        asked = (part for part in parts if self._segments is None or str(part.entry.uuid) in self._segments)
+        return [(part, self.table.text_indices.open(part)) for part in asked]
+
+    @cached_property
+    def _first(self) -> OpenTexts | None:
+        """What knows how texts become tokens."""
+        return None if self.index is None else self.table.text_indices.open(self.index.parts[0])
 
     @cached_property
     def params(self) -> Params:
         """How texts become tokens."""
-        return self._open[0][1].segment.params if self._open else UNINDEXED_PARAMS
+        return UNINDEXED_PARAMS if self._first is None else self._first.segment.params
 
     @cached_property
     def partitions(self) -> list[SearchedPartition]:
@@ -158,7 +209,7 @@ class ColumnSearch:
 
     def words(self, text: str) -> list[tuple[bytes, int]]:
         """The terms of a text, and their places in it."""
-        return self._open[0][1].words(text) if self._open else Analyzer(self.params).query(text)
+        return Analyzer(self.params).query(text) if self._first is None else self._first.words(text)
 
     def near(self, term: bytes, edits: int, prefix: int, limit: int) -> list[bytes]:
         """Terms of the index that are nearly the same."""
@@ -166,24 +217,9 @@ class ColumnSearch:
         found = (one.search.partition.tokens.near(term, edits, prefix, limit) for one in self.partitions)
         return merged(([token for token, _ in some] for some in found), limit)
 
-    def check_granularity(self, granularity: DocumentGranularity | None) -> None:
-        """Raise where documents are items of lists, or are asked to be."""
-        if self._open and self.params.document_granularity == LIST_ELEMENT:
-            if granularity is DocumentGranularity.ROW:
-                raise InvalidInput(
-                    f"FTS query for field '{self.column.name}' requested Row document granularity, but the existing FTS "
-                    f"index uses a different granularity: leave document_granularity out, or create an index of rows"
-                )
-        elif granularity is not DocumentGranularity.LIST_ELEMENT:
-            return
-        raise NotSupported(
-            f"items of lists are no documents of their own in searches of '{self.column.name}' yet: create an index of rows, "
-            "with document_granularity left out"
-        )
-
     def check_positions(self) -> None:
         """Raise where phrases cannot be found."""
-        if self._open and not self.params.with_position:
+        if self._first is not None and not self.params.with_position:
             raise InvalidInput(
                 "position is not found but required for phrase queries, try recreating the index with position: "
                 f"create_scalar_index('{self.column.name}', 'INVERTED', with_position=True)"
@@ -196,18 +232,38 @@ class ColumnSearch:
         clauses = clauses_of(query, self)
         if clauses is None:
             return None
-        known = self._indexed_statistics(clauses)
-        count = -1 if limit is None else limit
-        answers = list(
-            ordered_map(lambda one: self._find(one, clauses, known, count), self.partitions, core_count() + 1)
-        )
+        sought, terms = clauses, clauses.terms
         if self.unindexed:
-            answers += self._find_unindexed(query, clauses, known, count)
+            # What is nearly the same as a word depends on the words that there are.
+            sought = clauses_of(query, _WithUnindexed(self)) or clauses
+            terms |= sought.terms
+        excerpts = self._excerpts(terms)
+        known = self._indexed_statistics(terms)
+        every = sum((one.statistics() for one in excerpts), known)
+        return self._answer(Asked(clauses, sought, known, every), excerpts, limit)
+
+    def find_asked(self, asked: Asked, limit: int | None) -> Answer:
+        """The best rows of the parts that are looked at here, for a query whose statistics are of all parts."""
+        return self._answer(asked, self._excerpts(asked.terms), limit)
+
+    def statistics(self, terms: Iterable[bytes]) -> tuple[Statistics, Statistics]:
+        """Those of what is looked at here: of the index, and of texts that are not indexed."""
+        wanted = tuple(terms)
+        return self._indexed_statistics(wanted), sum((one.statistics() for one in self._excerpts(wanted)), NO_TEXTS)
+
+    def _answer(self, asked: Asked, excerpts: Sequence[FlatExcerpt], limit: int | None) -> Answer:
+        count = -1 if limit is None else limit
+        # As in pylance: rows that are indexed go by the statistics of the index, items of lists by those of all.
+        told = asked.known if self._items is None else asked.every
+        answers = list(
+            ordered_map(lambda one: self._find(one, asked.clauses, told, count), self.partitions, core_count() + 1)
+        )
+        for unit, one in zip(self._units if excerpts else (), excerpts, strict=True):
+            answers.append(self._find_unindexed(unit, one, asked.sought, asked.every, count))
         self.table.cache.indices.trim()
         return best(answers, limit)
 
-    def _indexed_statistics(self, clauses: Clauses) -> Statistics:
-        terms = clauses.terms
+    def _indexed_statistics(self, terms: Iterable[bytes]) -> Statistics:
         total = NO_TEXTS
         for one in self.partitions:
             total += one.search.statistics(terms)
@@ -220,7 +276,15 @@ class ColumnSearch:
         where = self.table.text_indices.where
         if not where.names_ids(one.part.entry) and not where.keeps_names(one.part.entry):
             rows, _ = where.addresses(one.part.entry, rows)
-        return scores, rows
+        return scores, self._keys(rows, one.search.partition.documents.items, docs)
+
+    def _keys(
+        self, ids: npt.NDArray[np.uint64], items: npt.NDArray[np.uint32] | None, docs: npt.NDArray[np.uint32]
+    ) -> npt.NDArray[np.uint64]:
+        """What rows are known by: their ids, or numbers of items of lists."""
+        if self._items is None:
+            return ids
+        return self._items.encode(ids, np.zeros(len(docs), np.uint32) if items is None else items[docs])
 
     def _mask(self, one: SearchedPartition) -> Keep | None:
         """Which documents count: those whose rows are there, allowed, and have this text."""
@@ -275,34 +339,45 @@ class ColumnSearch:
         def make() -> FlatTexts:
             (top,) = schema.project([self.column.path]).fields
             (column,) = unit.reader.read([top], unit.rows)
-            return FlatTexts.of(_texts_at(show_column(top, column), self.column.path), Analyzer(self.params))
+            texts = _texts_at(show_column(top, column), self.column.path)
+            return FlatTexts.of(texts, Analyzer(self.params), by_item=self._items is not None)
 
         files = tuple(file.path for file in fragment.all_files)
         field = self.column.field(schema).id
-        key = (self.table.snapshot.uri, fragment.id, files, field, unit.rows.start, self.params)
+        key = (
+            self.table.snapshot.uri,
+            fragment.id,
+            files,
+            field,
+            unit.rows.start,
+            self.params,
+            self._items is not None,
+        )
         texts: FlatTexts = self.table.cache.indices.get(key, make)
         return texts
 
     def _excerpt(self, unit: Unit, terms: Iterable[bytes]) -> FlatExcerpt:
-        return self._texts(unit).excerpt(terms, self._marks(unit, self._allowed))
+        texts = self._texts(unit)
+        keep = self._marks(unit, self._allowed)
+        return texts.excerpt(terms, keep if texts.rows is None else keep[texts.rows])
 
     def _marks(self, unit: Unit, rows: AllowedRows) -> Keep:
         places = np.arange(unit.rows.start, unit.rows.stop, dtype=np.int64)
         return rows.marks(row_addresses(unit.reader.fragment.id, places))
 
-    def _find_unindexed(self, query: Query, clauses: Clauses, known: Statistics, limit: int) -> list[Answer]:
-        # What is nearly the same as a word depends on the words that there are.
-        sought = clauses_of(query, _WithUnindexed(self)) or clauses
-        terms = sought.terms
-        excerpts = list(ordered_map(lambda unit: self._excerpt(unit, terms), self._units, core_count() + 1))
-        statistics = self._indexed_statistics(sought) if sought is not clauses and self.partitions else known
-        for one in excerpts:
-            statistics += one.statistics()
-        answers = []
-        for unit, one in zip(self._units, excerpts, strict=True):
-            docs, scores = one.find(sought, statistics, limit)
-            answers.append((scores, _row_ids(self.table, unit.reader, docs.astype(np.int64) + unit.rows.start)))
-        return answers
+    def _excerpts(self, terms: Iterable[bytes]) -> list[FlatExcerpt]:
+        """What a search for some terms needs of the texts that are not indexed."""
+        if not self.unindexed:
+            return []
+        return list(ordered_map(lambda unit: self._excerpt(unit, terms), self._units, core_count() + 1))
+
+    def _find_unindexed(
+        self, unit: Unit, one: FlatExcerpt, clauses: Clauses, statistics: Statistics, limit: int
+    ) -> Answer:
+        docs, scores = one.find(clauses, statistics, limit)
+        rows = docs if one.rows is None else one.rows[docs]
+        ids = _row_ids(self.table, unit.reader, rows.astype(np.int64) + unit.rows.start)
+        return scores, self._keys(ids, one.items, docs)
 
     def near_unindexed(self, term: bytes, edits: int, prefix: int) -> list[list[bytes]]:
         """Terms of texts that are not indexed, for each unit of them."""

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from lancelet.errors import InvalidInput
 from lancelet.execution.shown import scan_field
+from lancelet.expressions.coercion import is_list_like
 from lancelet.format.schema import join_path
 from lancelet.index.folder import IndexFolder
 from lancelet.index.metadata import IndexMetadata, read_indices
 from lancelet.index.segments import Whereabouts, kind_over
 from lancelet.index.text.kind import InvertedKind
+from lancelet.index.text.query import DocumentGranularity
 from lancelet.index.text.search import PartitionSearch
 
 if TYPE_CHECKING:
@@ -38,6 +41,8 @@ class TextPart:
     dtype: pa.DataType
     fragments: frozenset[int]
     """What it knows of this version."""
+    has_items: bool
+    """Whether each item of a list is a text of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +97,14 @@ class TextIndices:
             node = fields.get(entry.fields[0]) if len(entry.fields) == 1 else None
             kind = None if node is None else kind_over(node, entry)
             if node is not None and isinstance(kind, InvertedKind):
-                part = TextPart(entry, kind, scan_field(node).type, self.where.coverage(entry))
+                told = kind.parameters(entry, manifest.path).get("document_granularity")
+                part = TextPart(
+                    entry,
+                    kind,
+                    scan_field(node).type,
+                    self.where.coverage(entry),
+                    told == DocumentGranularity.LIST_ELEMENT,
+                )
                 self._by_field.setdefault(node.id, []).append(part)
 
     def columns(self) -> Iterator[str]:
@@ -107,9 +119,31 @@ class TextIndices:
 
         return below(self._table.snapshot.manifest.schema.fields, ())
 
-    def choose(self, column: TextColumn) -> TextIndex | None:
-        """The index on a column: the first one; None where it has none."""
-        parts = self._by_field.get(column.field(self._table.snapshot.manifest.schema).id, [])
+    def has_items(self, column: TextColumn, granularity: DocumentGranularity | None) -> bool:
+        """Whether items of lists are texts of their own, as a query asks, or as the index on a column has them."""
+        field = column.field(self._table.snapshot.manifest.schema)
+        indexed = {part.has_items for part in self._by_field.get(field.id, [])}
+        if granularity is None:
+            if len(indexed) > 1:
+                raise InvalidInput(
+                    f"FTS query for field '{column.name}' must specify document_granularity: it has indices of rows, and of "
+                    "items of lists"
+                )
+            return True in indexed
+        wanted = granularity is DocumentGranularity.LIST_ELEMENT
+        if indexed and wanted not in indexed:
+            raise InvalidInput(
+                f"FTS query for field '{column.name}' requested {granularity.value} document granularity, but the existing "
+                "FTS index uses a different granularity: leave document_granularity out, or create such an index"
+            )
+        if wanted and not is_list_like(scan_field(field).type):
+            raise InvalidInput(f"column '{column.name}' has no lists, whose items could be texts of their own")
+        return wanted
+
+    def choose(self, column: TextColumn, *, has_items: bool = False) -> TextIndex | None:
+        """The index on a column: the first one with such texts; None where it has none."""
+        known = self._by_field.get(column.field(self._table.snapshot.manifest.schema).id, [])
+        parts = [part for part in known if part.has_items == has_items]
         if not parts:
             return None
         name = parts[0].entry.name

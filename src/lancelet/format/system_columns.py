@@ -21,13 +21,15 @@ DISTANCE = "_distance"
 SCORE = "_score"
 RELEVANCE = "_relevance_score"
 QUERY_INDEX = "query_index"
+DOC_INDEX = "_doc_index"
 SEARCH_FIELDS = {
     DISTANCE: pa.field(DISTANCE, pa.float32()),
     SCORE: pa.field(SCORE, pa.float32()),
+    DOC_INDEX: pa.field(DOC_INDEX, pa.list_(pa.field("item", pa.uint32(), nullable=False)), nullable=False),
     QUERY_INDEX: pa.field(QUERY_INDEX, pa.int32(), nullable=False),
 }
-"""Columns of the results of searches: how far a row is from the query, how well its text fits, and from which query it is where
-there are several."""
+"""Columns of the results of searches: how far a row is from the query, how well its text fits, which item of a list
+that is, and from which query a row is where there are several."""
 
 FUSED_FIELDS = {
     DISTANCE: SEARCH_FIELDS[DISTANCE],

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lancelet.index.text.kernel import TermList, near_terms, norms
 from lancelet.index.text.query import Statistics
@@ -26,8 +28,6 @@ from lancelet.index.text.search import Found, Keep, OpenTerm, find_documents
 from lancelet.index.text.terms import Terms
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from lancelet.index.text.analyzer import Analyzer
     from lancelet.index.text.clauses import Clauses
 
@@ -46,10 +46,19 @@ class FlatTexts:
     """For each document of each term, where its positions begin."""
     lengths: npt.NDArray[np.uint32]
     """Tokens of each text; 0: it has none, and does not count."""
+    rows: npt.NDArray[np.uint32] | None = None
+    items: npt.NDArray[np.uint32] | None = None
+    """Where each item of a list is a text: the row of each, and which item of it that is."""
 
     @classmethod
-    def of(cls, texts: pa.Array, analyzer: Analyzer) -> FlatTexts:
+    def of(cls, texts: pa.Array, analyzer: Analyzer, *, by_item: bool = False) -> FlatTexts:
         """Cut texts into tokens; the analyzer's terms are those of these texts alone."""
+        rows = items = None
+        if by_item:
+            counts = pc.fill_null(pc.list_value_length(texts), 0).to_numpy(zero_copy_only=False)
+            rows = np.repeat(np.arange(len(texts), dtype=np.uint32), counts)
+            items = (np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)).astype(np.uint32)
+            texts = pc.list_flatten(texts)
         tokens = analyzer.analyze(texts)
         order = np.argsort(tokens.term, kind="stable")
         term, document = tokens.term[order], tokens.document[order]
@@ -67,6 +76,8 @@ class FlatTexts:
             tokens.position[order],
             bounds,
             np.bincount(tokens.document, minlength=len(texts)).astype(np.uint32),
+            rows,
+            items,
         )
 
     @property
@@ -82,6 +93,8 @@ class FlatTexts:
     def excerpt(self, terms: Iterable[bytes], keep: Keep | None) -> FlatExcerpt:
         """What a search for some terms needs; ``keep`` marks the texts that count."""
         held = {term: number for term in terms if (number := self.terms.find(term)) is not None}
+        # Rows without tokens do not count; items of lists do, as in pylance.
+        counted = self.lengths > 0 if self.rows is None else np.ones(len(self.lengths), np.bool_)
         return FlatExcerpt(
             {
                 term: self._open(number)
@@ -89,7 +102,9 @@ class FlatTexts:
                 if self.starts[number + 1] > self.starts[number]
             },
             self.lengths,
-            (self.lengths > 0) if keep is None else keep & (self.lengths > 0),
+            counted if keep is None else keep & counted,
+            self.rows,
+            self.items,
         )
 
     def _open(self, number: int) -> OpenTerm:
@@ -113,6 +128,8 @@ class FlatExcerpt:
     terms: dict[bytes, OpenTerm]
     lengths: npt.NDArray[np.uint32]
     keep: Keep
+    rows: npt.NDArray[np.uint32] | None = None
+    items: npt.NDArray[np.uint32] | None = None
 
     def statistics(self) -> Statistics:
         """Of the texts that count."""

@@ -683,34 +683,56 @@ static void lc_all(lc_search *s) {
         terms[j] = c;
     }
     const float more = lc_optional_most(s);
-    if (terms[0]->term->length >= s->documents / LC_COMMON) {
+    if (s->limit < 0 && terms[0]->term->length >= s->documents / LC_COMMON) {
         lc_all_common(s, terms, n, more);
         free(terms);
         return;
     }
-    uint32_t doc = 0, stop = 0;
-    while (doc < s->documents && !s->error) {
-        if (s->least > -INFINITY && doc >= stop) {
-            float sum = more;
-            stop = s->documents;
-            for (int i = 0; i < n; i++) {
+    lc_cursor *lead = terms[0];
+    float scores[LC_MOST_BLOCK], rest = 0;
+    int64_t scored = -1;
+    uint32_t doc = lc_seek(s, lead, 0), stop = 0;
+    while (doc != LC_END && !s->error) {
+        if (s->least > -INFINITY) {
+            if (doc >= stop) {
                 float bound;
-                uint32_t end = lc_block_end(s, terms[i], doc, &bound);
-                sum += bound;
-                if (end < stop) stop = end;
+                stop = lc_block_end(s, lead, doc, &bound);
+                rest = more;
+                for (int i = 1; i < n; i++) {
+                    float other;
+                    uint32_t end = lc_block_end(s, terms[i], doc, &other);
+                    rest += other;
+                    if (end < stop) stop = end;
+                }
+                if ((bound + rest) * LC_SLACK <= s->least) {
+                    doc = lc_seek(s, lead, stop);
+                    continue;
+                }
             }
-            if (sum * LC_SLACK <= s->least) {
-                doc = stop;
+            /* Documents in which the rarest term is not good enough are not looked up in the others. */
+            if (scored != lead->open) {
+                if (!lc_freqs(s, lead)) break;
+                lc_scores(s, lead, 0, lead->count, scores);
+                scored = lead->open;
+            }
+            int at = lead->at;
+            while (at < lead->count && lead->doc[at] < stop && (scores[at] + rest) * LC_SLACK <= s->least) at++;
+            if (at == lead->count) {
+                lead->at = at - 1;
+                doc = lc_seek(s, lead, lead->doc[at - 1] + 1);
                 continue;
             }
+            lead->at = at;
+            doc = lead->doc[at];
+            if (doc >= stop) continue;
         }
         uint32_t next = doc;
-        for (int i = 0; i < n; i++) {
+        for (int i = 1; i < n; i++) {
             next = lc_seek(s, terms[i], doc);
             if (next != doc) break;
         }
         if (next != doc) {
-            doc = next;
+            doc = next == LC_END ? LC_END : lc_seek(s, lead, next);
             continue;
         }
         if (!s->keep || s->keep[doc]) {
@@ -720,7 +742,7 @@ static void lc_all(lc_search *s) {
             for (int i = 0; there && i < s->phrase_count; i++) there = lc_phrase_there(s, s->phrases + i, s->cursors);
             if (there && !s->error) lc_finish(s, doc, score);
         }
-        doc++;
+        doc = lc_seek(s, lead, doc + 1);
     }
     free(terms);
 }
