@@ -3,8 +3,8 @@
     make demo
 
 A table of captioned pictures with embeddings is ingested, corrected by late updates,
-thinned out, given a new column, fed by a stream, compacted and searched by an index, all as
-jobs of a Spark that runs inside this program. Then plain Python and pylance open the same table.
+thinned out, given a new column, fed by a stream, compacted and searched by indices on its embeddings and
+captions, all as jobs of a Spark that runs inside this program. Then plain Python and pylance open the same table.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ WORDS = {
 """Lance's operations, as the steps above call them."""
 LIKE_ID = 4_711
 """The picture whose neighbours are looked for."""
+CAPTION = "sleeping cats snow"
+"""What is looked for in captions."""
 PARTITIONS, PROBES, REFINED = 48, 4, 2
 ASKED = 50
 """Pictures whose neighbours tell how good the index is."""
@@ -77,6 +79,7 @@ def main() -> None:
         compact(spark, table)
         travel(spark, table)
         search(spark, table)
+        search_captions(spark, table)
         open_in_python(table)
         open_in_pylance(table)
         summary(table, time.perf_counter() - started)
@@ -275,6 +278,31 @@ def search(spark: SparkSession, table: str) -> None:
         ).toArrow()
     show(found)
     say(f"recall {recall(held):.1%}: of the ten nearest of {ASKED} pictures, as comparing all of them finds them")
+
+
+def search_captions(spark: SparkSession, table: str) -> None:
+    from lancelet.spark import LanceTable
+
+    section(
+        "Words of captions, alone and together with an embedding",
+        'table.createIndex("caption", "INVERTED")',
+        f'table.search(text="{CAPTION}", k=3, filter="likes > 3000", columns=["id", "caption", "likes"])',
+        f'table.search(text="{CAPTION}", vector=embedding, k=3, columns=["id", "caption"], nprobes={PROBES})',
+    )
+    held = LanceTable.forPath(spark, table)
+    with working(spark, "tasks cut texts into words"):
+        held.createIndex("caption", "INVERTED")
+    with working(spark, "statistics, then the best rows"):
+        found = held.search(text=CAPTION, k=3, filter="likes > 3000", columns=["id", "caption", "likes"]).toArrow()
+    show(found)
+    ds = lancelet.dataset(table)
+    embedding = ds.to_table(["embedding"], filter=f"id = {LIKE_ID}")["embedding"][0]
+    with working(spark, "both, then one order"):
+        both = held.search(text=CAPTION, vector=embedding, k=3, columns=["id", "caption"], nprobes=PROBES).toArrow()
+    show(both)
+    alone = ds.search(CAPTION, embedding, k=3, columns=["id", "caption"], nprobes=PROBES)
+    same = both.to_pydict() == alone.to_pydict()
+    say(f"one process finds {'the same rows with the same scores' if same else 'SOMETHING ELSE'}")
 
 
 def recall(table: LanceTable) -> float:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lancelet._api.scan_options import SearchOptions
 from lancelet._api.scanner import ScannerBuilder
 from lancelet._naming.keywords import refuse_unknown
-from lancelet.errors import InvalidInput, InvalidType
+from lancelet.errors import InvalidInput, InvalidType, NotSupported
 from lancelet.execution.fusion import RANK_CONSTANT, VECTOR_WEIGHT, Fusion, Linear, ReciprocalRank
 from lancelet.execution.hybrid import HybridPlan
 from lancelet.execution.nearest_plan import choose_vector_column
@@ -70,6 +70,12 @@ def hybrid_plan(
     texts = vectors = None
     if text is not None:
         texts = side().full_text_search(text, text_columns).limit(most).to_scanner().plan
+        assert texts.matching is not None
+        if texts.matching.has_items:
+            raise NotSupported(
+                "rows are searched, and the text is looked for in items of lists (document_granularity); ask with "
+                "to_table(full_text_query=...), or search a column whose rows are indexed"
+            )
     if vector is not None:
         if vector_column is None:
             vector_column = choose_vector_column(dataset.table.snapshot.manifest.schema)

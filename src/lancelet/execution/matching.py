@@ -10,15 +10,14 @@ answers, row by row::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from lancelet.errors import NotSupported
 from lancelet.execution.allowed import AllowedRows, passing_rows
 from lancelet.execution.combined_fields import find_combined
 from lancelet.execution.indexed import is_repeatable
@@ -38,35 +37,44 @@ if TYPE_CHECKING:
     from lancelet.index.text.query import Query
 
 
+ColumnFinder: TypeAlias = "Callable[[str, Query, int | None], Answer | None]"
+"""The best rows for a query of one column; None where it takes more than one search."""
+
+
 class MatchingScan(RankedScan):
-    """One execution of a plan with a search for texts in it; where ``answers`` were found elsewhere, what comes after it."""
+    """One execution of a plan with a search for texts in it; where ``find`` knows what columns have, what comes after it.
+
+    ``segments`` are those of the indices that are asked, all by default.
+    """
 
     def __init__(
         self,
         table: TableReader,
         plan: ScanPlan,
         threads: int | None = None,
-        answers: Sequence[Answer] | None = None,
+        find: ColumnFinder | None = None,
+        segments: frozenset[str] | None = None,
     ) -> None:
         assert plan.matching is not None, "the plan has a search"
         self.matching: Matching = plan.matching
         super().__init__(table, plan, plan.matching, threads)
         self._columns: dict[str, ColumnSearch] = {}
+        self._is_told = find is not None
+        self._find_column = find or self._searched
+        self._segments = segments
         self._items = ItemKeys() if plan.matching.has_items else None
         self._items_found: tuple[npt.NDArray[np.float32], npt.NDArray[np.uint64], npt.NDArray[np.uint32]]
-        self._answers = answers
 
     def _open_reads(self) -> Scan:
         return Scan(self.table, allowed_plan(self.plan, self.matching), self._threads)
 
     def _find(self) -> Sequence[Answer]:
-        if self._answers is not None:
-            return self._answers
         table, plan = self.table, self.plan
         debug("texts of %s are searched in %s", table.snapshot.uri, ", ".join(c.name for c in self.matching.columns))
         # A filter that comes after the search looks at the best rows only, as in pylance.
         limit = None if plan.limit is None or plan.order_by else plan.offset + plan.limit
-        self.check()
+        if not self._is_told:
+            self.check()
         scores, keys = self.evaluate(self.matching.query, limit)
         if self._items is None:
             return [(scores, keys)]
@@ -79,10 +87,6 @@ class MatchingScan(RankedScan):
     def _located(self, answers: Sequence[Answer]) -> Hits:
         if self._items is None:
             return super()._located(answers)
-        if self._answers is not None:
-            raise NotSupported(
-                "items of lists, as texts of their own, are searched in one process: ask the dataset itself"
-            )
         scores, ids, items = self._items_found
         return replace(super()._located([(scores, ids)]), items=items)
 
@@ -90,7 +94,10 @@ class MatchingScan(RankedScan):
         """Raise where the indices of the columns cannot answer the query."""
         for leaf in leaves(self.matching.query):
             if isinstance(leaf, Phrase):
-                self._column(leaf.column).check_positions()
+                self.column(leaf.column).check_positions()
+
+    def _searched(self, name: str, query: Query, limit: int | None) -> Answer | None:
+        return self.column(name).find(query, limit)
 
     def evaluate(self, query: Query, limit: int | None) -> Answer:
         """The best rows for a query, or all."""
@@ -98,7 +105,7 @@ class MatchingScan(RankedScan):
         if limit == 0:
             return np.empty(0, np.float32), np.empty(0, np.uint64)
         if len(columns) == 1:
-            found = self._column(columns[0]).find(query, limit)
+            found = self._find_column(columns[0], query, limit)
             if found is not None:
                 return found
         match query:
@@ -111,10 +118,11 @@ class MatchingScan(RankedScan):
                 parts = [[self.evaluate(part, None) for part in group] for group in (must, should, must_not)]
                 return best([_combined(*parts)], limit)
             case CombinedFields():
-                return best([find_combined(query, [self._column(name) for name in query.columns])], limit)
+                return best([find_combined(query, [self.column(name) for name in query.columns])], limit)
         raise AssertionError(f"{query!r} is a query of one column")
 
-    def _column(self, name: str) -> ColumnSearch:
+    def column(self, name: str) -> ColumnSearch:
+        """The search of one column."""
         found = self._columns.get(name)
         if found is None:
             plan = self.plan
@@ -126,6 +134,7 @@ class MatchingScan(RankedScan):
                 self._key,
                 indexed_only=plan.indexed_only,
                 items=self._items,
+                segments=self._segments,
             )
         return found
 

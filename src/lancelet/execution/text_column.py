@@ -119,6 +119,25 @@ class Documents:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """A query of one column as terms, with what scores depend on besides a text: the same for all parts of the column."""
+
+    clauses: Clauses
+    """For texts that are indexed."""
+    sought: Clauses
+    """For those that are not."""
+    known: Statistics
+    """Of the index."""
+    every: Statistics
+    """Of all texts."""
+
+    @property
+    def terms(self) -> frozenset[bytes]:
+        """All that occur."""
+        return self.clauses.terms | self.sought.terms
+
+
+@dataclass(frozen=True, slots=True)
 class Contents:
     """All texts of a column, as some terms are in them."""
 
@@ -139,6 +158,7 @@ class ColumnSearch:
         *,
         indexed_only: bool,
         items: ItemKeys | None = None,
+        segments: frozenset[str] | None = None,
     ) -> None:
         self.table = table
         self.column = column
@@ -148,6 +168,7 @@ class ColumnSearch:
         self._allowed = allowed
         self._key = key
         self._indexed_only = indexed_only
+        self._segments = segments
 
     # What is asked
 
@@ -159,12 +180,18 @@ class ColumnSearch:
     @cached_property
     def _open(self) -> list[tuple[TextPart, OpenTexts]]:
         parts = () if self.index is None else self.index.parts
-        return [(part, self.table.text_indices.open(part)) for part in parts]
+        asked = (part for part in parts if self._segments is None or str(part.entry.uuid) in self._segments)
+        return [(part, self.table.text_indices.open(part)) for part in asked]
+
+    @cached_property
+    def _first(self) -> OpenTexts | None:
+        """What knows how texts become tokens."""
+        return None if self.index is None else self.table.text_indices.open(self.index.parts[0])
 
     @cached_property
     def params(self) -> Params:
         """How texts become tokens."""
-        return self._open[0][1].segment.params if self._open else UNINDEXED_PARAMS
+        return UNINDEXED_PARAMS if self._first is None else self._first.segment.params
 
     @cached_property
     def partitions(self) -> list[SearchedPartition]:
@@ -182,7 +209,7 @@ class ColumnSearch:
 
     def words(self, text: str) -> list[tuple[bytes, int]]:
         """The terms of a text, and their places in it."""
-        return self._open[0][1].words(text) if self._open else Analyzer(self.params).query(text)
+        return Analyzer(self.params).query(text) if self._first is None else self._first.words(text)
 
     def near(self, term: bytes, edits: int, prefix: int, limit: int) -> list[bytes]:
         """Terms of the index that are nearly the same."""
@@ -192,7 +219,7 @@ class ColumnSearch:
 
     def check_positions(self) -> None:
         """Raise where phrases cannot be found."""
-        if self._open and not self.params.with_position:
+        if self._first is not None and not self.params.with_position:
             raise InvalidInput(
                 "position is not found but required for phrase queries, try recreating the index with position: "
                 f"create_scalar_index('{self.column.name}', 'INVERTED', with_position=True)"
@@ -210,17 +237,29 @@ class ColumnSearch:
             # What is nearly the same as a word depends on the words that there are.
             sought = clauses_of(query, _WithUnindexed(self)) or clauses
             terms |= sought.terms
-        known = self._indexed_statistics(terms)
-        count = -1 if limit is None else limit
         excerpts = self._excerpts(terms)
+        known = self._indexed_statistics(terms)
         every = sum((one.statistics() for one in excerpts), known)
+        return self._answer(Asked(clauses, sought, known, every), excerpts, limit)
+
+    def find_asked(self, asked: Asked, limit: int | None) -> Answer:
+        """The best rows of the parts that are looked at here, for a query whose statistics are of all parts."""
+        return self._answer(asked, self._excerpts(asked.terms), limit)
+
+    def statistics(self, terms: Iterable[bytes]) -> tuple[Statistics, Statistics]:
+        """Those of what is looked at here: of the index, and of texts that are not indexed."""
+        wanted = tuple(terms)
+        return self._indexed_statistics(wanted), sum((one.statistics() for one in self._excerpts(wanted)), NO_TEXTS)
+
+    def _answer(self, asked: Asked, excerpts: Sequence[FlatExcerpt], limit: int | None) -> Answer:
+        count = -1 if limit is None else limit
         # As in pylance: rows that are indexed go by the statistics of the index, items of lists by those of all.
-        told = known if self._items is None else every
+        told = asked.known if self._items is None else asked.every
         answers = list(
-            ordered_map(lambda one: self._find(one, clauses, told, count), self.partitions, core_count() + 1)
+            ordered_map(lambda one: self._find(one, asked.clauses, told, count), self.partitions, core_count() + 1)
         )
         for unit, one in zip(self._units if excerpts else (), excerpts, strict=True):
-            answers.append(self._find_unindexed(unit, one, sought, every, count))
+            answers.append(self._find_unindexed(unit, one, asked.sought, asked.every, count))
         self.table.cache.indices.trim()
         return best(answers, limit)
 

@@ -1,32 +1,37 @@
-"""``VECTOR_SEARCH``, a function of SQL whose result is a table (spec spark-sql.md 7.1)::
+"""``VECTOR_SEARCH``, ``SEARCH`` and ``HYBRID_SEARCH``, functions of SQL whose results are tables (spec spark-sql.md 7.1)::
 
     SELECT id, _distance FROM VECTOR_SEARCH('/data/pictures.lance', array(0.1, 0.7), 5)
     SELECT * FROM VECTOR_SEARCH(table => 's3://bucket/pictures.lance', query_vector => array(0.1, 0.7),
                                 filter => 'likes > 10', prefilter => true)
     SELECT q.id, f.* FROM questions q, LATERAL VECTOR_SEARCH(table => '/data/pictures.lance', query_vector => q.embedding) f
+    SELECT id, _score FROM SEARCH('/data/pictures.lance', 'sunset beach', 5)
+    SELECT id, _relevance_score FROM HYBRID_SEARCH('/data/pictures.lance', array(0.1, 0.7), 'sunset beach', 5)
 
-Arguments are named or go by their place, all of them in the same way. They are constants, but for the query: with
+Arguments are named or go by their place, all of them in the same way. They are constants, but for what is looked for: with
 ``LATERAL`` it may come from the rows of a query. The version is chosen when Spark analyses the statement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from pyspark.sql.types import ArrayType, NumericType
+from pyspark.sql.types import ArrayType, NumericType, StringType
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
 
 from lancelet._api.entry import dataset
 from lancelet.errors import InvalidInput, TableNotFound
+from lancelet.execution.hybrid import HybridPlan
+from lancelet.execution.opening import open_scan
+from lancelet.execution.plan import ScanPlan
 from lancelet.format.schema import split_path
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.named_tables import NamedTable
 from lancelet.spark.options import storage_options
-from lancelet.spark.search.request import SearchRequest, result_schema
+from lancelet.spark.search.request import SearchRequest, TextRequest, result_schema
 from lancelet.spark.sentences import in_a_sentence
 from lancelet.spark.types import arrow_schema
 from lancelet.spark.workers import a_task
@@ -36,27 +41,79 @@ if TYPE_CHECKING:
 
     from lancelet._api.scan_options import SearchOptions
     from lancelet.dataset import LanceDataset
-    from lancelet.execution.plan import ScanPlan
 
 NAME = "VECTOR_SEARCH"
-_QUERY = "query_vector"
-_BY_PLACE = ("table", _QUERY, "k")
+_VECTOR, _TEXT = "query_vector", "query"
 _OTHERS = {"num_results": "k", "limit": "k"}
 """Other names of arguments."""
-_TEXTS = ("table", "vector_column", "filter", "distance_type", "namespace")
-_COUNTS = ("k", "offset", "version", "nprobes", "minimum_nprobes", "maximum_nprobes", "ef", "refine_factor")
-_BOUNDS = ("lower_bound", "upper_bound")
+_TEXTS = ("table", "vector_column", "filter", "distance_type", "namespace", "fusion")
+_COUNTS = (
+    "k",
+    "offset",
+    "version",
+    "nprobes",
+    "minimum_nprobes",
+    "maximum_nprobes",
+    "ef",
+    "refine_factor",
+    "candidates",
+)
+_NUMBERS = ("lower_bound", "upper_bound", "rrf_k", "weight")
 _FLAGS = ("bypass_vector_index", "fast_search", "prefilter", "with_row_id")
-_LISTS = ("columns",)
+_LISTS = ("columns", "search_columns")
 _MAPS = ("storage_options",)
-_KNOWN = (_QUERY, *_TEXTS, *_COUNTS, *_BOUNDS, *_FLAGS, *_LISTS, *_MAPS)
+_OF_TEXTS = frozenset({"search_columns"})
+_OF_VECTORS = frozenset(
+    [
+        "vector_column",
+        "distance_type",
+        "nprobes",
+        "minimum_nprobes",
+        "maximum_nprobes",
+        "ef",
+        "refine_factor",
+        "lower_bound",
+        "upper_bound",
+        "bypass_vector_index",
+    ]
+)
+_OF_BOTH = frozenset({"fusion", "rrf_k", "weight", "candidates"})
 _DEFAULT_K = 10
 _ALL = "*"
 _WHAT: dict[type, str] = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
+@dataclass(frozen=True)
+class Function:
+    """A function and its arguments."""
+
+    name: str
+    by_place: tuple[str, ...]
+    sought: tuple[str, ...]
+    """What is looked for."""
+    left_out: frozenset[str]
+    """Arguments that other functions have."""
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        names = (*_TEXTS, *_COUNTS, *_NUMBERS, *_FLAGS, *_LISTS, *_MAPS)
+        return (*self.sought, *(name for name in names if name not in self.left_out))
+
+    @property
+    def others(self) -> dict[str, str]:
+        """Other names of arguments."""
+        more = {"search_query": _TEXT} if _TEXT in self.sought else {}
+        both = {"num_candidates": "candidates", "candidate_count": "candidates"} if len(self.sought) == 2 else {}
+        return {**_OTHERS, **more, **both}
+
+
+_VECTOR_SEARCH = Function(NAME, ("table", _VECTOR, "k"), (_VECTOR,), _OF_TEXTS | _OF_BOTH)
+_SEARCH = Function("SEARCH", ("table", _TEXT, "k"), (_TEXT,), _OF_VECTORS | _OF_BOTH)
+_HYBRID_SEARCH = Function("HYBRID_SEARCH", ("table", _VECTOR, _TEXT, "k"), (_VECTOR, _TEXT), frozenset({"prefilter"}))
+
+
 def register_functions(spark: SparkSession) -> None:
-    """Let the SQL of a session search tables: ``VECTOR_SEARCH``, described in ``docs/spark.md``.
+    """Let the SQL of a session search tables: ``VECTOR_SEARCH``, ``SEARCH`` and ``HYBRID_SEARCH``, as in ``docs/spark.md``.
 
     :func:`local_session` does this by itself. The Python that Spark runs needs lancelet; over Spark Connect that is the server's.
 
@@ -81,8 +138,9 @@ def register_functions(spark: SparkSession) -> None:
     from pyspark.sql.functions import udtf
 
     # Rows are few, and Arrow would ask for pandas.
-    function: Any = udtf(VectorSearch, useArrow=False)
-    spark.udtf.register(NAME, function)
+    for function in (VectorSearch, TextSearch, HybridSearch):
+        registered: Any = udtf(function, useArrow=False)
+        spark.udtf.register(function.FUNCTION.name, registered)
 
 
 @dataclass
@@ -92,140 +150,216 @@ class Analyzed(AnalyzeResult):
     uri: str = ""
     version: int = 0
     storage: Mapping[str, str] | None = None
-    request: SearchRequest | None = None
+    request: SearchRequest | TextRequest | None = None
     options: SearchOptions | None = None
-    query: Any = None
-    """None: each row has its own."""
+    sought: dict[str, Any] = field(default_factory=dict)
+    """What is looked for; None: each row has its own."""
 
 
-class VectorSearch:
-    """The rows of a table whose vectors are nearest to a query."""
+class _Search:
+    """The rows of a table that a search finds."""
+
+    FUNCTION: ClassVar[Function]
 
     def __init__(self, analyzed: Analyzed) -> None:
         self._analyzed = analyzed
         self._dataset: LanceDataset | None = None
 
-    @staticmethod
-    @in_a_sentence
-    def analyze(*args: AnalyzeArgument, **kwargs: AnalyzeArgument) -> Analyzed:
-        """Check the arguments; the columns of the result."""
-        given = _named(args, kwargs)
-        values = {name: _value(name, argument) for name, argument in given.items() if name != _QUERY}
-        for name in ("table", _QUERY):
-            if name not in given:
-                raise InvalidInput(f"{NAME} needs {name}, which is not given")
-        uri, storage = _place(values)
-        ds = _open(uri, values.get("version"), storage)
-        request, options = _request(values)
-        query, shape = _query(given[_QUERY])
-        plan = request.plan(ds, query if query is not None else shape, options)
-        assert plan.nearest is not None
-        if plan.nearest.is_batch and request.offset:
-            raise InvalidInput("offset goes with one query, not with several; leave it out, or ask for them one by one")
-        return Analyzed(
-            result_schema(plan),
-            uri=uri,
-            version=ds.version,
-            storage=storage,
-            request=request,
-            options=options,
-            query=query,
-        )
-
     def eval(self, *args: Any, **kwargs: Any) -> Iterator[tuple[Any, ...]]:
         """The rows of the result."""
-        analyzed = self._analyzed
-        query = analyzed.query
-        if query is None:
-            query = _plain(
-                {name.lower(): value for name, value in (*zip(_BY_PLACE, args, strict=False), *kwargs.items())}[_QUERY]
-            )
-            if query is None:
+        sought = dict(self._analyzed.sought)
+        if None in sought.values():
+            others = self.FUNCTION.others
+            named = ((others.get(name.lower(), name.lower()), value) for name, value in kwargs.items())
+            given = dict((*zip(self.FUNCTION.by_place, args, strict=False), *named))
+            sought = {name: _plain(given[name]) if value is None else value for name, value in sought.items()}
+            if None in sought.values():
                 return
         with a_task():
-            yield from self._rows(query)
+            yield from self._rows(sought)
 
     @in_a_sentence
-    def _rows(self, query: Any) -> list[tuple[Any, ...]]:
-        from lancelet.execution.nearest import NearestScan
-
+    def _rows(self, sought: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         analyzed = self._analyzed
         assert analyzed.request is not None
         assert analyzed.options is not None
         if self._dataset is None:
-            self._dataset = _open(analyzed.uri, analyzed.version, analyzed.storage)
-        plan: ScanPlan = analyzed.request.plan(self._dataset, query, analyzed.options)
+            self._dataset = _open(self.FUNCTION, analyzed.uri, analyzed.version, analyzed.storage)
+        table = self._dataset.table
+        plan = _plan(analyzed.request, self._dataset, sought, analyzed.options)
+        found = plan.run(table).to_batches() if isinstance(plan, HybridPlan) else open_scan(table, plan).batches()
         rows: list[tuple[Any, ...]] = []
-        for batch in conformed_batches(NearestScan(self._dataset.table, plan).batches(), arrow_schema(analyzed.schema)):
+        for batch in conformed_batches(iter(found), arrow_schema(analyzed.schema)):
             rows += zip(*(column.to_pylist(maps_as_pydicts="strict") for column in batch.columns), strict=True)
         return rows
 
 
-def _named(args: Sequence[AnalyzeArgument], kwargs: Mapping[str, AnalyzeArgument]) -> dict[str, AnalyzeArgument]:
+class VectorSearch(_Search):
+    """The rows of a table whose vectors are nearest to a query."""
+
+    FUNCTION = _VECTOR_SEARCH
+
+    @staticmethod
+    @in_a_sentence
+    def analyze(*args: AnalyzeArgument, **kwargs: AnalyzeArgument) -> Analyzed:
+        """Check the arguments; the columns of the result."""
+        return _analyzed(_VECTOR_SEARCH, args, kwargs)
+
+
+class TextSearch(_Search):
+    """The rows of a table whose texts fit a query best."""
+
+    FUNCTION = _SEARCH
+
+    @staticmethod
+    @in_a_sentence
+    def analyze(*args: AnalyzeArgument, **kwargs: AnalyzeArgument) -> Analyzed:
+        """Check the arguments; the columns of the result."""
+        return _analyzed(_SEARCH, args, kwargs)
+
+
+class HybridSearch(_Search):
+    """The rows of a table that fit a text and a vector best."""
+
+    FUNCTION = _HYBRID_SEARCH
+
+    @staticmethod
+    @in_a_sentence
+    def analyze(*args: AnalyzeArgument, **kwargs: AnalyzeArgument) -> Analyzed:
+        """Check the arguments; the columns of the result."""
+        return _analyzed(_HYBRID_SEARCH, args, kwargs)
+
+
+def _analyzed(function: Function, args: Sequence[AnalyzeArgument], kwargs: Mapping[str, AnalyzeArgument]) -> Analyzed:
+    given = _named(function, args, kwargs)
+    values = {name: _value(function, name, value) for name, value in given.items() if name not in function.sought}
+    for name in ("table", *function.sought):
+        if name not in given:
+            raise InvalidInput(f"{function.name} needs {name}, which is not given")
+    uri, storage = _place(function, values)
+    ds = _open(function, uri, values.get("version"), storage)
+    request, options = _request(function, values)
+    sought, shapes = {}, {}
+    for name in function.sought:
+        read = _text if name == _TEXT else _query
+        sought[name], shapes[name] = read(function, given[name])
+    filled = {name: shapes[name] if value is None else value for name, value in sought.items()}
+    plan = _plan(request, ds, filled, options)
+    if isinstance(plan, ScanPlan) and plan.nearest is not None and plan.nearest.is_batch and request.offset:
+        raise InvalidInput("offset goes with one query, not with several; leave it out, or ask for them one by one")
+    return Analyzed(
+        result_schema(plan),
+        uri=uri,
+        version=ds.version,
+        storage=storage,
+        request=request,
+        options=options,
+        sought=sought,
+    )
+
+
+def _plan(
+    request: SearchRequest | TextRequest, ds: LanceDataset, sought: Mapping[str, Any], options: SearchOptions
+) -> ScanPlan | HybridPlan:
+    if isinstance(request, SearchRequest):
+        return request.plan(ds, sought[_VECTOR], options)
+    if _VECTOR not in sought:
+        return request.texts(ds, sought[_TEXT])
+    return request.both(ds, sought[_TEXT], sought[_VECTOR], options)
+
+
+def _named(
+    function: Function, args: Sequence[AnalyzeArgument], kwargs: Mapping[str, AnalyzeArgument]
+) -> dict[str, AnalyzeArgument]:
     """Arguments by their names."""
     if args and kwargs:
         raise InvalidInput(
-            f"{NAME} does not support mixing arguments with names and without; name all of them, or none"
+            f"{function.name} does not support mixing arguments with names and without; name all of them, or none"
         )
-    if len(args) > len(_BY_PLACE):
-        raise InvalidInput(f"{NAME} takes {', '.join(_BY_PLACE)} without names; give the others by name: nprobes => 20")
-    found: dict[str, AnalyzeArgument] = dict(zip(_BY_PLACE, args, strict=False))
+    if len(args) > len(function.by_place):
+        raise InvalidInput(
+            f"{function.name} takes {', '.join(function.by_place)} without names; give the others by name: offset => 20"
+        )
+    found: dict[str, AnalyzeArgument] = dict(zip(function.by_place, args, strict=False))
     for given, argument in kwargs.items():
-        name = _OTHERS.get(given.lower(), given.lower())
-        if name not in _KNOWN:
-            raise InvalidInput(f"{NAME} has no argument '{given}'; it has: {', '.join((*_KNOWN, *_OTHERS))}")
+        name = function.others.get(given.lower(), given.lower())
+        if name not in function.known:
+            known = ", ".join((*function.known, *function.others))
+            raise InvalidInput(f"{function.name} has no argument '{given}'; it has: {known}")
         if name in found:
-            raise InvalidInput(f"{NAME} is given {name} twice, as '{given}' too; give it once")
+            raise InvalidInput(f"{function.name} is given {name} twice, as '{given}' too; give it once")
         found[name] = argument
     return found
 
 
-def _value(name: str, argument: AnalyzeArgument) -> Any:
+def _value(function: Function, name: str, argument: AnalyzeArgument) -> Any:
     """The value of a constant, of the right type."""
     if argument.isTable or not argument.isConstantExpression:
-        raise InvalidInput(f"{name} of {NAME} is a constant; only {_QUERY} may come from rows, with LATERAL")
+        sought = " and ".join(function.sought)
+        raise InvalidInput(f"{name} of {function.name} is a constant; only {sought} may come from rows, with LATERAL")
     value = argument.value
     if value is None:
         return None
     if name in _LISTS:
         if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
-            raise InvalidInput(f"{name} of {NAME} is an array of texts, not {value!r}")
+            raise InvalidInput(f"{name} of {function.name} is an array of texts, not {value!r}")
         return value
     if name in _MAPS:
         if not isinstance(value, dict) or not all(isinstance(part, str) for pair in value.items() for part in pair):
-            raise InvalidInput(f"{name} of {NAME} is a map of texts, not {value!r}")
+            raise InvalidInput(f"{name} of {function.name} is a map of texts, not {value!r}")
         return value
-    wanted = str if name in _TEXTS else int if name in _COUNTS else float if name in _BOUNDS else bool
+    wanted = str if name in _TEXTS else int if name in _COUNTS else float if name in _NUMBERS else bool
     if wanted is float and isinstance(value, (int, Decimal)) and not isinstance(value, bool):
         value = float(value)
     if type(value) is not wanted:
-        raise InvalidInput(f"{name} of {NAME} is {_WHAT[wanted]}, not {value!r}")
+        raise InvalidInput(f"{name} of {function.name} is {_WHAT[wanted]}, not {value!r}")
     return value
 
 
-def _place(values: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+def _place(function: Function, values: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
     """Where the table is."""
     uri = values["table"]
     if not uri:
-        raise InvalidInput(f"table of {NAME} is the path of a table, not {uri!r}")
+        raise InvalidInput(f"table of {function.name} is the path of a table, not {uri!r}")
     given = {f"storage.{key}": value for key, value in (values.get("storage_options") or {}).items()}
     storage = storage_options(given)
     root = values.get("namespace")
     return (uri if root is None else NamedTable(root, tuple(split_path(uri)), storage).uri()), storage
 
 
-def _open(uri: str, version: int | None, storage: Mapping[str, str] | None) -> LanceDataset:
+def _open(function: Function, uri: str, version: int | None, storage: Mapping[str, str] | None) -> LanceDataset:
     try:
         return dataset(uri, version, storage_options=dict(storage or {}) or None)
     except TableNotFound as error:
         raise TableNotFound(
-            uri, f"{error.reason}; {NAME} takes the path of a table, or with namespace => 'folder' its name there"
+            uri,
+            f"{error.reason}; {function.name} takes the path of a table, or with namespace => 'folder' its name there",
         ) from None
 
 
-def _request(values: Mapping[str, Any]) -> tuple[SearchRequest, SearchOptions]:
+def _request(function: Function, values: Mapping[str, Any]) -> tuple[SearchRequest | TextRequest, SearchOptions]:
     columns = values.get("columns")
     k = values.get("k")
+    if _TEXT in function.sought:
+        told = (
+            "vector_column",
+            "filter",
+            "candidates",
+            "prefilter",
+            "fusion",
+            "rrf_k",
+            "weight",
+            "fast_search",
+            "with_row_id",
+            "offset",
+        )
+        request: SearchRequest | TextRequest = TextRequest(
+            values.get("search_columns"),
+            k=_DEFAULT_K if k is None else k,
+            columns=None if columns is None or columns == [_ALL] else columns,
+            **{name: values[name] for name in told if values.get(name) is not None},
+        )
+        return request, _options(values)
     request = SearchRequest(
         values.get("vector_column"),
         _DEFAULT_K if k is None else k,
@@ -236,6 +370,10 @@ def _request(values: Mapping[str, Any]) -> tuple[SearchRequest, SearchOptions]:
         with_row_id=bool(values.get("with_row_id")),
         offset=values.get("offset") or 0,
     )
+    return request, _options(values)
+
+
+def _options(values: Mapping[str, Any]) -> SearchOptions:
     bounds = (values.get("lower_bound"), values.get("upper_bound"))
     options: SearchOptions = {
         "metric": values.get("distance_type"),
@@ -247,10 +385,21 @@ def _request(values: Mapping[str, Any]) -> tuple[SearchRequest, SearchOptions]:
         "use_index": not values.get("bypass_vector_index"),
         "distance_range": None if bounds == (None, None) else bounds,
     }
-    return request, options
+    return options
 
 
-def _query(argument: AnalyzeArgument) -> tuple[Any, Any]:
+def _text(function: Function, argument: AnalyzeArgument) -> tuple[Any, Any]:
+    """The text, or None where rows have their own; then a text like any other."""
+    if argument.isTable or not isinstance(argument.dataType, StringType):
+        raise InvalidInput(f"{_TEXT} of {function.name} is a text, not {argument.dataType.simpleString()}")
+    if not argument.isConstantExpression:
+        return None, ""
+    if argument.value is None:
+        raise InvalidInput(f"{_TEXT} of {function.name} is null; give a text")
+    return argument.value, None
+
+
+def _query(function: Function, argument: AnalyzeArgument) -> tuple[Any, Any]:
     """The query, or None where rows have their own; then what makes one of its shape for vectors of some dimension."""
     dtype = argument.dataType
     depth = 0
@@ -258,11 +407,11 @@ def _query(argument: AnalyzeArgument) -> tuple[Any, Any]:
         dtype, depth = dtype.elementType, depth + 1
     if argument.isTable or depth not in (1, 2) or not isinstance(dtype, NumericType):
         raise InvalidInput(
-            f"{_QUERY} of {NAME} is an array of numbers, or an array of such arrays, not {argument.dataType.simpleString()}"
+            f"{_VECTOR} of {function.name} is an array of numbers, or an array of such arrays, not {argument.dataType.simpleString()}"
         )
     if argument.isConstantExpression:
         if argument.value is None:
-            raise InvalidInput(f"{_QUERY} of {NAME} is null; give a vector")
+            raise InvalidInput(f"{_VECTOR} of {function.name} is null; give a vector")
         return _plain(argument.value), None
     return None, lambda dimension: np.zeros((1,) * (depth - 1) + (dimension,), np.uint8)
 

@@ -168,6 +168,10 @@ class SearchJob:
     def finish(self, found: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of the result for some of the queries, of which this is all that was found."""
         table = self.open()
+        return NearestScan(table, self.plan, answers=self.all_answers(table, found)).batches()
+
+    def all_answers(self, table: TableReader, found: Sequence[pa.RecordBatch]) -> list[Answer]:
+        """What was found for each query."""
         queries, hows, marks, rows = (
             np.concatenate([batch.column(at).to_numpy() for batch in found]) for at in range(4)
         )
@@ -176,7 +180,7 @@ class SearchJob:
         known, starts = np.unique(queries[order], return_index=True)
         for number, mine in zip(known.tolist(), np.split(order, starts[1:]), strict=True):
             answers[number] = self._best(table, number, hows[mine], marks[mine], rows[mine])
-        return NearestScan(table, self.plan, answers=answers).batches()
+        return answers
 
     def _best(
         self,
@@ -244,11 +248,16 @@ def _nearest(marks: npt.NDArray[np.float32], ids: npt.NDArray[np.uint64], count:
 def search_frame(spark: SparkSession, table: TableReader, place: TableRef, plan: ScanPlan) -> DataFrame:
     """The result of a search as a data frame, which is computed when it is asked for; ``place`` names the version."""
     job, pieces = plan_search(table, place, plan)
+    last = min(job.answers, 1 + job.answers * job.nearest.count // _ROWS_A_TASK)
+    found = found_frame(spark, job, pieces).repartition(last, "query")
+    return found.mapInArrow(partial(_finished, job), result_schema(plan))
+
+
+def found_frame(spark: SparkSession, job: SearchJob, pieces: Sequence[Piece]) -> DataFrame:
+    """What the parts of the table have."""
     count = len(pieces)
     parts = spark.range(0, count, 1, max(1, min(count, _MOST_TASKS)))
-    last = min(job.answers, 1 + job.answers * job.nearest.count // _ROWS_A_TASK)
-    found = parts.mapInArrow(_each(job, pieces), _FOUND).repartition(last, "query")
-    return found.mapInArrow(partial(_finished, job), result_schema(plan))
+    return parts.mapInArrow(_each(job, pieces), _FOUND)
 
 
 def plan_search(table: TableReader, place: TableRef, plan: ScanPlan) -> tuple[SearchJob, tuple[Piece, ...]]:

@@ -10,10 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet._api.hybrid_search import hybrid_plan
 from lancelet._api.scanner import ScannerBuilder
 from lancelet.errors import InvalidInput
+from lancelet.execution.fusion import RANK_CONSTANT, VECTOR_WEIGHT
+from lancelet.execution.hybrid import HybridPlan
 from lancelet.execution.nearest_plan import USUAL_NAME, choose_vector_column, has_vectors, vector_column
-from lancelet.format.system_columns import DISTANCE, SEARCH_FIELDS, SYSTEM_FIELDS
+from lancelet.format.system_columns import DISTANCE, FUSED_FIELDS, SCORE, SEARCH_FIELDS, SYSTEM_FIELDS
 from lancelet.spark.names import find_name, path_named
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from lancelet.execution.nearest_plan import VectorColumn
     from lancelet.execution.plan import ScanPlan
     from lancelet.format.schema import Schema
+    from lancelet.query import FullTextQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ class SearchRequest:
             query = query(vector_column(schema, name).dimension)
         scanner = (
             ScannerBuilder(dataset)
-            .columns(self._columns(schema))
+            .columns(shown_columns(self.columns, schema, (DISTANCE,), case_sensitive=self.case_sensitive))
             .filter(self.filter)
             .offset(self.offset)
             .with_row_id(self.with_row_id)
@@ -61,22 +65,95 @@ class SearchRequest:
         )
         return scanner.plan
 
-    def _columns(self, schema: Schema) -> Any:
-        """The names of columns as the table has them, and the distance; what makes no sense is left to the scanner."""
-        columns: Any = self.columns
-        if isinstance(columns, Mapping):
-            return columns if DISTANCE in columns else {**columns, DISTANCE: DISTANCE}
-        if not isinstance(columns, Sequence) or isinstance(columns, str):
-            return columns
-        names = [self._name(given, schema) for given in columns]
-        return names if DISTANCE in names else [*names, DISTANCE]
 
-    def _name(self, given: Any, schema: Schema) -> Any:
-        if not isinstance(given, str):
-            return given
-        made = (*SYSTEM_FIELDS, *SEARCH_FIELDS)
-        found = find_name(given, made, case_sensitive=self.case_sensitive) if given not in schema.names else None
-        return found or path_named(given, schema, case_sensitive=self.case_sensitive)
+@dataclass(frozen=True, slots=True)
+class TextRequest:
+    """A search for texts, and maybe for vectors too, but for what is looked for."""
+
+    text_columns: Sequence[str] | None = None
+    vector_column: str | None = None
+    k: int = 10
+    filter: str | None = None
+    columns: Columns = None
+    prefilter: bool = True
+    fast_search: bool = False
+    with_row_id: bool = False
+    offset: int = 0
+    fusion: str = "rrf"
+    rrf_k: float = RANK_CONSTANT
+    weight: float = VECTOR_WEIGHT
+    candidates: int | None = None
+    case_sensitive: bool = False
+
+    def texts(self, dataset: LanceDataset, text: str | FullTextQuery) -> ScanPlan:
+        """The plan of a search for texts alone."""
+        schema = dataset.table.snapshot.manifest.schema
+        scanner = (
+            ScannerBuilder(dataset)
+            .columns(shown_columns(self.columns, schema, (SCORE,), case_sensitive=self.case_sensitive))
+            .filter(self.filter)
+            .limit(self.k)
+            .offset(self.offset)
+            .with_row_id(self.with_row_id)
+            .prefilter(self.prefilter)
+            .fast_search(self.fast_search)
+            .full_text_search(text, self._text_columns(schema))
+            .to_scanner()
+        )
+        return scanner.plan
+
+    def both(self, dataset: LanceDataset, text: str | FullTextQuery, vector: Any, options: SearchOptions) -> HybridPlan:
+        """The plan of a search for texts and vectors."""
+        if not self.prefilter:
+            raise InvalidInput(
+                "where texts and vectors are searched together the filter comes first; leave prefilter out"
+            )
+        schema = dataset.table.snapshot.manifest.schema
+        name = search_column(schema, self.vector_column, case_sensitive=self.case_sensitive)
+        if callable(vector):
+            vector = vector(vector_column(schema, name).dimension)
+        return hybrid_plan(
+            dataset,
+            text,
+            vector,
+            text_columns=self._text_columns(schema),
+            vector_column=name,
+            filter=self.filter,
+            columns=shown_columns(self.columns, schema, (), case_sensitive=self.case_sensitive),
+            k=self.k,
+            offset=self.offset,
+            fusion=self.fusion,
+            rrf_k=self.rrf_k,
+            weight=self.weight,
+            candidates=self.candidates,
+            fast_search=self.fast_search,
+            with_row_id=self.with_row_id,
+            options={name: value for name, value in options.items() if value is not None},
+        )
+
+    def _text_columns(self, schema: Schema) -> Sequence[str] | None:
+        names = self.text_columns
+        if names is None or isinstance(names, str):
+            return names
+        return [path_named(name, schema, case_sensitive=self.case_sensitive) for name in names]
+
+
+def shown_columns(columns: Any, schema: Schema, added: Sequence[str], *, case_sensitive: bool) -> Any:
+    """The names of columns as the table has them, and what the search adds; what makes no sense is left to the scanner."""
+    if isinstance(columns, Mapping):
+        return {**columns, **{name: name for name in added if name not in columns}}
+    if not isinstance(columns, Sequence) or isinstance(columns, str):
+        return columns
+    names = [_shown_name(given, schema, case_sensitive) for given in columns]
+    return [*names, *(name for name in added if name not in names)]
+
+
+def _shown_name(given: Any, schema: Schema, case_sensitive: bool) -> Any:
+    if not isinstance(given, str):
+        return given
+    made = (*SYSTEM_FIELDS, *SEARCH_FIELDS, *FUSED_FIELDS)
+    found = find_name(given, made, case_sensitive=case_sensitive) if given not in schema.names else None
+    return found or path_named(given, schema, case_sensitive=case_sensitive)
 
 
 def search_column(schema: Schema, name: str | None, *, case_sensitive: bool = False) -> str:
@@ -87,11 +164,12 @@ def search_column(schema: Schema, name: str | None, *, case_sensitive: bool = Fa
     return usual if usual is not None and has_vectors(schema, usual) else choose_vector_column(schema)
 
 
-def result_schema(plan: ScanPlan) -> StructType:
+def result_schema(plan: ScanPlan | HybridPlan) -> StructType:
     """The Spark schema of what a search gives."""
     from lancelet.spark.types import spark_schema
 
-    system = {name: None for name in SYSTEM_FIELDS if name not in plan.schema.names}
+    stored = plan.shown.schema if isinstance(plan, HybridPlan) else plan.schema
+    system = {name: None for name in SYSTEM_FIELDS if name not in stored.names}
     return spark_schema(plan.storage_schema, system)
 
 

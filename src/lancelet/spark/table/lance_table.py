@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lancelet.indices import IndexDescription
     from lancelet.maintenance.cleanup_report import CleanupExplanation
     from lancelet.maintenance.compaction.commit import CompactionMetrics
+    from lancelet.query import FullTextQuery
     from lancelet.spark.table.merge import Clause, Merge
     from lancelet.table.cleanup.run import CleanupStats
     from lancelet.table.refs.read import Reference
@@ -314,36 +315,55 @@ class LanceTable:
 
     def search(
         self,
-        query: Any,
+        query: Any = None,
         column: str | None = None,
         k: int = 10,
         *,
+        text: str | FullTextQuery | None = None,
+        vector: Any = None,
+        text_columns: Sequence[str] | None = None,
+        vector_column: str | None = None,
         filter: str | None = None,  # noqa: A002 - as in scanners
         columns: Columns = None,
-        prefilter: bool = False,
+        prefilter: bool | None = None,
+        fusion: str = "rrf",
+        rrf_k: float = 60.0,
+        weight: float = 0.7,
+        candidates: int | None = None,
         fast_search: bool = False,
         with_row_id: bool = False,
         **options: Unpack[SearchOptions],
     ) -> DataFrame:
-        """The rows whose vectors are nearest to a query, the nearest first, with their distances as ``_distance``.
+        """The rows whose vectors are nearest to a query, whose texts fit one best, or both; the best first.
 
         Segments of an index, and the rows that no index knows, are searched by tasks side by side; the answer is that of
-        ``LanceDataset.to_table(nearest=...)``. The data frame stays with the version that is the newest now.
+        one process: of ``LanceDataset.to_table(nearest=...)`` with ``_distance``, for ``text`` of
+        ``LanceDataset.to_table(full_text_query=...)`` with ``_score``, for both of :meth:`lancelet.LanceDataset.search` with
+        ``_relevance_score``. The data frame stays with the version that is the newest now. For texts a job gathers at once
+        what scores depend on.
 
         Parameters
         ----------
-        query
+        query, vector
             A vector; several of them, whose numbers come first in the result as ``query_index``; or a data frame with
             such vectors in its only column, or in the one that is called as the table's. Queries are held by the driver:
-            for many of them see :meth:`joinNearest`.
-        column
+            for many of them see :meth:`joinNearest`. With ``text``, one vector.
+        column, vector_column
             The column of vectors; ``vector`` by default, or the only one that there is.
         k
             How many rows for each query, at most.
+        text
+            A text, or a query of :mod:`lancelet.query`.
+        text_columns
+            Where a text is looked for; by default in all columns with an INVERTED index.
         filter
-            SQL of Lance's, as in ``LanceDataset.to_table``: among the rows that were found, or with ``prefilter`` among all.
+            SQL of Lance's, as in ``LanceDataset.to_table``: with ``prefilter`` among all rows, else among those that were found.
         columns
             Names, or a dict of names and expressions; all columns by default.
+        prefilter
+            By default True where there is a ``text``, and False where there is none.
+        fusion, rrf_k, weight, candidates
+            How texts and vectors go together: see :meth:`lancelet.LanceDataset.search`.
         fast_search
             Leave out rows that the index does not know.
         with_row_id
@@ -359,8 +379,10 @@ class LanceTable:
         >>> import pyarrow as pa
         >>> uri = str(Path("pictures.lance").absolute())  # or s3://bucket/pictures.lance
         >>> vectors = pa.array([[0.0, 0.0], [1.0, 0.0], [3.0, 4.0]], pa.list_(pa.float32(), 2))
-        >>> dataset = lancelet.write_dataset(pa.table({"id": [1, 2, 3], "v": vectors}), uri)
-        >>> LanceTable.forPath(spark, uri).search([1, 1], k=2, columns=["id"]).show()
+        >>> captions = ["a cat", "a dog", "a cat and a dog"]
+        >>> dataset = lancelet.write_dataset(pa.table({"id": [1, 2, 3], "v": vectors, "caption": captions}), uri)
+        >>> pictures = LanceTable.forPath(spark, uri)
+        >>> pictures.search([1, 1], k=2, columns=["id"]).show()
         +---+---------+
         | id|_distance|
         +---+---------+
@@ -368,26 +390,38 @@ class LanceTable:
         |  1|      2.0|
         +---+---------+
         <BLANKLINE>
+        >>> pictures.createIndex("caption", "INVERTED")
+        >>> [row.id for row in pictures.search(text="cat", k=2, columns=["id"]).collect()]
+        [1, 3]
         """
-        from lancelet.spark.search.job import search_frame
-        from lancelet.spark.search.request import SearchRequest, collected_queries, search_column
-        from lancelet.spark.table.edit import pin_version
+        from lancelet.spark.search.frames import search_texts, search_vectors
+        from lancelet.spark.search.request import SearchRequest, TextRequest
 
-        dataset = self._dataset()
-        request = SearchRequest(
-            column,
+        vector = _one_of("query", query, "vector", vector)
+        name = _one_of("column", column, "vector_column", vector_column)
+        exact = is_case_sensitive(self._spark)
+        if text is None:
+            _without_text(text_columns=text_columns, candidates=candidates)
+            request = SearchRequest(
+                name, k, filter, columns, bool(prefilter), fast_search, with_row_id, case_sensitive=exact
+            )
+            return search_vectors(self._spark, self._dataset(), self._place, vector, request, options)
+        asked = TextRequest(
+            text_columns,
+            name,
             k,
             filter,
             columns,
-            prefilter,
+            prefilter is None or prefilter,
             fast_search,
             with_row_id,
-            case_sensitive=is_case_sensitive(self._spark),
+            fusion=fusion,
+            rrf_k=rrf_k,
+            weight=weight,
+            candidates=candidates,
+            case_sensitive=exact,
         )
-        if hasattr(query, "mapInArrow"):
-            query = collected_queries(query, search_column(dataset.table.snapshot.manifest.schema, column))
-        plan = request.plan(dataset, query, options)
-        return search_frame(self._spark, dataset.table, pin_version(dataset.table.snapshot, self._place), plan)
+        return search_texts(self._spark, self._dataset(), self._place, text, vector, asked, options)
 
     def joinNearest(
         self,
@@ -527,6 +561,21 @@ class LanceTable:
         chosen = place or self._place
         version: Any = chosen.version
         return dataset(chosen.uri, version, chosen.asof, storage_options=chosen.storage_options or None)
+
+
+def _one_of(name: str, value: Any, other: str, same: Any) -> Any:
+    """A value that goes by two names."""
+    if value is not None and same is not None:
+        raise InvalidInput(f"{name} and {other} are two names of one thing; give one of them")
+    return same if value is None else value
+
+
+def _without_text(**given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidInput(
+                f"{name} is about a text that is looked for, and there is none; give text=, or leave it out"
+            )
 
 
 @dataclass(frozen=True)
