@@ -227,17 +227,19 @@ FAMILIES: dict[str, tuple[ColumnCase, ...]] = {
 def cells(groups: Mapping[str, tuple[ColumnCase, ...]], sizes: Sequence[Size], versions: Sequence[str]) -> list[Any]:
     """The parameters family, size and version of a grid.
 
-    The small sizes are shared out, and so are the large ones: every family meets every version and nearly every size,
-    every version meets every size. `make soak` visits the other cells too.
+    The small sizes are shared out, and so are the large ones: every family meets every version, and every other one with
+    a large size; every version meets every size. `make soak` visits the other cells too.
     """
     small = [size for size in sizes if 0 < size.rows <= 100]
     large = [size for size in sizes if size.rows > 100]
     found = []
-    for (row, (name, kinds)), size, version in itertools.product(enumerate(groups.items()), sizes, versions):
-        if any(kind.fits(version, size) for kind in kinds):
-            sharing = small if size in small else large if size in large else [size]
-            shared_out = sharing[(row + versions.index(version)) % len(sharing)] is size
-            marks = [] if shared_out else [pytest.mark.soak]
+    for (row, (name, kinds)), size in itertools.product(enumerate(groups.items()), sizes):
+        fitting = [version for version in versions if any(kind.fits(version, size) for kind in kinds)]
+        sharing = small if size in small else large if size in large else [size]
+        for version in fitting:
+            turn = row + versions.index(version)
+            is_left_out = size in large and turn % 2 == 1 and len(fitting) > 1
+            marks = [] if sharing[turn % len(sharing)] is size and not is_left_out else [pytest.mark.soak]
             found.append(pytest.param(name, size, version, id=f"{name}-{size.name}-{version}", marks=marks))
     return found
 

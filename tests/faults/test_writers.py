@@ -102,12 +102,12 @@ def locate(place: str, tmp_path: Path, bucket: Bucket) -> tuple[str, Options]:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_appends(place: str, tmp_path: Path, bucket: Bucket) -> None:
-    appended(*locate(place, tmp_path, bucket), ["lancelet"] * 4, 6)
+    appended(*locate(place, tmp_path, bucket), ["lancelet"] * 4, 4)
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_appends_beside_pylance(place: str, tmp_path: Path, bucket: Bucket) -> None:
-    appended(*locate(place, tmp_path, bucket), ["lancelet", "lance"] * 2, 4)
+    appended(*locate(place, tmp_path, bucket), ["lancelet", "lance"] * 2, 3)
 
 
 @pytest.mark.soak
