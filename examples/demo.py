@@ -48,8 +48,8 @@ WORDS = {
 """Lance's operations, as the steps above call them."""
 LIKE_ID = 4_711
 """The picture whose neighbours are looked for."""
-CAPTION = "sleeping cats snow"
-"""What is looked for in captions."""
+CAPTION, HALLS, CANDIDATES = "sleeping cats snow", "market halls", 200
+"""What is looked for in captions; and together with an embedding, of which each side finds so many rows."""
 PARTITIONS, PROBES, REFINED = 48, 4, 2
 ASKED = 50
 """Pictures whose neighbours tell how good the index is."""
@@ -287,7 +287,7 @@ def search_captions(spark: SparkSession, table: str) -> None:
         "Words of captions, alone and together with an embedding",
         'table.createIndex("caption", "INVERTED")',
         f'table.search(text="{CAPTION}", k=3, filter="likes > 3000", columns=["id", "caption", "likes"])',
-        f'table.search(text="{CAPTION}", vector=embedding, k=3, columns=["id", "caption"], nprobes={PROBES})',
+        f'table.search(text="{HALLS}", vector=embedding, k=3, candidates={CANDIDATES}, columns=["id", "caption"])',
     )
     held = LanceTable.forPath(spark, table)
     with working(spark, "tasks cut texts into words"):
@@ -298,9 +298,11 @@ def search_captions(spark: SparkSession, table: str) -> None:
     ds = lancelet.dataset(table)
     embedding = ds.to_table(["embedding"], filter=f"id = {LIKE_ID}")["embedding"][0]
     with working(spark, "both, then one order"):
-        both = held.search(text=CAPTION, vector=embedding, k=3, columns=["id", "caption"], nprobes=PROBES).toArrow()
+        both = held.search(
+            text=HALLS, vector=embedding, k=3, candidates=CANDIDATES, columns=["id", "caption"]
+        ).toArrow()
     show(both)
-    alone = ds.search(CAPTION, embedding, k=3, columns=["id", "caption"], nprobes=PROBES)
+    alone = ds.search(HALLS, embedding, k=3, candidates=CANDIDATES, columns=["id", "caption"])
     same = both.to_pydict() == alone.to_pydict()
     say(f"one process finds {'the same rows with the same scores' if same else 'SOMETHING ELSE'}")
 
