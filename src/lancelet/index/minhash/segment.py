@@ -24,6 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.errors import CorruptFile
+from lancelet.format.system_columns import ROW_ID
 from lancelet.index.kind import ROW, VALUE, Entries, NewRows, Rename, Source
 from lancelet.index.minhash.params import MinHashParams, Signatures
 from lancelet.index.ranked import Ranked
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from lancelet.index.folder import IndexFileReader, IndexFolder, SegmentWriter
 
 _SIGNATURES, _BANDS = "signatures.lance", "bands.lance"
-_ROWID, _SIGNATURE, _KEY, _DOC = "_rowid", "signature", "band_key", "doc_id"
+_SIGNATURE, _KEY, _DOC = "signature", "band_key", "doc_id"
 _PREFIX: Final = "minhash_lsh_"
 _PAGE_ROWS: Final = 4096
 _DOCS_AT_ONCE: Final = 1 << 14
@@ -80,8 +81,8 @@ class NearTexts:
     def best(self, wanted: Signatures, count: int, rename: Rename) -> Ranked:
         """The rows whose texts are nearest to that of a signature."""
         docs = self._near(wanted)
-        found = self.signatures.take([_ROWID, _SIGNATURE], docs)
-        rows, kept = rename(np.asarray(found[_ROWID]))
+        found = self.signatures.take([ROW_ID, _SIGNATURE], docs)
+        rows, kept = rename(np.asarray(found[ROW_ID]))
         marks = self.params.distances(_matrix(found[_SIGNATURE]), wanted)[kept]
         rows = rows[kept]
         order = np.lexsort((rows, marks))[:count]
@@ -107,8 +108,8 @@ class NearTexts:
     def documents(self) -> Iterator[tuple[RowNumbers, Signatures]]:
         """All rows and their signatures, some at a time."""
         for start in range(0, self.num_docs, _DOCS_AT_ONCE):
-            batch = self.signatures.slice([_ROWID, _SIGNATURE], start, min(start + _DOCS_AT_ONCE, self.num_docs))
-            yield np.asarray(batch[_ROWID]), _matrix(batch[_SIGNATURE])
+            batch = self.signatures.slice([ROW_ID, _SIGNATURE], start, min(start + _DOCS_AT_ONCE, self.num_docs))
+            yield np.asarray(batch[ROW_ID]), _matrix(batch[_SIGNATURE])
 
     def entries(self, source: Source) -> Iterator[Entries]:
         for rows, signatures in self.documents():
@@ -130,7 +131,7 @@ def write_segment(sources: Sequence[Source], rows: NewRows, out: SegmentWriter, 
     told = {f"{_PREFIX}details": params.to_details().hex(), f"{_PREFIX}index_version": "0"}
     schema = pa.schema(
         [
-            pa.field(_ROWID, pa.uint64(), nullable=False),
+            pa.field(ROW_ID, pa.uint64(), nullable=False),
             pa.field(
                 _SIGNATURE, item, nullable=False, metadata={"lance-encoding:structural-encoding": "fullzip", **_PLAIN}
             ),

@@ -126,8 +126,13 @@ class Analyzer:
         fixed = np.array([number for number, text in enumerate(leaves.texts) if text is None], np.int64)
         beginnings = Terms()
         numbers = np.array([beginnings.intern(term) for term in leaves.terms], np.uint64)
-        pairs, places = np.unique(numbers[tokens.document] << np.uint64(32) | tokens.term, return_inverse=True)
-        combined = [beginnings.text(pair >> 32) + analyzer.terms.text(pair & DROPPED) for pair in pairs.tolist()]
+        known = np.uint64(max(len(analyzer.terms), 1))
+        pairs, places = np.unique(numbers[tokens.document] * known + tokens.term, return_inverse=True)
+        first, second = np.divmod(pairs, known)
+        combined = [
+            beginnings.text(path) + analyzer.terms.text(term)
+            for path, term in zip(first.tolist(), second.tolist(), strict=True)
+        ]
         terms = np.array(self.intern([*combined, *(leaves.terms[leaf] for leaf in fixed)]), np.uint32)
         leaf = np.concatenate([tokens.document.astype(np.int64), fixed])
         order = np.argsort(leaf, kind="stable")

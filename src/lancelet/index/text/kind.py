@@ -106,10 +106,11 @@ class InvertedKind(Kind):
         return all(one.params.same_tokens(texts[0].params) for one in texts)
 
     def stage_options(self, fragments: Sequence[int]) -> Mapping[str, Any]:
-        """A part over some fragments has its number by the first of them."""
+        """A part over some fragments is called like the first row of the first of them."""
         from lancelet.index.text.params import STAGED
+        from lancelet.table.rows.addresses import row_address
 
-        return {STAGED: min(fragments) << 32}
+        return {STAGED: row_address(min(fragments), 0)}
 
     def staged(self, folder: IndexFolder, names: Sequence[str], dtype: pa.DataType) -> list[Segment]:
         from lancelet.index.text.metadata import staged_numbers
