@@ -9,7 +9,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 
 import lancelet
@@ -261,7 +261,10 @@ def test_any_path_leads_where_it_leads_in_pylance(
 ) -> None:
     path = "$" + "".join(steps)
     note(path)
-    theirs, ours = written(tmp_path_factory.mktemp("drawn") / "t", [json.dumps(tree) for tree in trees])
+    texts = [json.dumps(tree) for tree in trees]
+    # Over ranges of an empty array pylance never ends.
+    assume(" to " not in path.replace("{1 to 2}", "") or "[]" not in "".join(texts))
+    theirs, ours = written(tmp_path_factory.mktemp("drawn") / "t", texts)
     columns = {one: f"{one}(j, {quoted(path)})" for one in ("json_extract", "json_exists", "json_array_length")}
     columns["json_get"] = f"json_get(j, {quoted(name)})"
     columns["type"] = f"json_extract_with_type(j, {quoted(path)})"
