@@ -54,7 +54,10 @@ def test_every_character_of_unicode(pattern, end):
     check(text, base_tokenizer="icu", **PLAIN)
 
 
-@given(text=st.text(st.sampled_from(MIXED) | st.characters(codec="utf-8"), max_size=30), base=st.sampled_from(["icu", "icu/split"]))
+@given(
+    text=st.text(st.sampled_from(MIXED) | st.characters(codec="utf-8"), max_size=30),
+    base=st.sampled_from(["icu", "icu/split"]),
+)
 @settings(max_examples=examples(150), deadline=None)
 def test_any_text(text, base):
     check(text, base_tokenizer=base, **PLAIN)
