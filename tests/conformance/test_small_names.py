@@ -282,6 +282,7 @@ def test_storage_options_as_they_were_given(tmp_path: Path) -> None:
 
 
 def test_loggers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lancelet.log, "LOGGER", lancelet.log.LOGGER)
     lancelet.set_logger(str(tmp_path / "x.log"), name="lancelet.test", level=logging.WARNING)
     logger = logging.getLogger("lancelet.test")
     logger.info("not this")
