@@ -19,7 +19,7 @@ NAMES = (
     "parseHTTPResponse2 foo_bar__baz _x __init__ x2y 0xFF fooBARBaz HTML5Parser ABC123def i18n éCole ΑΒγδ ǅabc ªB Ⅻa "
     "snake_case_ A_B aB_c9_D STRASSEß x٣y 你2好B ⓐⓑⒶ a1B2c3"
 )
-OPERATORS = "a+=b->c; x<<=>>>=2 !==y <=>z ?.q ??= ...*/ //= ^|&&=|>~"
+OPERATORS = "a+=b->c; x<<=>>>=2 !==y <=>z ?.q ??= ...*/ //= ^|&&=|>~ :\0 +\0=\0"
 
 
 def check(text: str, **options: object) -> None:

@@ -330,6 +330,10 @@ cdef class Splitter:
         cdef int i
         cdef uint32_t word = 0
         for i in range(length):
+            # No operator has a zero, which would look like the end of a shorter one.
+            if data[at + i] == 0:
+                length = i
+                break
             word |= <uint32_t>data[at + i] << (8 * i)
         while length:
             for i in range(self.operator_count):
