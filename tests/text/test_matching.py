@@ -253,7 +253,8 @@ def nested(parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 @given(query=st.recursive(leaf_queries(), nested, max_leaves=6), limit=st.sampled_from([None, 1, 5, 40]))
-@settings(max_examples=examples(20), deadline=None)
+# The same queries every time, but in `make soak`: where parts of a boosted query cancel out, rounding is all that is left.
+@settings(max_examples=examples(20), deadline=None, derandomize=DRAWS == 1)
 def test_any_query_finds_what_brute_force_finds(
     small: tuple[str, dict[str, Texts]], query: Any, limit: int | None
 ) -> None:
