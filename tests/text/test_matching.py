@@ -18,11 +18,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.drawing import examples
 from tests.text.oracle import Texts, answer
 
 import lancelet
 import lancelet.query
+from drawing import DRAWS, examples
 from lancelet.errors import InvalidInput, InvalidType, NotSupported, UnknownColumn
 from lancelet.query import (
     BooleanQuery,
