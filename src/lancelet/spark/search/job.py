@@ -17,7 +17,7 @@ in all, so that answers may be nearer.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -36,12 +36,9 @@ from lancelet.execution.ranked_scan import Answer
 from lancelet.execution.scan import Scan
 from lancelet.execution.table_reader import TableReader
 from lancelet.index.vector.query import SearchUse
-from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.plan import Split, split_fragments
 from lancelet.spark.search.request import result_schema
-from lancelet.spark.sentences import in_a_sentence
-from lancelet.spark.types import arrow_schema
-from lancelet.spark.workers import a_task
+from lancelet.spark.search.tasks import each_piece, finished
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -250,14 +247,14 @@ def search_frame(spark: SparkSession, table: TableReader, place: TableRef, plan:
     job, pieces = plan_search(table, place, plan)
     last = min(job.answers, 1 + job.answers * job.nearest.count // _ROWS_A_TASK)
     found = found_frame(spark, job, pieces).repartition(last, "query")
-    return found.mapInArrow(partial(_finished, job), result_schema(plan))
+    return found.mapInArrow(partial(finished, job), result_schema(plan))
 
 
 def found_frame(spark: SparkSession, job: SearchJob, pieces: Sequence[Piece]) -> DataFrame:
     """What the parts of the table have."""
     count = len(pieces)
     parts = spark.range(0, count, 1, max(1, min(count, _MOST_TASKS)))
-    return parts.mapInArrow(_each(job, pieces), _FOUND)
+    return parts.mapInArrow(each_piece(job, pieces), _FOUND)
 
 
 def plan_search(table: TableReader, place: TableRef, plan: ScanPlan) -> tuple[SearchJob, tuple[Piece, ...]]:
@@ -292,24 +289,3 @@ def _unindexed(table: TableReader, plan: ScanPlan, index: VectorIndex | None) ->
         return frozenset()
     ids = frozenset(table.snapshot.manifest.fragments.ids.tolist())
     return ids if index is None else ids - index.fragments
-
-
-def _each(job: SearchJob, pieces: Sequence[Piece]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    @in_a_sentence
-    def find(number: int) -> pa.RecordBatch:
-        with a_task():
-            return job.find(pieces[number])
-
-    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield find(number)
-
-    return task
-
-
-def _finished(job: SearchJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    found = [batch for batch in batches if batch.num_rows]
-    if found:
-        with a_task():
-            yield from conformed_batches(job.finish(found), arrow_schema(result_schema(job.plan)))

@@ -13,7 +13,7 @@ its parts is put together in the same way. Words in columns that count as one te
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ from lancelet.index.text.query import NO_TEXTS, CombinedFields, Match, Query, St
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.plan import split_fragments
 from lancelet.spark.search.request import result_schema
-from lancelet.spark.sentences import in_a_sentence
+from lancelet.spark.search.tasks import each_piece, finished
 from lancelet.spark.table.jobs import run_tasks
 from lancelet.spark.types import arrow_schema
 from lancelet.spark.workers import a_task
@@ -172,13 +172,13 @@ def text_frame(spark: SparkSession, table: TableReader, place: TableRef, plan: S
         job = TextJob(place, plan)
         return spark.range(0, 1, 1, 1).mapInArrow(partial(_shown_whole, job), result_schema(plan))
     job, pieces = plan_texts(spark, table, place, plan)
-    return found_frame(spark, job, pieces).repartition(1).mapInArrow(partial(_finished, job), result_schema(plan))
+    return found_frame(spark, job, pieces).repartition(1).mapInArrow(partial(finished, job), result_schema(plan))
 
 
 def found_frame(spark: SparkSession, job: TextJob, pieces: Sequence[TextPiece | None]) -> DataFrame:
     """What the parts of the table have."""
     parts = spark.range(0, len(pieces), 1, max(1, min(len(pieces), _MOST_TASKS)))
-    return parts.mapInArrow(_each(job, tuple(pieces)), FOUND)
+    return parts.mapInArrow(each_piece(job, tuple(pieces)), FOUND)
 
 
 def plan_texts(
@@ -268,29 +268,6 @@ def _statistics(job: TextJob, terms: dict[str, frozenset[bytes]], piece: TextPie
 
 
 # In tasks
-
-
-def _each(
-    job: TextJob, pieces: Sequence[TextPiece | None]
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    @in_a_sentence
-    def find(number: int) -> pa.RecordBatch:
-        with a_task():
-            return job.find(pieces[number])
-
-    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield find(number)
-
-    return task
-
-
-def _finished(job: TextJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    found = [batch for batch in batches if batch.num_rows]
-    if found:
-        with a_task():
-            yield from conformed_batches(job.finish(found), arrow_schema(result_schema(job.plan)))
 
 
 def _shown_whole(job: TextJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
