@@ -1068,7 +1068,8 @@ class LanceDataset:
         index_type
             ``BTREE`` (values of all kinds), ``BITMAP`` (few different values), ``LABEL_LIST`` (lists of labels),
             ``ZONEMAP`` (values that come nearly in order), ``BLOOMFILTER`` (equality only, small), ``NGRAM`` (parts of
-            texts) or ``INVERTED``, also called ``FTS`` (words of texts, of lists of texts and of JSON); or an
+            texts), ``INVERTED``, also called ``FTS`` (words of texts, of lists of texts and of JSON), ``RTREE``
+            (geometries), ``JSON`` (values at a path of JSON) or ``MINHASHLSH`` (near duplicates of texts); or an
             :class:`lancelet.indices.IndexConfig`.
         name
             By default the column's, with ``_idx`` behind it.
