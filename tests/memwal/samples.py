@@ -10,7 +10,10 @@ import lance
 import pyarrow as pa
 
 from lancelet.format.proto import mem_wal_pb2
+from lancelet.memwal.details import require_details
 from lancelet.memwal.names import number_of
+from lancelet.memwal.writer import ShardWriter
+from lancelet.table.manifest.snapshot import open_snapshot
 
 KEY = {"lance-schema:unenforced-primary-key": "true"}
 SCHEMA = pa.schema(
@@ -64,3 +67,18 @@ def entries(where: Path, shard: UUID = SHARD) -> dict[int, pa.Table]:
 
 def runs(where: Path, shard: UUID = SHARD) -> list[Path]:
     return sorted((where / "_mem_wal" / str(shard)).glob("*_gen_*"), key=lambda path: int(path.name.rpartition("_")[2]))
+
+
+def open_writer(where: Path, shard: UUID = SHARD, **options: Any) -> ShardWriter:
+    """A writer of ours, on the newest version of a table."""
+    snapshot = open_snapshot(where)
+    return ShardWriter.open(snapshot, shard, require_details(snapshot).config.with_options(options))
+
+
+def snapshot_of(where: Path, shard: UUID = SHARD) -> lance.ShardSnapshot:
+    """What pylance is to read of a shard: the runs of its newest state."""
+    newest = list(manifests(where, shard).values())[-1]
+    found = lance.ShardSnapshot(str(shard)).with_current_generation(newest.current_generation)
+    for run in newest.sstables:
+        found = found.with_sstable(run.generation, run.path)
+    return found

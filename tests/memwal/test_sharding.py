@@ -65,7 +65,7 @@ def schemas(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", TYPES)
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(5))
 @given(data=st.data())
 def test_buckets_are_those_of_pylance(name: str, schemas: dict[str, Any], data: st.DataObject) -> None:
     dtype, values = TYPES[name]

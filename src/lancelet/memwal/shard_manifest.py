@@ -56,6 +56,8 @@ class ShardManifest:
     field_values: tuple[tuple[str, bytes], ...] = field(default=())
     """The values of sharding fields that all rows of the shard have."""
     sealed: bool = False
+    claim: bytes = b""
+    """Drawn by whoever claimed the shard with this state."""
 
     def __post_init__(self) -> None:
         generations = [run.generation for run in self.sstables]
@@ -89,6 +91,7 @@ def encode_manifest(manifest: ShardManifest) -> bytes:
             mem_wal_pb2.ShardFieldEntry(field_id=name, value=value) for name, value in manifest.field_values
         ],
         status=mem_wal_pb2.ShardManifest.SEALED if manifest.sealed else mem_wal_pb2.ShardManifest.ACTIVE,
+        claim_token=manifest.claim,
     )
     return message.SerializeToString()
 
@@ -112,6 +115,7 @@ def decode_manifest(data: bytes, shard: UUID, version: int, path: str) -> ShardM
         message.shard_spec_id,
         tuple((entry.field_id, entry.value) for entry in message.shard_field_entries),
         message.status == mem_wal_pb2.ShardManifest.SEALED,
+        message.claim_token,
     )
 
 
@@ -204,7 +208,8 @@ class ShardStates:
             changed = change(newest)
             if changed is None:
                 return newest
-            following = replace(changed, version=newest.version + 1)
+            claim = changed.claim if changed.claim != newest.claim else b""
+            following = replace(changed, version=newest.version + 1, claim=claim)
             if self.write(following):
                 return following
         raise StorageError(self.store.uri, f"others were faster {ATTEMPTS} times to write the next state of the shard")

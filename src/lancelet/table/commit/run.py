@@ -91,11 +91,13 @@ def create(
     storage_version: str | None = None,
     files: WrittenFiles | None = None,
     uuid: str | None = None,
+    indices: Sequence[table_pb2.IndexMetadata] = (),
     pace: Pace | None = None,
 ) -> Snapshot:
     """Commit the first version of a table; ``TableExists`` when there is one already.
 
-    See :func:`commit` for the parameters. A second call with the same ``uuid`` finds the table of the first.
+    See :func:`commit` for the parameters. A second call with the same ``uuid`` finds the table of the first. ``indices`` are
+    segments over the fragments that the table begins with.
     """
     with suppress(TableNotFound):
         newest = latest_version(store)
@@ -104,11 +106,14 @@ def create(
             return Snapshot.of(store, first)
         raise TableExists(store.uri)
     transaction = ops.Transaction(0, operation, uuid or str(uuids.uuid4()), dict(properties or {}))
+
+    def make() -> Draft:
+        draft = first_manifest(operation, stable_row_ids=stable_row_ids, storage_version=storage_version)
+        draft.indices.extend(indices)
+        return draft
+
     with _Writer(store, transaction, files, pace or Pace()) as writer:
-        return writer.create(
-            ManifestName(1, naming),
-            lambda: first_manifest(operation, stable_row_ids=stable_row_ids, storage_version=storage_version),
-        )
+        return writer.create(ManifestName(1, naming), make)
 
 
 def clone(
