@@ -1,4 +1,4 @@
-package io.lancelet.spark;
+package io.lancelet.spark.read;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
