@@ -60,6 +60,10 @@ class VectorColumn:
         """The field of the column."""
         return schema.field_by_path(self.path)
 
+    def read_field(self, schema: Schema) -> Field:
+        """The top-level field of the column, pruned to it; the same object each time, by which readers know it again."""
+        return _pruned(schema, self.path)
+
     def check_metric(self, metric: Metric) -> None:
         """Raise when vectors of these elements are not compared so."""
         if (metric is Metric.HAMMING) != (self.element == "uint8"):
@@ -101,6 +105,12 @@ def _column_named(schema: Schema, name: str) -> VectorColumn:
     if vector.list_size < 1:
         raise InvalidInput(f"the vectors of column '{name}' have no elements")
     return VectorColumn(tuple(node.name for node in chain), element, vector.list_size, is_multi)
+
+
+@lru_cache(KEPT_PLANS)
+def _pruned(schema: Schema, path: tuple[str, ...]) -> Field:
+    (field,) = schema.project([path]).fields
+    return field
 
 
 def choose_vector_column(schema: Schema) -> str:
