@@ -19,7 +19,7 @@ import pytest
 from hypothesis import settings
 
 import lancelet.log
-from drawing import DRAWS, SEED, examples
+from drawing import DRAWS, SEED, examples, sample
 
 # pylance prints a backtrace for every panic it turns into an exception; here panics are answers, not news.
 os.environ["RUST_BACKTRACE"] = "0"
@@ -53,13 +53,29 @@ def pytest_report_header() -> str | None:
 SPARK_TESTS = Path(__file__).parent / "spark"
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    _spread(items)
     for item in items:
         if item.path.is_relative_to(SPARK_TESTS) or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"))
             item.add_marker(pytest.mark.filterwarnings("ignore:lance is not fork-safe"))
             # Sockets to the Java process, which Spark leaves to the collector.
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+
+
+def _spread(items: list[pytest.Item]) -> None:
+    """Of a test that is spread, the cells that are not in the sample are for a soak."""
+    wide: dict[str, list[Any]] = {}
+    for item in items:
+        if item.get_closest_marker("spread") and not item.get_closest_marker("soak"):
+            wide.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for name, cells in wide.items():
+        (share,) = cells[0].get_closest_marker("spread").args
+        kept = sample([cell.callspec.params for cell in cells], share, name)
+        for place, cell in enumerate(cells):
+            if place not in kept:
+                cell.add_marker(pytest.mark.soak)
 
 
 def pytest_collection_finish() -> None:

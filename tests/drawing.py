@@ -2,11 +2,17 @@
 
 ``LANCELET_DRAWS`` says how many times as many examples a property is tried with, ``LANCELET_SEED`` where tests that
 count their own seeds begin. ``make soak`` sets both, and hypothesis's own seed, from its ``SEED``.
+
+A test with parameters that are a wide product is marked ``spread(share)``: ``make test`` runs so large a share of its
+cells, among which every value of every parameter is met, and ``make soak`` the others.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import random
+from collections.abc import Hashable, Mapping, Sequence
 
 DRAWS = float(os.environ.get("LANCELET_DRAWS", "1"))
 SEED = int(os.environ.get("LANCELET_SEED", "0"))
@@ -21,3 +27,21 @@ def examples(count: int) -> int:
 def seeds(first: int, end: int) -> range:
     """A range of seeds; every ``LANCELET_SEED`` has its own."""
     return range(first + SEED * _APART, end + SEED * _APART)
+
+
+def sample(cells: Sequence[Mapping[str, object]], share: float, salt: object) -> set[int]:
+    """Places of so large a share of ``cells``, drawn from ``salt``; each value of each parameter is in one of them."""
+    order = random.Random(repr(salt)).sample(range(len(cells)), len(cells))
+    seen: set[tuple[str, Hashable]] = set()
+    found = set()
+    for place in order:
+        values = {(name, _key(value)) for name, value in cells[place].items()}
+        if not values <= seen:
+            found.add(place)
+            seen |= values
+    missing = math.ceil(share * len(cells)) - len(found)
+    return found.union([place for place in order if place not in found][: max(missing, 0)])
+
+
+def _key(value: object) -> Hashable:
+    return value if isinstance(value, (str, int, float, tuple, type(None))) else id(value)

@@ -47,6 +47,7 @@ from lancelet.execution.plan import table_schema
 from lancelet.execution.table_reader import TableReader
 from lancelet.execution.takes import TakenColumns, Takes, draw_rows
 from lancelet.fragment import LanceFragment
+from lancelet.memwal.config import WriterOptions
 from lancelet.namespace_client.tables import manager_of
 from lancelet.schema import LanceSchema
 from lancelet.store import open_store
@@ -888,6 +889,64 @@ class LanceDataset:
 
         return MergeInsertBuilder(self, on)
 
+    # MemWAL
+
+    @takes(WriterOptions)
+    def initialize_mem_wal(
+        self,
+        *,
+        maintained_indexes: Sequence[str] | None = None,
+        bucket_column: str | None = None,
+        num_buckets: int | None = None,
+        identity_column: str | None = None,
+        unsharded: bool = False,
+        **options: Unpack[WriterOptions],
+    ) -> None:
+        """Let rows be written through a log in front of the table, for many small and quick writes.
+
+        Rows go to shards. At most one way to tell them apart can be chosen; without one, whoever writes names the shard.
+
+        Parameters
+        ----------
+        maintained_indexes
+            Indices that rows get before they are in the table; by default all that it has and will have.
+        bucket_column, num_buckets
+            Shards by the hash of a column, and how many (1 to 1024).
+        identity_column
+            A shard for each value of a column.
+        unsharded
+            One shard for all rows.
+        options
+            What writers do where they are not told otherwise, see :meth:`mem_wal_writer`.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> dataset = lancelet.write_dataset({"id": [1, 2]}, "memory://docs/initialize_mem_wal")
+        >>> dataset.initialize_mem_wal(bucket_column="id", num_buckets=4)
+        >>> dataset.mem_wal_index_details()["num_shards"]
+        4
+        """
+        from lancelet.memwal.details import initialize
+
+        snapshot = initialize(
+            self._table.snapshot,
+            maintained_indexes=maintained_indexes,
+            bucket_column=bucket_column,
+            num_buckets=num_buckets,
+            identity_column=identity_column,
+            unsharded=unsharded,
+            options=options,
+        )
+        self._move(snapshot)
+
+    def mem_wal_index_details(self) -> dict[str, Any] | None:
+        """How rows are written through the log; None when the table has no MemWAL."""
+        from lancelet.memwal.details import read_details
+
+        details = read_details(self._table.snapshot.manifest)
+        return None if details is None else details.shown()
+
     # Columns
 
     def add_columns(
@@ -1068,7 +1127,8 @@ class LanceDataset:
         index_type
             ``BTREE`` (values of all kinds), ``BITMAP`` (few different values), ``LABEL_LIST`` (lists of labels),
             ``ZONEMAP`` (values that come nearly in order), ``BLOOMFILTER`` (equality only, small), ``NGRAM`` (parts of
-            texts) or ``INVERTED``, also called ``FTS`` (words of texts, of lists of texts and of JSON); or an
+            texts), ``INVERTED``, also called ``FTS`` (words of texts, of lists of texts and of JSON), ``RTREE``
+            (geometries), ``JSON`` (values at a path of JSON) or ``MINHASHLSH`` (near duplicates of texts); or an
             :class:`lancelet.indices.IndexConfig`.
         name
             By default the column's, with ``_idx`` behind it.

@@ -30,6 +30,9 @@ that a caller of pylance would expect, so ``except ValueError`` keeps working::
     ├── MissingPackage (ImportError)         a package that is not installed, for what was asked
     ├── StorageError (OSError)               the store refused or failed
     │   └── UncertainPut                     the store did not say whether it wrote
+    ├── WriterFenced (OSError)               another writer has taken the shard of a MemWAL over
+    ├── ShardSealed (ValueError, OSError)    a shard of a MemWAL that takes no more rows
+    ├── WriterClosed (ValueError, OSError)   a writer that was closed, or that failed before
     ├── TableExists (ValueError, FileExistsError)     a table is there already
     ├── RefConflict (ValueError, OSError)    a tag or branch is there already, or others depend on it
     ├── CommitConflictError (OSError)        what programs written for pylance catch, and raise
@@ -74,6 +77,7 @@ __all__ = [
     "RefNotFound",
     "RetryableCommitConflict",
     "RowNotFound",
+    "ShardSealed",
     "StorageError",
     "TableExists",
     "TableNotFound",
@@ -82,6 +86,8 @@ __all__ = [
     "UnknownColumn",
     "UnsafePath",
     "VersionNotFound",
+    "WriterClosed",
+    "WriterFenced",
     "printable",
 ]
 
@@ -319,6 +325,46 @@ class PathNotAllowed(LanceletError, PermissionError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.path, self.reason)
+
+
+class WriterFenced(LanceletError, OSError):
+    """Another writer claimed the shard of a MemWAL. What was acknowledged is with it; what was not may be or not."""
+
+    def __init__(self, place: str, epoch: int, stored: int) -> None:
+        self.place = place
+        self.epoch = epoch
+        """That of the writer."""
+        self.stored = stored
+        """That of the one who has the shard now."""
+        LanceletError.__init__(self, place, epoch, stored)
+
+    def _text(self) -> str:
+        return (
+            f"the writer of {self.place} was fenced: local epoch {self.epoch} < stored epoch {self.stored}, another writer has "
+            "claimed the shard since. Rows that were acknowledged are safe with it; open a new writer only if this one is "
+            "to have the shard again"
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.place, self.epoch, self.stored)
+
+
+class ShardSealed(LanceletError, ValueError, OSError):
+    """A shard of a MemWAL that was sealed: it is read and compacted, and takes no more rows."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        LanceletError.__init__(self, place)
+
+    def _text(self) -> str:
+        return f"the shard {self.place} is sealed and takes no more rows; write to another shard"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.place,)
+
+
+class WriterClosed(LanceletError, ValueError, OSError):
+    """A writer that was closed, or that cannot go on after an error."""
 
 
 class TableExists(LanceletError, ValueError, FileExistsError):

@@ -60,8 +60,6 @@ MISSING = {
         (
             "CompactedSsTable",
             "ExecutionPlan",
-            "LanceDataset.initialize_mem_wal",
-            "LanceDataset.mem_wal_index_details",
             "LanceDataset.mem_wal_writer",
             "LsmPointLookupPlanner",
             "LsmScanner",

@@ -74,6 +74,7 @@ def edit_indices(where: Path, change: Callable[[table_pb2.IndexMetadata], object
     path.write_bytes(head + len(message).to_bytes(4, "little") + message + tail)
 
 
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("engine", "stable"), [(lancelet, False), (lancelet, True), (lance, False)], ids=["ours", "ours, stable", "pylance"]

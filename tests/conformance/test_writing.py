@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import random
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +26,7 @@ from conformance.agree import rows_of, same_schema
 from conformance.grid import FAMILIES, SIZES, Size, batches, cells, columns, write
 from conftest import Bucket
 from drawing import examples
+from forked import forked
 from lancelet._api.committing import stored_operation
 from lancelet.format.file_versions import VERSIONS
 from lancelet.table.commit import operations as ops
@@ -49,6 +48,7 @@ def write_ours(table: pa.Table, where: Path, version: str, size: Size, **options
     )
 
 
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize(("family", "size", "version"), cells(FAMILIES, SIZES, VERSIONS))
 def test_pylance_reads_what_we_write(tmp_path: Path, family: str, size: Size, version: str) -> None:
     table = columns(FAMILIES[family], version, size)
@@ -130,6 +130,7 @@ def work(where: Path, more: pa.Table) -> dict[str, Any]:
     return told
 
 
+@pytest.mark.spread(0.5)
 @pytest.mark.parametrize(("family", "size", "version"), cells(FAMILIES, [WORKED_ON], VERSIONS))
 def test_pylance_works_on_every_type(tmp_path: Path, family: str, size: Size, version: str) -> None:
     """The same work on a table of ours and on one of its own: same answers, and we read what it left."""
@@ -689,10 +690,7 @@ for turn in range(3):
 
 def test_many_writers_begin_a_table(tmp_path: Path) -> None:
     where, writers = tmp_path / "t", 4
-    running = [
-        subprocess.Popen([sys.executable, "-c", FIRST, str(where), str(number)], stderr=subprocess.PIPE, text=True)
-        for number in range(writers)
-    ]
+    running = [forked(FIRST, where, number) for number in range(writers)]
     assert [process.communicate()[1] for process in running] == [""] * writers
     found = lance.dataset(where).to_table().to_pylist()
     assert sorted((row["k"], row["turn"]) for row in found) == [(n, turn) for n in range(writers) for turn in range(3)]
@@ -733,10 +731,7 @@ for turn in range(5):
 def test_many_writers_at_once(tmp_path: Path) -> None:
     where, writers = tmp_path / "t", 4
     lancelet.write_dataset({"k": range(-100, 0)}, where)
-    running = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(where), str(number)], stderr=subprocess.PIPE, text=True)
-        for number in range(writers)
-    ]
+    running = [forked(WRITER, where, number) for number in range(writers)]
     assert [process.communicate()[1] for process in running] == [""] * writers
     theirs = lance.dataset(where)
     assert theirs.version == 1 + 2 * 5 * writers

@@ -77,16 +77,24 @@ def truncations(data: bytes, count: int, seed: int) -> list[Damage]:
 
 
 def findings(
-    table: Path, victim: Path, damages: list[Damage], *, in_memory: bool = False, seconds: int = 300
+    table: Path,
+    victim: Path,
+    damages: list[Damage],
+    *,
+    columns: list[str] | None = None,
+    in_memory: bool = False,
+    seconds: int = 300,
 ) -> list[str]:
     """Read the table once for each damage of ``victim`` in a child process; what went wrong, in words.
 
-    The file is mapped, or read from the memory store (``in_memory``), as from any object store.
+    The file is mapped, or read from the memory store (``in_memory``), as from any object store. Where a damage is met
+    with every column alike, some ``columns`` do.
     """
     job: dict[str, object] = {
         "table": str(table),
         "victim": str(victim),
         "limit": LIMIT_BYTES,
+        "columns": columns,
         "in_memory": in_memory,
     }
     environment = dict(os.environ)

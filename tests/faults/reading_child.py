@@ -129,7 +129,9 @@ def _is_indexed(where: Path | str) -> bool:
         return False
 
 
-def _readings(where: Path | str) -> dict[str, Callable[[], Any]]:
+def _readings(where: Path | str, columns: list[str] | None) -> dict[str, Callable[[], Any]]:
+    """Every way to read a table; the rows in ``columns``, or in all."""
+
     def opened() -> Any:
         return lancelet.dataset(where)
 
@@ -143,11 +145,11 @@ def _readings(where: Path | str) -> dict[str, Callable[[], Any]]:
         }
 
     return {
-        "scan": lambda: _sound(opened().to_table()),
-        "ids": lambda: _sound(opened().to_table(with_row_id=True, with_row_address=True)),
-        "take": lambda: _sound(opened().take([0, 40, 7, 7])),
-        "slice": lambda: _sound(opened().to_table(offset=30, limit=25)),
-        "filter": lambda: _sound(opened().to_table(filter="k > 10 and k < 60")),
+        "scan": lambda: _sound(opened().to_table(columns)),
+        "ids": lambda: _sound(opened().to_table(columns, with_row_id=True, with_row_address=True)),
+        "take": lambda: _sound(opened().take([0, 40, 7, 7], columns)),
+        "slice": lambda: _sound(opened().to_table(columns, offset=30, limit=25)),
+        "filter": lambda: _sound(opened().to_table(columns, filter="k > 10 and k < 60")),
         "blobs": lambda: _blobs(opened()),
         "count": lambda: opened().count_rows(),
         "versions": lambda: opened().versions(),
@@ -197,7 +199,7 @@ def run(job: dict[str, Any]) -> None:
             fresh.write_bytes(damaged)
             fresh.replace(victim)
             place = _in_memory(where, number) if job["in_memory"] else where
-            for name, read in _readings(place).items():
+            for name, read in _readings(place, job["columns"]).items():
                 problem = _attempt(read, intact=damaged == intact)
                 if problem is not None:
                     print("FIND", json.dumps({"damage": entry, "reading": name, "problem": problem}), flush=True)

@@ -247,6 +247,7 @@ def fail_everywhere(folder: Path, prepare: Callable[[Path], None], change: Chang
             check_answers(where, label)
 
 
+@pytest.mark.spread(0.5)
 @pytest.mark.parametrize(
     ("change", "fault"),
     [

@@ -72,10 +72,11 @@ def victims(table: Path) -> list[Path]:
     ],
 )
 def test_damaged_files(tables: Callable[[str, str], Path], engine: str, kind: str) -> None:
+    """Every kind takes its turn of the damages."""
     table = tables(engine, kind)
-    for victim in victims(table):
+    for turn, victim in enumerate(victims(table), list(KINDS).index(kind)):
         intact = Damage(0, victim.read_bytes()[:1].hex())
-        report(findings(table, victim, [intact, *damages(victim, 8, kind)]))
+        report(findings(table, victim, [intact, *damages(victim, 8, kind)[turn % 2 :: 2]]))
 
 
 @pytest.mark.soak

@@ -6,8 +6,6 @@ Each process says when it is ready and begins when all are, so that they really 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import pytest
 
 import lancelet
 from conftest import Bucket
+from forked import forked
 
 SCRIPT = """
 import importlib, json, os, sys
@@ -49,20 +48,12 @@ Options = dict[str, str] | None
 def together(where: str, options: Options, work: list[tuple[str, str, list[Any]]]) -> list[list[int]]:
     """Run (engine, act, turns) each in a process of its own; returns what each turn reported."""
     running = [
-        subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, json.dumps([engine, act, where, options, number, turns])],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        forked(SCRIPT, json.dumps([engine, act, where, options, number, turns]))
         for number, (engine, act, turns) in enumerate(work)
     ]
     for process in running:
-        assert process.stdout is not None
         assert process.stdout.readline() == "ready\n", process.communicate()[1]
     for process in running:
-        assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
     answers = [process.communicate() for process in running]

@@ -17,6 +17,7 @@ import pytest
 
 import lancelet
 from faults.stores import Act, Fault, FaultyStore, Killed, attempt, attempts, files_below
+from forked import forked
 from lancelet.editing.delete import delete_where
 from lancelet.errors import InvalidInput, LanceletError, NotSupported
 from lancelet.execution.table_reader import TableReader
@@ -232,6 +233,7 @@ def content(where: Path) -> Rows | None:
     return dict(zip(keys, ids, strict=True))
 
 
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.name.lower())
 @pytest.mark.parametrize("name", ACTS)
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
@@ -285,13 +287,10 @@ def test_killed_writers(tmp_path: Path) -> None:
     lancelet.write_dataset({"writer": [0] * 50, "n": [0] * 50}, where)
     told = 50
     for writer in range(1, 4):
-        with subprocess.Popen(
-            [sys.executable, "-c", APPENDING, str(where), str(writer)], stdout=subprocess.PIPE, text=True
-        ) as process:
-            assert process.stdout is not None
-            lines = [process.stdout.readline() for _ in range(3 + writer)]
-            os.kill(process.pid, signal.SIGKILL)
-            lines += process.stdout.readlines()
+        process = forked(APPENDING, where, writer)
+        lines = [process.stdout.readline() for _ in range(3 + writer)]
+        os.kill(process.pid, signal.SIGKILL)
+        lines += process.communicate()[0].splitlines()
         told += 50 * sum(line.strip().isdecimal() for line in lines)
         count = lance.dataset(where).count_rows()
         # The last commit may have taken place just before its writer could tell.

@@ -115,6 +115,7 @@ def bits(column: pa.ChunkedArray) -> pa.Array:
     return joined.view({2: pa.int16(), 4: pa.int32(), 8: pa.int64()}[joined.type.bit_width // 8])
 
 
+@pytest.mark.spread(0.4)
 @_pairs("columns")
 def test_types(tmp_path: Path, case: Case, name: str) -> None:
     """pylance's segment and ours answer as brute force does, and their files are the same."""
@@ -147,6 +148,7 @@ def test_types(tmp_path: Path, case: Case, name: str) -> None:
     assert ours.nbytes > 0
 
 
+@pytest.mark.spread(0.4)
 @_pairs("merged")
 def test_merged_and_renamed(tmp_path: Path, case: Case, name: str) -> None:
     """pylance's segment whose rows moved, one of ours and new rows become one segment."""

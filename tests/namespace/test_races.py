@@ -171,6 +171,7 @@ def prepare(where: str, mode: str) -> None:
         child(space, "n")
 
 
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize(("mode", "change"), CASES)
 @pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.ANSWER_LOST, Fault.KILLED_AFTER])
 def test_a_create_that_fails_at_any_step(mode: str, change: str, fault: Fault) -> None:

@@ -108,7 +108,7 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
     ds.create_index("vector", "IVF_FLAT", num_partitions=3)
     ds.insert(rows(320, ROWS, 13))
     ds.delete("id % 11 = 4")
-    ds.update({"text": "'w0 w1 mended'"}, "id % 50 = 7")
+    ds.update({"text": "'w0 w1 mended again'"}, "id % 50 = 7")
     return place
 
 
@@ -121,6 +121,7 @@ QUERIES: list[Any] = [
     BooleanQuery([(Occur.MUST, MatchQuery("w0", "text")), (Occur.MUST_NOT, MatchQuery("w1", "title"))]),
     BoostQuery(MatchQuery("w0", "text"), MatchQuery("w1", "title"), negative_boost=0.25),
     CombinedFieldsQuery("w0 w5", ["text", "title"]),
+    BoostQuery(MatchQuery("w0", "text"), MatchQuery("mendex agai", "text", fuzziness=1, operator=FullTextOperator.AND)),
 ]
 
 

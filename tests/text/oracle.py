@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
@@ -27,13 +26,16 @@ Scores = dict[int, float]
 _ONE = np.float32(1)
 
 
-@dataclass(frozen=True)
 class Texts:
     """The texts of a column by their rows; ``new`` are rows that no index knows, and ``gone`` rows that are deleted."""
 
-    texts: Mapping[int, str | None] = field(repr=False)
-    new: frozenset[int] = field(default=frozenset(), repr=False)
-    gone: frozenset[int] = field(default=frozenset(), repr=False)
+    def __init__(
+        self, texts: Mapping[int, str | None], new: frozenset[int] = frozenset(), gone: frozenset[int] = frozenset()
+    ) -> None:
+        self.texts, self.new, self.gone = texts, new, gone
+
+    def __repr__(self) -> str:
+        return f"<texts of {len(self.texts)} rows>"
 
     def answer(self, query: Query) -> Scores:
         """All rows that a query of this column finds."""

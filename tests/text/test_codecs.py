@@ -19,7 +19,8 @@ from lancelet.index.text.blocks import (
     decode_positions,
     decode_postings,
 )
-from lancelet.index.text.fst import Fst, FstWriter
+from lancelet.index.text.fst import Fst
+from lancelet.index.text.fst_writer import FstWriter
 from lancelet.index.text.packing import Merger, hash_texts, make_run, make_run_of_postings, pack_postings
 
 TOKENS = st.one_of(

@@ -19,7 +19,7 @@ from lancelet.errors import CorruptFile, LanceletError, NotSupported
 from lancelet.index.folder import IndexFolder
 from lancelet.index.kind import Source
 from lancelet.index.metadata import read_indices
-from lancelet.index.text.fst import FstWriter
+from lancelet.index.text.fst_writer import FstWriter
 from lancelet.index.text.segment import TextSegment
 from text.corpus import PLAIN, documents
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,3 +48,12 @@ def test_row_addresses_are_taken_apart_by_their_owner() -> None:
         and not isinstance(node.left, ast.Constant)
     ]
     assert not found
+
+
+def test_every_room_has_its_layer() -> None:
+    """What no layer names is held by nobody. (Inside of rooms, contracts that are exhaustive ask for it.)"""
+    law = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    modules = {path.stem for path in ROOT.glob("*.py")} | {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    rooms = {f"lancelet.{name}" for name in modules - {"__init__", "_api"}}
+    rooms |= {f"lancelet._api.{path.stem}" for path in ROOT.glob("_api/*.py") if path.stem != "__init__"}
+    assert not {name for name in rooms if not re.search(rf"\b{re.escape(name)}\b", law)}

@@ -44,6 +44,7 @@ def dataset(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return lancelet.dataset(where)
 
 
+@pytest.mark.spread(0.25)
 @pytest.mark.parametrize(
     "asked",
     [

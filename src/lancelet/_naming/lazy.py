@@ -5,6 +5,7 @@ A program that only reads rows does not wait for what writes, merges and indexes
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -36,7 +37,11 @@ def lazy_names(module: str, homes: Mapping[str, Sequence[str]], modules: Sequenc
 
     def find(name: str) -> Any:
         if name in home_of:
-            return getattr(import_module(home_of[name]), name)
+            found = getattr(import_module(home_of[name]), name)
+            if module in sys.modules:
+                # The next time nobody is asked.
+                setattr(sys.modules[module], name, found)
+            return found
         if name in modules:
             return import_module(f"{module}.{name}")
         raise AttributeError(f"module {module!r} has no attribute {name!r}")

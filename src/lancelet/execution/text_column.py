@@ -32,7 +32,7 @@ from lancelet.execution.shown import show_column
 from lancelet.execution.threads import core_count, ordered_map
 from lancelet.format.system_columns import ROW_ID
 from lancelet.index.text.analyzer import Analyzer
-from lancelet.index.text.clauses import clauses_of, merged
+from lancelet.index.text.clauses import clauses_of_both, merged
 from lancelet.index.text.flat import FlatTexts
 from lancelet.index.text.params import Params
 from lancelet.index.text.query import NO_TEXTS, Statistics
@@ -229,14 +229,11 @@ class ColumnSearch:
 
     def find(self, query: Query, limit: int | None) -> Answer | None:
         """The best rows for a query of this column; None where it takes more than one search."""
-        clauses = clauses_of(query, self)
-        if clauses is None:
+        both = clauses_of_both(query, self, _WithUnindexed(self) if self.unindexed else self)
+        if both is None:
             return None
-        sought, terms = clauses, clauses.terms
-        if self.unindexed:
-            # What is nearly the same as a word depends on the words that there are.
-            sought = clauses_of(query, _WithUnindexed(self)) or clauses
-            terms |= sought.terms
+        clauses, sought = both
+        terms = clauses.terms | sought.terms
         excerpts = self._excerpts(terms)
         known = self._indexed_statistics(terms)
         every = sum((one.statistics() for one in excerpts), known)

@@ -181,10 +181,12 @@ class SegmentWriter:
     """About how many bytes of rows a build may hold at once; the rest goes to temporary files. ZONEMAP and BLOOMFILTER
     hold no rows, only what they know of each zone."""
     written: list[IndexFile] = field(default_factory=list)
+    folder: str = ""
+    """Where the files go; by default where those of a segment of the table are."""
 
     def create(self, name: str, schema: pa.Schema) -> IndexFileWriter:
         """Begin a file; its schema metadata goes along."""
-        path = f"{INDICES_DIR}/{self.uuid}/{name}"
+        path = f"{self.folder or f'{INDICES_DIR}/{self.uuid}'}/{name}"
         self.files.add(path)
         writer = FileWriter(
             self.store.open_sink(path), schema_from_arrow(schema), self.file_version, checksums=self.checksums

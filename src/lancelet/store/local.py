@@ -9,7 +9,7 @@ import uuid
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lancelet.errors import MissingFile, PathNotAllowed, StorageError, UncertainPut
 from lancelet.runtime.interrupts import deferred
@@ -18,6 +18,7 @@ from lancelet.store.limit import Limit, is_in
 from lancelet.store.local_files import (
     copy_bytes,
     failures,
+    remove_file,
     remove_if_empty,
     remove_tree,
     sync_file,
@@ -41,11 +42,20 @@ _TRIES = 5
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
-class _Staged(NamedTuple):
+class _Staged:
     """A file under a temporary name, still open."""
 
-    path: str
-    file: int
+    __slots__ = ("file", "is_renamed", "path")
+
+    def __init__(self, path: str, file: int) -> None:
+        self.path = path
+        self.file = file
+        self.is_renamed = False
+
+    def rename(self, path: str) -> None:
+        """Give it its final name, replacing an existing file."""
+        os.replace(self.path, path)  # noqa: PTH105 - a Path takes longer than the call
+        self.is_renamed = True
 
 
 class LocalStore:
@@ -104,9 +114,13 @@ class LocalStore:
 
     def read_tail(self, path: str, nbytes: int) -> tuple[bytes, int]:
         full = self.join(path)
-        with failures(full), Path(full).open("rb", buffering=0) as file:
-            size = os.fstat(file.fileno()).st_size
-            data = os.pread(file.fileno(), nbytes, max(size - nbytes, 0))
+        with failures(full):
+            file = os.open(full, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                size = os.fstat(file).st_size
+                data = os.pread(file, nbytes, max(size - nbytes, 0))
+            finally:
+                os.close(file)
         return self._counted(data), size
 
     def size_of(self, path: str) -> int:
@@ -160,14 +174,14 @@ class LocalStore:
         full = self.join(path)
         with failures(full), self._staged(full, data) as temporary:
             os.fsync(temporary.file)
-            Path(temporary.path).replace(full)
+            temporary.rename(full)
             self._sync_folders({full.rpartition("/")[0]})
 
     def put_hint(self, path: str, data: bytes) -> None:
         """Write a file that nothing depends on, replacing an existing one; a crash of the machine may lose it."""
         full = self.join(path)
         with failures(full), self._staged(full, data) as temporary:
-            Path(temporary.path).replace(full)
+            temporary.rename(full)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a file only if there is none. It survives a crash of the machine once this returns True."""
@@ -199,7 +213,7 @@ class LocalStore:
         with failures(origin), self._staged(full, b"") as temporary:
             shutil.copyfile(origin, temporary.path)
             os.fsync(temporary.file)
-            Path(temporary.path).replace(full)
+            temporary.rename(full)
             self._sync_folders({full.rpartition("/")[0]})
 
     def copy_from(self, source: Store, path: str, target: str, size: int | None = None) -> bool:
@@ -230,7 +244,7 @@ class LocalStore:
     def delete(self, path: str) -> None:
         full = self.join(path)
         with failures(full):
-            Path(full).unlink(missing_ok=True)
+            remove_file(full)
 
     def delete_many(self, paths: Sequence[str], *, lasting: bool = False) -> list[str]:
         files = {self.join(path): path for path in paths}
@@ -309,16 +323,18 @@ class LocalStore:
         temporary = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
         with deferred():
             file = self._open_new(temporary)
+            staged = _Staged(temporary, file)
             done = False
             try:
                 write_all(file, memoryview(data))
-                yield _Staged(temporary, file)
+                yield staged
                 done = True
                 self.counters.writes += 1
                 self.counters.written += len(data)
             finally:
                 os.close(file)
-                Path(temporary).unlink(missing_ok=True)
+                if not staged.is_renamed:
+                    remove_file(temporary)
                 if not done:
                     self._unmake(folder)
 

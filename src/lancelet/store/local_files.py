@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from functools import partial
-from pathlib import Path
+from types import TracebackType
 
 from lancelet.errors import LanceletError, MissingFile, StorageError
 from lancelet.runtime.threads import Pool, checkpoint
@@ -19,25 +19,34 @@ _ONE_COPY = 64 << 20
 _CANNOT_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
 
 
-@contextmanager
-def failures(path: str) -> Iterator[None]:
-    """Turn what the operating system says into our errors."""
-    try:
-        yield
-    except LanceletError:
-        raise
-    except FileNotFoundError:
-        raise MissingFile(path) from None
-    except NotADirectoryError:
-        raise MissingFile(path, "a parent of it is a file") from None
-    except ValueError as error:
-        # A name with a null character never reaches the operating system.
-        raise StorageError(path, str(error)) from None
-    except OSError as error:
-        hint = ""
-        if error.errno == errno.ENOMEM:
-            hint = "; too many files may be mapped at once (see vm.max_map_count)"
-        raise StorageError(path, f"{error.strerror or error}{hint}") from None
+class failures:  # noqa: N801 - read as a statement
+    """Turn what the operating system says into our errors. A class: a generator would take longer than many a system call."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None or isinstance(error, LanceletError):
+            return
+        if isinstance(error, FileNotFoundError):
+            raise MissingFile(self._path) from None
+        if isinstance(error, NotADirectoryError):
+            raise MissingFile(self._path, "a parent of it is a file") from None
+        if isinstance(error, ValueError):
+            # A name with a null character never reaches the operating system.
+            raise StorageError(self._path, str(error)) from None
+        if isinstance(error, OSError):
+            hint = ""
+            if error.errno == errno.ENOMEM:
+                hint = "; too many files may be mapped at once (see vm.max_map_count)"
+            raise StorageError(self._path, f"{error.strerror or error}{hint}") from None
 
 
 def write_all(file: int, data: memoryview) -> None:
@@ -101,6 +110,14 @@ def _unlink(files: Sequence[str]) -> list[str]:
     return failed
 
 
+def remove_file(path: str) -> None:
+    """Remove a file, if it is there."""
+    try:
+        os.unlink(path)  # noqa: PTH108
+    except FileNotFoundError:
+        return
+
+
 def remove_tree(folder: str, spared: Collection[str]) -> None:
     """Remove a folder with everything in it, but for some folders. Links are removed, not followed."""
     try:
@@ -114,7 +131,7 @@ def remove_tree(folder: str, spared: Collection[str]) -> None:
         if entry.is_dir(follow_symlinks=False):
             remove_tree(entry.path, spared)
         else:
-            Path(entry.path).unlink(missing_ok=True)
+            remove_file(entry.path)
     remove_if_empty(folder)
 
 

@@ -307,6 +307,7 @@ def test_the_repetition_index_of_the_spec() -> None:
     every_way(make_file(pa.list_(I32), [[page]]), pa.array(rows, pa.list_(I32)))
 
 
+@pytest.mark.spread(0.3)
 @pytest.mark.parametrize("quota", [2, 4, 64])
 @pytest.mark.parametrize("seed", range(6))
 def test_rows_of_any_length_over_chunks_of_any_size(quota: int, seed: int) -> None:

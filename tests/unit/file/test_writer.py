@@ -25,6 +25,7 @@ SIZES = (Size("empty", 0), Size("one", 1), Size("chunk", 1024), Size("pages", 70
 PLAIN = {name: tuple(kind for kind in kinds if kind.exact) for name, kinds in FAMILIES.items() if name != "extensions"}
 
 
+@pytest.mark.spread(0.4)
 @pytest.mark.slow
 @pytest.mark.parametrize(("family", "size", "version"), cells(PLAIN, SIZES, VERSIONS))
 def test_grid(tmp_path: Path, family: str, size: Size, version: str) -> None:

@@ -34,7 +34,7 @@ from lancelet.index.kind import ROW, VALUE, Built
 from lancelet.index.text import partition as columns
 from lancelet.index.text.analyzer import Analyzer
 from lancelet.index.text.blocks import FIXED32, VARINT
-from lancelet.index.text.fst import FstWriter
+from lancelet.index.text.fst_writer import FstWriter
 from lancelet.index.text.metadata import ITEM, posting_metadata, staged_prefix, write_head
 from lancelet.index.text.packing import Merger, make_run, make_run_of_postings
 from lancelet.index.text.params import LIST_ELEMENT, Params, TextOptions

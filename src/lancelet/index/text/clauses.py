@@ -87,6 +87,16 @@ def clauses_of(query: Query, vocabulary: Vocabulary) -> Clauses | None:
     return None
 
 
+def clauses_of_both(query: Query, indexed: Vocabulary, every: Vocabulary) -> tuple[Clauses, Clauses] | None:
+    """A query of a column of which an index knows some words: for texts of the index, and for those that it does not know.
+
+    None where either takes more than clauses: words that are nearly the same, and so what is asked, depend on those that
+    there are.
+    """
+    known, sought = clauses_of(query, indexed), clauses_of(query, every)
+    return None if known is None or sought is None else (known, sought)
+
+
 def _match(query: Match, vocabulary: Vocabulary) -> Clauses:
     words = [term for term, _ in vocabulary.words(query.text)]
     if not words:

@@ -36,7 +36,8 @@ from lancelet.index.text.blocks import (
     decode_postings,
     stream_positions,
 )
-from lancelet.index.text.fst import Fst, FstWriter
+from lancelet.index.text.fst import Fst
+from lancelet.index.text.fst_writer import FstWriter
 from lancelet.index.text.metadata import ITEM
 from lancelet.index.text.packing import pack_postings
 

@@ -1,4 +1,4 @@
-"""The ways to store vectors and to search partitions, by the name in the type of an index: the one list of them.
+"""The ways to store vectors and to search partitions, by the name in the type of an index.
 
 ``IVF_PQ`` is product quantization, all codes of a partition being looked at; ``IVF_HNSW_PQ`` has a graph for each partition.
 """

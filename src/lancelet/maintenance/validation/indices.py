@@ -3,12 +3,14 @@
 A segment of a kind that we know is opened as a search opens it. A deep check also compares all that it says with the
 column, fragment by fragment, in bounded memory::
 
-    BTREE, BITMAP, LABEL_LIST, NGRAM   every live row that is covered, with its value, and nothing else
-    ZONEMAP, BLOOMFILTER               every live row lies in a zone that may have its value; nulls exactly
-    vectors                            every live row that is covered, as often as it has vectors, and codes that are about
-                                       as near to them as new ones; of lists of vectors not the codes
+    BTREE, BITMAP, LABEL_LIST, NGRAM,   every live row that is covered, with its value, and nothing else
+    RTREE, INVERTED, MINHASHLSH
+    ZONEMAP, BLOOMFILTER                every live row lies in a zone that may have its value; nulls exactly
+    vectors                             every live row that is covered, as often as it has vectors, and codes that are
+                                        about as near to them as new ones; of lists of vectors not the codes
 
-Of an index over several columns the files are opened, and not compared. Of other kinds the files must be there, with the sizes that are recorded, and be whole containers.
+Of an index over several columns the files are opened, and not compared. Of other kinds the files must be there, with the
+sizes that are recorded, and be whole containers.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from lancelet.execution.matching import MatchingScan
 from lancelet.execution.ranked_scan import NO_ROWS, Answer
 from lancelet.execution.table_reader import TableReader
 from lancelet.execution.text_column import Asked, ColumnSearch, best
-from lancelet.index.text.clauses import Clauses, clauses_of, merged
+from lancelet.index.text.clauses import Clauses, clauses_of_both, merged
 from lancelet.index.text.query import NO_TEXTS, CombinedFields, Match, Query, Statistics, leaves
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.plan import split_fragments
@@ -197,10 +197,10 @@ def plan_texts(
     wanted: dict[tuple[str, Query, int | None], tuple[Clauses, Clauses]] = {}
 
     def note(name: str, query: Query, limit: int | None) -> Answer | None:
-        clauses = clauses_of(query, indexed[name])
-        if clauses is None:
+        both = clauses_of_both(query, indexed[name], whole[name])
+        if both is None:
             return None
-        wanted[name, query, limit] = clauses, clauses_of(query, whole[name]) or clauses
+        wanted[name, query, limit] = both
         return NO_ROWS
 
     recording = MatchingScan(table, plan, find=note)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lancelet.errors import InvalidInput
 from lancelet.format.file_versions import LEGACY
@@ -70,7 +70,8 @@ def add_fragments(
             raise InvalidInput(f"new fragment {number} does not say how many rows it has")
         admit(draft, fragment.files)
         record = message.fragments.add()
-        record.CopyFrom(fragment_message(replace(fragment, id=number)))
+        record.CopyFrom(fragment_message(fragment))
+        record.id = number
         if not draft.stable_row_ids:
             for group in ("row_id_sequence", "created_at_version_sequence", "last_updated_at_version_sequence"):
                 kind = record.WhichOneof(group)

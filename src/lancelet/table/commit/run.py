@@ -91,11 +91,13 @@ def create(
     storage_version: str | None = None,
     files: WrittenFiles | None = None,
     uuid: str | None = None,
+    indices: Sequence[table_pb2.IndexMetadata] = (),
     pace: Pace | None = None,
 ) -> Snapshot:
     """Commit the first version of a table; ``TableExists`` when there is one already.
 
-    See :func:`commit` for the parameters. A second call with the same ``uuid`` finds the table of the first.
+    See :func:`commit` for the parameters. A second call with the same ``uuid`` finds the table of the first. ``indices`` are
+    segments over the fragments that the table begins with.
     """
     with suppress(TableNotFound):
         newest = latest_version(store)
@@ -104,11 +106,14 @@ def create(
             return Snapshot.of(store, first)
         raise TableExists(store.uri)
     transaction = ops.Transaction(0, operation, uuid or str(uuids.uuid4()), dict(properties or {}))
+
+    def make() -> Draft:
+        draft = first_manifest(operation, stable_row_ids=stable_row_ids, storage_version=storage_version)
+        draft.indices.extend(indices)
+        return draft
+
     with _Writer(store, transaction, files, pace or Pace()) as writer:
-        return writer.create(
-            ManifestName(1, naming),
-            lambda: first_manifest(operation, stable_row_ids=stable_row_ids, storage_version=storage_version),
-        )
+        return writer.create(ManifestName(1, naming), make)
 
 
 def clone(
@@ -245,7 +250,7 @@ def commit(
             # A listing may lag behind what a writer has read before.
             newest = replace(newest, version=read_version or 0)
         writer.based_on = read_version or newest.version
-        writer.transaction = replace(transaction, read_version=writer.based_on)
+        writer.move_to(writer.based_on)
         writer.repeated = uuid is not None
         if isinstance(target, Snapshot) and target.version == writer.based_on:
             writer.seen = target.manifest
@@ -360,7 +365,8 @@ class _Writer:
         self.based_on = base.version
         for _ in range(PUTS):
             version = DETACHED_BIT | self._pace.chance.getrandbits(63)
-            done = self._publish(self._draft(base, version, storage_version), ManifestName(version, NamingScheme.V2))
+            draft = self._draft(Snapshot.of(self._store, base), version, storage_version)
+            done = self._publish(draft, ManifestName(version, NamingScheme.V2))
             if done is not None:
                 return self._finish(done)
         raise self._unknown(f"the store did not say what became of {PUTS} requests")
@@ -391,11 +397,13 @@ class _Writer:
                     base = newer
                     continue
             start = self._pace.clock()
-            if carry_out(rebase, Snapshot.of(self._store, base), self._files[0]):
-                self._move_to(base.version)
-            self.transaction = replace(self.transaction, operation=rebase.operation)
+            newest = Snapshot.of(self._store, base)
+            if carry_out(rebase, newest, self._files[0]):
+                self.move_to(base.version)
+            if rebase.operation is not self.transaction.operation:
+                self.transaction = replace(self.transaction, operation=rebase.operation)
             name = ManifestName(base.version + 1, scheme)
-            done = self._publish(self._draft(base, name.version, storage_version), name)
+            done = self._publish(self._draft(newest, name.version, storage_version), name)
             attempts += 1
             tired = retries is not None and attempts > retries
             if done is None and (tired or self._pace.clock() - began > timeout):
@@ -408,7 +416,7 @@ class _Writer:
             self._pace.let_others(attempts, unit)
             base = self._newest(base, scheme)
 
-    def _move_to(self, version: int) -> None:
+    def move_to(self, version: int) -> None:
         """Base the transaction on a later version; its file has another name from then on."""
         if version != self.transaction.read_version:
             self.transaction = replace(self.transaction, read_version=version)
@@ -488,21 +496,21 @@ class _Writer:
             "the newest one",
         )
 
-    def _draft(self, base: Manifest, version: int, storage_version: str | None) -> Draft:
+    def _draft(self, base: Snapshot, version: int, storage_version: str | None) -> Draft:
         operation = self.transaction.operation
         restored = read_one(self._store, operation.version) if isinstance(operation, ops.Restore) else None
         draft = next_manifest(
-            base,
+            base.manifest,
             self.transaction,
             version,
             based_on=self.based_on,
             storage_version=storage_version,
             restored=restored,
-            rewrites=read_rewrites(Snapshot.of(self._store, base)),
+            rewrites=read_rewrites(base),
             config=self.config,
         )
         draft.indices.extend(self.indices)
-        record_counts(Snapshot.of(self._store, base), draft.message, (restored or base).message)
+        record_counts(base, draft.message, (restored or base.manifest).message)
         return draft
 
     def _publish(self, draft: Draft, name: ManifestName) -> Manifest | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from contextlib import suppress
 from functools import cache
@@ -43,7 +42,7 @@ def stamp(draft: Draft) -> None:
     message.ClearField("tag")
     message.ClearField("transaction_file")
     ids = [fragment.id for fragment in message.fragments]
-    if any(left > right for left, right in itertools.pairwise(ids)):
+    if ids != sorted(ids):
         message.fragments.sort(key=lambda fragment: fragment.id)
     if ids:
         message.max_fragment_id = max(message.max_fragment_id, max(ids))
@@ -52,7 +51,8 @@ def stamp(draft: Draft) -> None:
 
 def _set_flags(draft: Draft) -> None:
     message = draft.message
-    both = Feature(message.reader_feature_flags & STICKY)
+    stable = draft.stable_row_ids
+    both = message.reader_feature_flags & STICKY
     for record in message.fragments:
         if record.HasField("deletion_file"):
             both |= Feature.DELETION_FILES
@@ -65,11 +65,11 @@ def _set_flags(draft: Draft) -> None:
             or record.HasField("column_last_updated_at_versions")
         ):
             both |= Feature.SPILLED_ROW_LINEAGE
-        if draft.stable_row_ids and ids is None:
+        if stable and ids is None:
             raise InvalidInput(
                 f"fragment {record.id} has no row ids, but the table has stable row ids and every fragment must"
             )
-    if draft.stable_row_ids:
+    if stable:
         both |= Feature.STABLE_ROW_IDS
     if message.base_paths:
         both |= Feature.BASE_PATHS

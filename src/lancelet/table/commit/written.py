@@ -89,6 +89,8 @@ class WrittenFiles:
 
     def settle(self) -> None:
         """Have the files survive a crash of the machine."""
+        if self._settled == len(self._paths):
+            return
         waiting = [file for file in self._paths[self._settled :] if file[1] not in self._passing]
         for _, files in groupby(waiting, lambda file: id(file[0])):
             stores, paths = zip(*files, strict=True)

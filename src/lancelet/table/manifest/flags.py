@@ -34,7 +34,8 @@ class Feature(enum.IntFlag):
     ZONE_WRITE_SEEDS = 65536
 
 
-READABLE = (
+# Flags of every open and commit are compared as plain numbers: members of an enumeration take ten times as long.
+READABLE = int(
     Feature.DELETION_FILES
     | Feature.STABLE_ROW_IDS
     | Feature.V2_FORMAT
@@ -47,9 +48,9 @@ READABLE = (
     | Feature.SPILLED_ROW_LINEAGE
     | Feature.MANAGED_BLOBS
 )
-WRITABLE = READABLE | Feature.OVERLAY_FILES | Feature.NON_REUSABLE_FIELD_IDS
+WRITABLE = int(READABLE | Feature.OVERLAY_FILES | Feature.NON_REUSABLE_FIELD_IDS)
 """What a commit may carry on."""
-STICKY = Feature.MIXED_FILE_VERSIONS | Feature.TAGGED_REUSE_INDEX | Feature.MANAGED_BLOBS
+STICKY = int(Feature.MIXED_FILE_VERSIONS | Feature.TAGGED_REUSE_INDEX | Feature.MANAGED_BLOBS)
 """Flags for both sides that every later version keeps."""
 PAIRED = (
     Feature.MIXED_FILE_VERSIONS,
@@ -57,7 +58,6 @@ PAIRED = (
     Feature.MANAGED_BLOBS,
     Feature.ZONE_WRITE_SEEDS,
 )
-# Flags of every open are compared as plain numbers: members of an enumeration take ten times as long.
 _PAIRED = sum(PAIRED)
 _FIELD_IDS = int(Feature.NON_REUSABLE_FIELD_IDS)
 

@@ -1,0 +1,80 @@
+"""Rows as callers give them, in the columns of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancelet.encoding.plain import arrow_array
+from lancelet.errors import NotSupported, UnfitData, UnknownColumn
+from lancelet.execution.blobs import has_blobs
+from lancelet.format.extensions import storage_of
+from lancelet.writing.fit import fitted_schema
+from lancelet.writing.source import open_source
+
+if TYPE_CHECKING:
+    from lancelet.memwal.primary_key import PrimaryKey
+    from lancelet.table.manifest.snapshot import Snapshot
+
+
+def check_columns(base: Snapshot) -> None:
+    """Refuse tables whose rows cannot go through a log."""
+    for field in base.manifest.schema.fields:
+        if any(has_blobs(node) or node.is_json for node in field.walk()):
+            raise NotSupported(
+                f"column '{field.name}' of {base.uri} holds blobs or JSON, which a MemWAL does not take yet; write such rows with "
+                "write_dataset or merge_insert"
+            )
+
+
+def rows_to_put(base: Snapshot, target: pa.Schema, data: Any, schema: pa.Schema | None) -> list[pa.RecordBatch]:
+    """Rows to be written. Columns are found by name; those that can be null may be missing."""
+    source = open_source(data, schema)
+    manifest = base.manifest
+    version = manifest.data_storage_version
+    fitted_schema(manifest.schema, source.schema, version, version, base.uri, "rename or cast the columns")
+    return [_fit(batch, target, tombstone=False) for batch in source.batches if batch.num_rows]
+
+
+def rows_to_delete(
+    base: Snapshot, key: PrimaryKey, target: pa.Schema, data: Any, schema: pa.Schema | None
+) -> list[pa.RecordBatch]:
+    """Deletions: keys, with nulls in the other columns. Other columns of what is given do not matter."""
+    key.require("delete")
+    for field in base.manifest.schema.fields:
+        if not field.nullable and field.name not in key.names:
+            raise UnfitData(
+                f"rows of {base.uri} cannot be deleted through its MemWAL, which writes null into the columns of a deletion, "
+                f"and column '{field.name}' cannot be null; use delete() of the dataset"
+            )
+    source = open_source(data, schema)
+    for name in key.names:
+        if name not in source.schema.names:
+            raise UnknownColumn(name, source.schema.names, "the keys of rows to delete")
+    return [_fit(batch.select(list(key.names)), target, tombstone=True) for batch in source.batches if batch.num_rows]
+
+
+def _fit(batch: pa.RecordBatch, target: pa.Schema, *, tombstone: bool) -> pa.RecordBatch:
+    columns = []
+    for field in list(target)[:-1]:
+        if field.name not in batch.schema.names:
+            columns.append(pa.nulls(batch.num_rows, field.type))
+            continue
+        column = storage_of(batch.column(field.name))
+        if column.type != field.type:
+            try:
+                column = column.cast(field.type)
+            except pa.ArrowException as error:
+                raise UnfitData(f"column '{field.name}' is {column.type}, not {field.type}: {error}") from error
+        if column.null_count and not field.nullable:
+            raise UnfitData(f"column '{field.name}' has nulls, and cannot be null")
+        columns.append(column)
+    columns.append(arrow_array(np.full(batch.num_rows, tombstone)))
+    return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def total_bytes(batches: Iterable[pa.RecordBatch]) -> int:
+    return sum(batch.nbytes for batch in batches)

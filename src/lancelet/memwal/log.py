@@ -1,0 +1,134 @@
+"""The log of a shard: claiming it, replaying it, and appending to it (spec memwal.md 5 and 6).
+
+Only the writer with the highest epoch may append, and positions are taken one after the other by creating files that must not
+exist. Whoever claims a shard raises the epoch, reads the log to its end, and puts a sentinel behind it: the position at which
+every earlier writer would go on is taken then, and it finds out that it was fenced. An entry that an earlier writer got in
+before the sentinel counts, since it was acknowledged.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lancelet.errors import CorruptFile, MissingFile, ShardSealed, StorageError, UncertainPut, WriterFenced
+from lancelet.memwal.names import entry_path
+from lancelet.memwal.wal_entry import WalEntry, decode_entry, encode_sentinel
+
+if TYPE_CHECKING:
+    from lancelet.memwal.shard_manifest import ShardManifest, ShardStates
+    from lancelet.store import Store
+
+
+def claim(states: ShardStates, spec_id: int = 0, field_values: tuple[tuple[str, bytes], ...] = ()) -> ShardManifest:
+    """Take a shard over from whoever had it; a shard that nobody has is made."""
+
+    def take(newest: ShardManifest) -> ShardManifest:
+        if newest.sealed:
+            raise ShardSealed(states.store.uri)
+        taken = replace(newest, epoch=newest.epoch + 1, claim=secrets.token_bytes(8))
+        return taken if newest.version else replace(taken, spec_id=spec_id, field_values=field_values)
+
+    return states.update(take)
+
+
+def seal(states: ShardStates) -> ShardManifest:
+    """Let a shard take no more rows. Its writer is fenced; what is in its log stays to be replayed by readers."""
+
+    def shut(newest: ShardManifest) -> ShardManifest | None:
+        return None if newest.sealed else replace(newest, epoch=newest.epoch + 1, sealed=True)
+
+    return states.update(shut)
+
+
+def read_entry(shard: Store, position: int) -> WalEntry:
+    """One entry; ``MissingFile`` when there is none."""
+    path = entry_path(position)
+    return decode_entry(shard.read_all(path), position, shard.join(path))
+
+
+def read_log(shard: Store, after: int) -> Iterator[WalEntry]:
+    """The entries after a position, to the end of the log."""
+    position = after + 1
+    while True:
+        try:
+            entry = read_entry(shard, position)
+        except MissingFile:
+            return
+        yield entry
+        position += 1
+
+
+class Log:
+    """The end of a shard's log, for the writer that has the shard."""
+
+    __slots__ = ("_attempts", "_states", "epoch", "tail")
+
+    def __init__(self, states: ShardStates, epoch: int, tail: int, attempts: int) -> None:
+        self._states = states
+        self.epoch = epoch
+        self.tail = tail
+        """The last position that is taken."""
+        self._attempts = attempts
+
+    def fence(self) -> list[WalEntry]:
+        """Put a sentinel at the end; returns the entries that others got in before it."""
+        return self._take(encode_sentinel(self.epoch))
+
+    def append(self, data: bytes) -> list[WalEntry]:
+        """Add an entry; returns those of earlier writers that were in the way, which come before it.
+
+        After an error that leaves open whether the entry is there, nothing else may be appended.
+        """
+        return self._take(data)
+
+    def _take(self, data: bytes) -> list[WalEntry]:
+        found: list[WalEntry] = []
+        while not self._put(entry_path(self.tail + 1), data):
+            entry = read_entry(self._states.store, self.tail + 1)
+            self.check_epoch()
+            if entry.epoch >= self.epoch:
+                path = self._states.store.join(entry_path(self.tail + 1))
+                raise CorruptFile(path, f"entry {entry.position} has epoch {entry.epoch}, which is that of this writer")
+            self.tail += 1
+            found.append(entry)
+        self.tail += 1
+        return found
+
+    def _put(self, path: str, data: bytes) -> bool:
+        """Write an entry; False when another one is there."""
+        store = self._states.store
+        failure: StorageError | None = None
+        uncertain = False
+        for _ in range(self._attempts):
+            try:
+                if store.put_if_absent(path, data):
+                    return True
+                # What is there may be ours: stores repeat requests, and a request without an answer may have been heard.
+                return store.read_all(path) == data
+            except UncertainPut as error:
+                uncertain, failure = True, error
+            except MissingFile:
+                # It was in the way, and is gone: a sentinel that a cleanup removed, or a store that lies.
+                continue
+            except StorageError as error:
+                failure = error
+        assert failure is not None
+        if uncertain:
+            raise UncertainPut(
+                failure.path, f"nobody knows whether this entry of the log was written: {failure.reason}"
+            )
+        raise failure
+
+    def check_epoch(self) -> ShardManifest:
+        """The newest state of the shard, if it is still this writer's."""
+        newest = self._states.latest()
+        if newest is None:
+            raise CorruptFile(self._states.store.uri, "the states of the shard are gone, while a writer has it")
+        if newest.epoch > self.epoch:
+            if newest.sealed:
+                raise ShardSealed(self._states.store.uri)
+            raise WriterFenced(self._states.store.uri, self.epoch, newest.epoch)
+        return newest

@@ -1,0 +1,200 @@
+"""Runs: MemTables as small tables of their own (spec memwal.md 7).
+
+A run is a table of one version and one fragment. Its rows are those of the MemTable in the order in which they came, with the
+column ``_tombstone`` at the end; a deletion file hides all but the last row of each key. Beside it lie an index of all keys and a
+filter. It has the indices that the base table says runs should have, under the same names.
+"""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lancelet.encoding.plain import arrow_array
+from lancelet.errors import CorruptFile
+from lancelet.execution.table_reader import TableReader
+from lancelet.file import FileCache
+from lancelet.format.file_versions import V2_0, writable_version
+from lancelet.format.schema import Field, Schema
+from lancelet.index.folder import IndexFolder, SegmentWriter
+from lancelet.index.kind import ROW, VALUE
+from lancelet.index.metadata import IndexMetadata, read_indices
+from lancelet.index.questions import IsIn
+from lancelet.index.scalar import btree_lookup
+from lancelet.index.scalar.btree_files import write_segment_files
+from lancelet.index.scalar.external_sort import sorted_within
+from lancelet.index.scalar.value_types import key_type, stored_type
+from lancelet.index.segments import usable_kind
+from lancelet.indexing.create import build_segment
+from lancelet.indexing.rows import columns_of_fields
+from lancelet.log import LOGGER
+from lancelet.memwal.names import BLOOM_FILTER, PK_INDEX_DIR, TOMBSTONE, new_run_folder
+from lancelet.memwal.primary_key import PrimaryKey, bloom_filter, key_bytes, key_values, last_of_each, may_hold
+from lancelet.memwal.shard_manifest import SsTable
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.deletion_write import write_deletions
+from lancelet.table.commit.next_manifest import first_manifest
+from lancelet.table.commit.run import create
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.manifest.manifest import Manifest, ManifestFile
+from lancelet.table.manifest.paths import FilePlace
+from lancelet.table.manifest.snapshot import Snapshot, open_snapshot
+from lancelet.table.rows.addresses import OFFSET_MASK
+from lancelet.writing.fragments import Limits, write_fragment_files
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lancelet.format.proto import table_pb2
+    from lancelet.index.scalar.btree_segment import BTreeSegment
+    from lancelet.store import Store
+    from lancelet.table.manifest.fragment import Fragment
+
+KEY_PAGE_ROWS = 8192
+_EVERYTHING = 1 << 62
+
+
+def run_schema(schema: Schema) -> Schema:
+    """The columns of runs of a table."""
+    last = max((node.id for node in schema.walk()), default=-1)
+    return Schema((*schema.fields, Field(last + 1, TOMBSTONE, "bool", nullable=False)), schema.metadata)
+
+
+def write_run(
+    shard: Store, base: Snapshot, batches: Sequence[pa.RecordBatch], generation: int, maintained: Sequence[str]
+) -> SsTable:
+    """Write rows as a run of a shard; nothing refers to it yet. ``maintained`` names the indices that it gets."""
+    folder = new_run_folder(generation)
+    store = shard.child(folder)
+    key = PrimaryKey.of(base.manifest.schema)
+    schema = run_schema(base.manifest.schema)
+    version = writable_version(base.manifest.data_storage_version)
+    with WrittenFiles(store) as files:
+        limits = Limits(rows=_EVERYTHING, nbytes=_EVERYTHING)
+        (fragment,) = write_fragment_files(store, schema, batches, version=version, limits=limits, files=files)
+        size: int | None = None
+        columns: list[pa.Array] = []
+        if key:
+            columns = [
+                pa.concat_arrays(parts) for parts in zip(*(key.columns(batch) for batch in batches), strict=True)
+            ]
+            size = sum(key_bytes(key.columns(batch)) for batch in batches)
+            values = key_values(columns)
+            fragment = _with_deletions(store, fragment, values, files)
+            _write_key_index(store, values, key, files)
+        files.put(BLOOM_FILTER, bloom_filter(columns))
+        operation = ops.Overwrite(schema, (fragment,))
+        indices = _write_indices(store, base, operation, version, maintained, files)
+        create(store, operation, storage_version=version, files=files, indices=indices)
+    rows = sum(batch.num_rows for batch in batches)
+    return SsTable(generation, folder, sum(batch.nbytes for batch in batches), rows, size)
+
+
+def _with_deletions(store: Store, fragment: Fragment, values: pa.Array, files: WrittenFiles) -> Fragment:
+    """A fragment without the rows after which another one with the same key came."""
+    hidden = np.ones(len(values), np.bool_)
+    hidden[last_of_each(values)] = False
+    if not hidden.any():
+        return fragment
+    offsets = np.flatnonzero(hidden).astype(np.uint32)
+    return replace(fragment, deletion_file=write_deletions(store, 0, 1, offsets, bitmap=True, files=files))
+
+
+def _write_key_index(store: Store, values: pa.Array, key: PrimaryKey, files: WrittenFiles) -> None:
+    """All rows by their keys, those that are hidden too."""
+    out = SegmentWriter(store, uuids.uuid4(), V2_0, files, folder=PK_INDEX_DIR)
+    rows = arrow_array(np.arange(len(values), dtype=np.uint64))
+    batch = pa.RecordBatch.from_arrays([values, rows], names=[VALUE, ROW])
+    ordered = sorted_within(iter([batch]), out.memory_limit)
+    write_segment_files(ordered, stored_type(key.index_type), out, KEY_PAGE_ROWS)
+
+
+def _write_indices(
+    store: Store,
+    base: Snapshot,
+    operation: ops.Overwrite,
+    version: str,
+    maintained: Sequence[str],
+    files: WrittenFiles,
+) -> list[table_pb2.IndexMetadata]:
+    """Segments over the rows of a run, with the settings that those of the base table have."""
+    entries = {entry.name: entry for entry in read_indices(base.manifest) if entry.name in maintained}
+    if not entries:
+        return []
+    message = first_manifest(operation, storage_version=version).message
+    table = TableReader(Snapshot.of(store, Manifest(ManifestFile(store, "a run", 0, b""), message)))
+    found = []
+    for entry in entries.values():
+        kind = usable_kind(base, entry)
+        if kind is None or not kind.is_built(entry):
+            # Searches of the run read its rows instead.
+            LOGGER.debug("index %s of %s is of no kind that runs can have", entry.name, base.uri)
+            continue
+        paths = _paths(base, entry)
+        options = kind.options_beside(IndexFolder(base, entry))
+        found.append(build_segment(table, paths, kind, entry.name, [0], files, options=options))
+    return found
+
+
+def _paths(base: Snapshot, entry: IndexMetadata) -> list[str]:
+    return columns_of_fields(TableReader(base), entry.fields).paths
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that can be read."""
+
+    sstable: SsTable
+    store: Store
+    """Its folder."""
+    snapshot: Snapshot
+    cache: FileCache = field(default_factory=FileCache, compare=False)
+
+    @classmethod
+    def open(cls, shard: Store, sstable: SsTable, cache: FileCache | None = None) -> Run:
+        store = shard.child(sstable.path)
+        return cls(sstable, store, open_snapshot(store), cache or FileCache())
+
+    @cached_property
+    def table(self) -> TableReader:
+        return TableReader(self.snapshot, self.cache)
+
+    @cached_property
+    def bloom(self) -> bytes:
+        return self.store.read_all(BLOOM_FILTER)
+
+    def may_hold(self, columns: Sequence[pa.Array]) -> bool:
+        """Whether any of some keys may be here."""
+        try:
+            return bool(may_hold(self.bloom, columns).any())
+        except ValueError as error:
+            raise CorruptFile(self.store.join(BLOOM_FILTER), str(error)) from error
+
+    def rows_of(self, key: PrimaryKey, columns: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
+        """The physical rows that have one of some keys, hidden ones too."""
+        dtype = key_type(stored_type(key.index_type))
+        values = key_values(columns)
+        answer = self._key_index(dtype).ask(IsIn(values.cast(dtype) if values.type != dtype else values))
+        rows: npt.NDArray[np.int64] = (answer.rows.numbers() & np.uint64(OFFSET_MASK)).astype(np.int64)
+        return rows
+
+    def _key_index(self, dtype: pa.DataType) -> BTreeSegment:
+        found: BTreeSegment | None = self.__dict__.get("_opened_index")
+        if found is None:
+            entry = IndexMetadata(uuids.UUID(int=0), PK_INDEX_DIR, (), 1, None, "", b"", 0, None, None, (), (), {})
+            found = btree_lookup.open_segment(_KeyFolder(self.snapshot, entry), dtype)
+            self.__dict__["_opened_index"] = found
+        return found
+
+
+class _KeyFolder(IndexFolder):
+    """The index of keys, which no manifest knows of."""
+
+    def place(self, name: str) -> FilePlace:
+        return FilePlace(self.snapshot.store, f"{PK_INDEX_DIR}/{name}")

@@ -1,0 +1,176 @@
+"""A shard in the hands of its writer: the log, the MemTables in front of it, and how they become runs.
+
+::
+
+    put ──> log (durable) ──> active MemTable ──freeze──> frozen MemTables ──flush──> runs, in the shard's next state
+
+Everything here happens in the thread that calls it. :mod:`lancelet.memwal.writer` adds threads and waiting.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import pyarrow as pa
+
+from lancelet.errors import StorageError
+from lancelet.memwal.config import WriterConfig
+from lancelet.memwal.details import MemWalDetails, require_details
+from lancelet.memwal.log import Log, claim, read_log
+from lancelet.memwal.memtable import MemTable
+from lancelet.memwal.primary_key import PrimaryKey
+from lancelet.memwal.run_files import write_run
+from lancelet.memwal.shard_manifest import ShardManifest, ShardStates, SsTable
+from lancelet.memwal.wal_entry import WalEntry, encode_entry, entry_schema
+
+if TYPE_CHECKING:
+    from lancelet.table.manifest.snapshot import Snapshot
+
+
+class Shard:
+    """A shard that was claimed. Appends come from one thread at a time, and so do flushes."""
+
+    def __init__(self, base: Snapshot, states: ShardStates, manifest: ShardManifest, config: WriterConfig) -> None:
+        self.base = base
+        self.states = states
+        self.manifest = manifest
+        self.config = config
+        self.key = PrimaryKey.of(base.manifest.schema)
+        self.schema = entry_schema(base.manifest.schema)
+        self.details: MemWalDetails = require_details(base)
+        self.log = Log(states, manifest.epoch, manifest.replay_after, config.max_wal_persist_retries + 1)
+        self.active = MemTable(manifest.generation)
+        self.frozen: list[MemTable] = []
+        self._lock = threading.Lock()
+
+    @classmethod
+    def claim(
+        cls,
+        base: Snapshot,
+        shard: UUID,
+        config: WriterConfig,
+        field_values: tuple[tuple[str, bytes], ...] = (),
+    ) -> Shard:
+        """Take a shard over, and have what its earlier writers left in its log."""
+        details = require_details(base)
+        PrimaryKey.of(base.manifest.schema)
+        states = ShardStates.of(base.store, shard)
+        spec_id = details.specs[-1].spec_id if details.specs else 0
+        taken = cls(base, states, claim(states, spec_id, field_values), config)
+        taken._replay()
+        return taken
+
+    @property
+    def id(self) -> UUID:
+        return self.states.shard
+
+    @property
+    def epoch(self) -> int:
+        return self.manifest.epoch
+
+    def _replay(self) -> None:
+        for entry in read_log(self.states.store, self.manifest.replay_after):
+            self._take_in(entry)
+            self.log.tail = entry.position
+        if self.epoch == 1:
+            return
+        for entry in self.log.fence():
+            self._take_in(entry)
+        self.manifest = self.states.update(self._with_tail)
+
+    def _with_tail(self, newest: ShardManifest) -> ShardManifest:
+        if newest.epoch > self.epoch:
+            self.log.check_epoch()
+        return replace(newest, last_seen=self.log.tail)
+
+    def _take_in(self, entry: WalEntry) -> None:
+        """Rows of an entry that somebody else wrote."""
+        schema = self.schema
+        batches = []
+        for batch in entry.batches:
+            missing = [name for name in schema.names if name not in batch.schema.names]
+            columns = [
+                pa.nulls(batch.num_rows, schema.field(name).type) if name in missing else batch.column(name)
+                for name in schema.names
+            ]
+            batches.append(pa.RecordBatch.from_arrays(columns, schema=schema))
+        self.active.add(batches, entry.position)
+
+    def append(self, batches: Sequence[pa.RecordBatch]) -> int:
+        """Write batches as one entry of the log, and have them in the MemTable; returns the bytes of the entry."""
+        data = encode_entry(self.schema, batches, self.epoch, self.active.generation)
+        for entry in self.log.append(data):
+            self._take_in(entry)
+        with self._lock:
+            self.active.add(batches, self.log.tail)
+        return len(data)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the active MemTable is to become a run."""
+        active, config = self.active, self.config
+        return (
+            active.nbytes >= config.max_memtable_size
+            or active.num_rows >= config.max_memtable_rows
+            or active.num_batches >= config.max_memtable_batches
+        )
+
+    def freeze(self) -> bool:
+        """Put a new MemTable in the place of the active one; False when there is nothing in it."""
+        with self._lock:
+            if not self.active.num_rows:
+                return False
+            self.frozen.append(self.active)
+            self.active = MemTable(self.active.generation + 1)
+        return True
+
+    def flush(self) -> SsTable | None:
+        """Make a run of the oldest frozen MemTable; None when there is none."""
+        if not self.frozen:
+            return None
+        memtable = self.frozen[0]
+        store = self.states.store
+        run = write_run(store, self.base, memtable.batches(), memtable.generation, self.details.maintained)
+
+        def with_run(newest: ShardManifest) -> ShardManifest | None:
+            if newest.epoch > self.epoch:
+                self.log.check_epoch()
+            if any(known.path == run.path for known in newest.sstables):
+                return None
+            return replace(
+                newest,
+                replay_after=memtable.last_position,
+                last_seen=max(newest.last_seen, memtable.last_position),
+                generation=newest.generation + 1,
+                sstables=(*newest.sstables, run),
+            )
+
+        try:
+            done = self.states.update(with_run)
+        except StorageError:
+            # Nobody knows whether the state that names the run is there: its files stay.
+            raise
+        except BaseException:
+            with suppress(StorageError):
+                store.remove_folder(run.path)
+            raise
+        with self._lock:
+            self.manifest = done
+            self.frozen.pop(0)
+        return run
+
+    def memtables(self) -> tuple[ShardManifest, list[tuple[int, tuple[pa.RecordBatch, ...]]]]:
+        """A state of the shard, and the rows that none of its runs has, by generation: one moment of both."""
+        with self._lock:
+            tables = [*self.frozen, self.active]
+            return self.manifest, [(one.generation, one.batches()) for one in tables if one.num_rows]
+
+    @property
+    def unflushed_bytes(self) -> int:
+        with self._lock:
+            return self.active.nbytes + sum(one.nbytes for one in self.frozen)

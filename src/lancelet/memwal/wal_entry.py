@@ -1,0 +1,89 @@
+"""Entries of the log: Arrow streams (spec memwal.md 5).
+
+::
+
+    schema     the table's columns, each with lance:field_id in its metadata, then _tombstone: bool not null
+               metadata: writer_epoch, generation
+    batches    rows in the order in which they came; a deletion has the key, null elsewhere, and _tombstone = true
+
+A sentinel is a stream without columns and batches, whose metadata says ``fence_sentinel``. It takes a position, so that a
+writer who was there before cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from lancelet.errors import CorruptFile
+from lancelet.memwal.names import TOMBSTONE
+
+if TYPE_CHECKING:
+    from lancelet.format.schema import Schema
+
+EPOCH: Final = b"writer_epoch"
+GENERATION: Final = b"generation"
+SENTINEL: Final = b"fence_sentinel"
+FIELD_ID: Final = b"lance:field_id"
+TOMBSTONE_FIELD: Final = pa.field(TOMBSTONE, pa.bool_(), nullable=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WalEntry:
+    """An entry of the log that was read."""
+
+    position: int
+    epoch: int
+    batches: tuple[pa.RecordBatch, ...]
+    is_sentinel: bool = False
+
+
+def entry_schema(schema: Schema) -> pa.Schema:
+    """The columns of the entries of a table."""
+    fields = []
+    for field in schema.fields:
+        arrow = field.arrow_field
+        fields.append(arrow.with_metadata({**(arrow.metadata or {}), FIELD_ID: str(field.id).encode()}))
+    return pa.schema([*fields, TOMBSTONE_FIELD])
+
+
+def encode_entry(schema: pa.Schema, batches: Sequence[pa.RecordBatch], epoch: int, generation: int) -> bytes:
+    """The content of an entry; ``schema`` is that of :func:`entry_schema`."""
+    noted = schema.with_metadata({GENERATION: str(generation).encode(), EPOCH: str(epoch).encode()})
+    return _stream(noted, batches)
+
+
+def encode_sentinel(epoch: int) -> bytes:
+    """The content of an entry that only takes a position."""
+    return _stream(pa.schema([], {SENTINEL: b"true", EPOCH: str(epoch).encode()}), ())
+
+
+def _stream(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> bytes:
+    sink: Any = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def decode_entry(data: bytes, position: int, path: str) -> WalEntry:
+    """An entry out of its file. One that cannot be read is an error, never passed over: its rows were acknowledged."""
+    try:
+        with pa.ipc.open_stream(data) as reader:
+            metadata = reader.schema.metadata or {}
+            batches = tuple(reader)
+        for batch in batches:
+            batch.validate(full=True)
+        epoch = int(metadata[EPOCH])
+    except (pa.ArrowException, OSError, KeyError, ValueError, EOFError) as error:
+        raise CorruptFile(
+            path,
+            f"entry {position} of the log cannot be read ({error}). The rows of this entry are lost unless the store has an "
+            "older copy of the file; entries before it can be read. Put the copy back, or give the entry up by "
+            "replacing the file with a sentinel (lancelet.memwal.wal_entry.encode_sentinel), and open the shard again",
+        ) from error
+    return WalEntry(position, epoch, batches, metadata.get(SENTINEL) == b"true")
