@@ -18,6 +18,7 @@ from lancelet.format.system_columns import DISTANCE, QUERY_INDEX
 from lancelet.index.vector.metric import Metric
 
 if TYPE_CHECKING:
+    from lancelet.execution.matching_plan import Matching
     from lancelet.format.schema import Field, Schema
 
 _ELEMENTS: Final = {
@@ -165,6 +166,8 @@ class Nearest:
     approx: str = "normal"
     segments: tuple[str, ...] | None = None
     """The segments of the index that are asked; None: all."""
+    text: Matching | None = None
+    """Texts that rows have to match as well: before the search with ``prefilter``, otherwise those that it found."""
     parallelism: int = 0
     """How many partitions are looked at side by side, no more than there are cores: -1: as many; 0 and 1: one by one."""
 
