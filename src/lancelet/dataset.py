@@ -460,7 +460,7 @@ class LanceDataset:
     def scanner(
         self,
         columns: Columns = None,
-        filter: str | pc.Expression | Mapping[str, Any] | None = None,  # noqa: A002
+        filter: str | pc.Expression | FullTextQuery | Mapping[str, Any] | None = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
         *more: Any,
@@ -475,7 +475,8 @@ class LanceDataset:
             ``_rowid``, ``_rowaddr``, ``_rowoffset``, ``_row_created_at_version`` and
             ``_row_last_updated_at_version`` are there for every table.
         filter
-            Rows for which an SQL text or a pyarrow expression is true.
+            Rows for which an SQL text or a pyarrow expression is true. With ``nearest`` also a query of :mod:`lancelet.query`, which
+            their texts have to match; or a dict of both, as ``expr_filter`` and ``search_filter``.
         limit, offset
             How many rows at most, after how many.
         batch_size, batch_size_bytes, strict_batch_size
@@ -519,7 +520,7 @@ class LanceDataset:
     def to_table(
         self,
         columns: Columns = None,
-        filter: str | pc.Expression | None = None,  # noqa: A002
+        filter: str | pc.Expression | FullTextQuery | Mapping[str, Any] | None = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
         *more: Any,
@@ -532,7 +533,7 @@ class LanceDataset:
     def to_batches(
         self,
         columns: Columns = None,
-        filter: str | pc.Expression | None = None,  # noqa: A002
+        filter: str | pc.Expression | FullTextQuery | Mapping[str, Any] | None = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
         *more: Any,
@@ -549,7 +550,7 @@ class LanceDataset:
     def to_pandas(
         self,
         columns: Columns = None,
-        filter: str | pc.Expression | None = None,  # noqa: A002
+        filter: str | pc.Expression | FullTextQuery | Mapping[str, Any] | None = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
         *more: Any,

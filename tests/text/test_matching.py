@@ -23,7 +23,7 @@ from tests.text.oracle import Texts, answer
 import lancelet
 import lancelet.query
 from drawing import examples
-from lancelet.errors import InvalidInput, InvalidType, NotSupported, UnknownColumn
+from lancelet.errors import InvalidInput, InvalidType, UnknownColumn
 from lancelet.query import (
     BooleanQuery,
     BoostQuery,
@@ -419,7 +419,7 @@ def test_a_search_goes_with_no_other(place: str) -> None:
     dataset = lancelet.dataset(place)
     with pytest.raises(InvalidInput, match="Cannot include deleted rows in an FTS search"):
         dataset.to_table(full_text_query="w1", include_deleted_rows=True, with_row_id=True)
-    with pytest.raises(NotSupported, match="a query is no filter yet: give it as full_text_query"):
+    with pytest.raises(InvalidInput, match="Query filter can only be used with vector search"):
         dataset.scanner(filter=MatchQuery("w1", "text"))
     with pytest.raises(InvalidInput, match="without limit and offset"):
         dataset.scanner(full_text_query="w1", limit=3).count_rows()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from drawing import examples
 from lancelet.index.vector import pq_scan, rabit, sq_scan
 from lancelet.index.vector.blocks import Block, Blocks
-from lancelet.index.vector.distances import Queries
+from lancelet.index.vector.distances import Queries, Ranker
 from lancelet.index.vector.flat import KIND as FLAT
 from lancelet.index.vector.metric import Metric
 from lancelet.index.vector.pq import KIND as PQ
@@ -151,11 +151,38 @@ def test_each_query_looks_at_the_blocks_that_are_its(
 def test_vectors_are_ranked_by_distance_then_number(metric: str) -> None:
     rng = np.random.default_rng(3)
     vectors = rng.integers(-1, 2, (500, 4)).astype(np.float32)
-    queries = Queries(vectors[:1], "float32", metric)
-    order, marks = queries.rank(vectors.view(np.uint8))
-    all_marks = queries.distances(vectors.view(np.uint8))[0]
+    order, marks = Ranker(vectors, "float32", metric).rank(vectors[0])
+    all_marks = Queries(vectors[:1], "float32", metric).distances(vectors.view(np.uint8))[0]
     assert order.tolist() == np.argsort(all_marks, kind="stable").tolist()
     assert marks.tolist() == all_marks[order].tolist()
+
+
+def test_vectors_of_all_types_are_ranked_and_no_number_comes_last() -> None:
+    rng = np.random.default_rng(4)
+    for dtype in (np.float16, np.float32, np.float64):
+        vectors = rng.standard_normal((70, 33)).astype(dtype)
+        vectors[5] = np.nan
+        order, marks = Ranker(vectors, np.dtype(dtype).name, "l2").rank(vectors[3])
+        assert (order[0], order[-1], sorted(order.tolist())) == (3, 5, list(range(70)))
+        assert marks[0] == 0
+        assert (np.diff(marks[:-1]) >= 0).all()
+        assert np.isnan(marks[-1])
+    bits = rng.integers(0, 256, (9, 4)).astype(np.uint8)
+    assert Ranker(bits, "uint8", "hamming").rank(bits[7])[0][0] == 7
+    assert [len(part) for part in Ranker(bits[:0], "uint8", "hamming").rank(bits[7])] == [0, 0]
+
+
+def test_vectors_are_compared_wherever_they_lie() -> None:
+    rng = np.random.default_rng(5)
+    vectors = rng.standard_normal((300, 24)).astype(np.float32)
+    data = np.frombuffer(b"abc" + vectors.tobytes() + b"d", np.uint8)
+    chosen = rng.permutation(300)[:170]
+    found, wanted = Top(20), Top(20)
+    queries = Queries(vectors[:1], "float32", "l2")
+    queries.scan_at(data, 3 + chosen * queries.width, found, chosen.astype(np.uint64))
+    wanted.add(queries.distances(vectors[chosen].view(np.uint8))[0], chosen.astype(np.uint64))
+    for one, other in zip(found.sorted(), wanted.sorted(), strict=True):
+        assert one.tolist() == other.tolist()
 
 
 def refused(act: Callable[[], object], text: str) -> None:
@@ -195,6 +222,14 @@ def test_sizes_that_do_not_fit_are_refused_before_anything_is_read() -> None:
     refused(lambda: flat.scan_grouped(Blocks([block]), np.array([0, 2]), np.array([0, 2]), tops), "no query 2")
     refused(lambda: flat.scan_grouped(Blocks([block]), np.array([0, 1]), np.array([0, 1]), tops), "its queries")
     narrow = Queries(np.zeros((1, 3), np.float32), "float32", "l2")
+    places = np.array([0, 13])
+    refused(lambda: narrow.scan_at(codes.reshape(-1), places, Top(1), rows[:2]), "12 bytes at 13 of 24 bytes")
+    refused(lambda: narrow.scan_at(codes.reshape(-1), places - 1, Top(1), rows[:2]), "at -1 of")
+    refused(lambda: narrow.scan_at(codes.reshape(-1), places, Top(1), rows), "a number for each row")
+    refused(lambda: flat.scan_at(codes.reshape(-1), places, Top(1), rows[:2]), "2 queries for one list")
+    refused(lambda: Ranker(np.zeros((2, 3)), "float32", "l2"), "are not of float32")
+    refused(lambda: Ranker(np.zeros((2, 3)), "float64", "cosine"), "not ranked by cosine")
+    refused(lambda: Ranker(np.zeros((2, 3)), "float64", "l2").rank(np.zeros(4)), "4 numbers")
     refused(lambda: narrow.scan_blocks(Blocks([block]), Top(1)), "entries of 12 bytes")
     with pytest.raises(IndexError):
         Blocks([block])[1]

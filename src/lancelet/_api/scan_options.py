@@ -16,6 +16,7 @@ from lancelet.errors import InvalidInput
 
 if TYPE_CHECKING:
     from lancelet._api.protocols import Scanned
+    from lancelet.query import FullTextQuery
 
 
 class ScanOptions(TypedDict, total=False):
@@ -118,7 +119,7 @@ def build_scanner(
     dataset: Scanned,
     defaults: Mapping[str, Any] | None,
     columns: Columns,
-    filter: str | pc.Expression | Mapping[str, Any] | None,  # noqa: A002
+    filter: str | pc.Expression | FullTextQuery | Mapping[str, Any] | None,  # noqa: A002
     limit: int | None,
     offset: int | None,
     more: Sequence[Any],

@@ -108,6 +108,7 @@ class ScannerBuilder:
         self._mask: RowMask | None = None
         self._nearest: Nearest | None = None
         self._text_query: tuple[str | FullTextQuery, Sequence[str] | None] | None = None
+        self._text_filter: FullTextQuery | None = None
         self._near_text: MinHashQuery | None = None
         self._prefilter = False
         self._adds_marks = True
@@ -146,22 +147,29 @@ class ScannerBuilder:
         self._columns = cols
         return self
 
-    def filter(self, filter: str | pc.Expression | Mapping[str, Any] | None) -> ScannerBuilder:  # noqa: A002
-        """Rows for which an SQL text or a pyarrow expression is true."""
+    def filter(self, filter: str | pc.Expression | FullTextQuery | Mapping[str, Any] | None) -> ScannerBuilder:  # noqa: A002
+        """Rows for which an SQL text or a pyarrow expression is true, or whose texts match a query.
+
+        A query of :mod:`lancelet.query` goes with a search for vectors alone. Both may be given, as a dict of ``expr_filter`` and
+        ``search_filter``. With :meth:`prefilter` the search finds the nearest of the rows that match; without, of the rows
+        that it found those are left that do.
+        """
         if isinstance(filter, Mapping):
-            if filter.get("search_filter") is not None:
-                raise NotSupported("search filters are not supported yet: they need an index")
-            filter = filter.get("expr_filter")  # noqa: A001
+            for part in (filter.get("expr_filter"), filter.get("search_filter")):
+                if part is not None:
+                    self.filter(part)
+            return self
         if isinstance(filter, str) and not filter.strip():
             raise FilterSyntaxError(filter, 0, "the filter is empty")
         if filter is not None and not isinstance(filter, (str, pc.Expression)):
             from lancelet._api.text_query import is_text_query
 
-            if is_text_query(filter):
-                raise NotSupported(
-                    "a query is no filter yet: give it as full_text_query, and what else is asked as filter"
+            if not is_text_query(filter):
+                raise InvalidType(
+                    f"a filter is an SQL text, a pyarrow expression or a query of lancelet.query, not {filter!r}"
                 )
-            raise InvalidType(f"a filter is an SQL text or a pyarrow expression, not {filter!r}")
+            self._text_filter = filter
+            return self
         self._filter = filter
         return self
 
@@ -466,10 +474,17 @@ class ScannerBuilder:
                 raise InvalidInput("Cannot include deleted rows in a nearest neighbor search; leave one of them out")
             if self._prefilter or self._index_segments is not None:
                 nearest = replace(nearest, prefilter=self._prefilter, segments=self._index_segments)
-        matching = self._matching()
+        matching = None if self._text_query is None else self._matching(*self._text_query)
         near_text = self._near()
         if sum(search is not None for search in (matching, nearest, near_text)) > 1:
             raise InvalidInput("Cannot have both nearest and full text search; ask for one of them at a time")
+        if self._text_filter is not None:
+            if nearest is None:
+                raise InvalidInput(
+                    "Query filter can only be used with vector search, not with a scan or with full text search: give the "
+                    "query as full_text_query, put together with another one where there is one"
+                )
+            nearest = replace(nearest, text=self._matching(self._text_filter, None))
         if self._mask is not None:
             self._mask.check()
         schema = self.ds.table.snapshot.manifest.schema
@@ -525,16 +540,14 @@ class ScannerBuilder:
         found = near_text_of(self.ds.table, self._near_text.column, self._near_text.text)
         return replace(found, prefilter=self._prefilter)
 
-    def _matching(self) -> Matching | None:
-        """The search for texts, its columns found in the table."""
-        if self._text_query is None:
-            return None
+    def _matching(self, query: str | FullTextQuery, columns: Sequence[str] | None) -> Matching:
+        """A search for texts, its columns found in the table."""
         if self._include_deleted_rows:
             raise InvalidInput("Cannot include deleted rows in an FTS search; leave one of them out")
         from lancelet._api.text_query import text_query
         from lancelet.execution.matching_plan import matching_of
 
-        table, (query, columns) = self.ds.table, self._text_query
+        table = self.ds.table
         named = columns is not None or not isinstance(query, str)
         asked = text_query(query, columns, () if named else table.text_indices.columns())
         found = matching_of(table.snapshot.manifest.schema, asked)

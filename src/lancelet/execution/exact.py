@@ -54,7 +54,7 @@ class ExactSearch:
     @classmethod
     def of(cls, table: TableReader, nearest: Nearest, metric: Metric, count: int) -> ExactSearch:
         manifest = table.snapshot.manifest
-        (field,) = manifest.schema.project([nearest.column.path]).fields
+        field = nearest.column.read_field(manifest.schema)
         queries = Queries(nearest.queries, nearest.column.element, metric.value)
         return cls(nearest, queries, field, max(min(count, table.num_rows), 1), manifest.has_stable_row_ids)
 
@@ -112,17 +112,33 @@ class ExactSearch:
 
     def compare_rows(self, table: TableReader, rows: RowIds, tops: list[Top], *, by_id: bool = False) -> int:
         """Single rows by address, or by row id; those that are gone are passed over. Tells how many vectors were compared."""
+        rows = np.unique(rows)
         if by_id:
             owners, offsets, found = table.locate_ids(rows)
         else:
             owners, offsets, found = table.locate_live(rows)
-        owners, offsets = owners[found], offsets[found]
+        owners, offsets, rows = owners[found], offsets[found], rows[found]
         done = 0
         for owner in np.unique(owners).tolist():
             reader = table.reader(owner)
-            some = np.unique(offsets[owners == owner])
-            done += self.compare(reader, RowRange(0, reader.physical_rows), some, tops)
+            here = owners == owner
+            # These rows are known by their row ids, unless addresses were given and ids are others.
+            if (by_id or not self.by_id) and self._compare_records(reader, offsets[here], rows[here], tops):
+                done += len(rows[here])
+            else:
+                done += self.compare(reader, RowRange(0, reader.physical_rows), np.unique(offsets[here]), tops)
         return done
+
+    def _compare_records(self, reader: FragmentReader, offsets: Indices, ids: RowIds, tops: list[Top]) -> bool:
+        """Compare vectors of one query where they lie in a file; False: they have to be read."""
+        column = self.nearest.column
+        if len(tops) != 1 or len(self.queries) != 1 or column.is_multi or len(column.path) > 1:
+            return False
+        records = reader.records(self.field, len(offsets))
+        if records is None or records.size != self.queries.width:
+            return False
+        self.queries.scan_at(records.data, records.at(offsets), tops[0], ids)
+        return True
 
     def _offer(self, part: Vectors, tops: list[Top], first: int, ids: RowIds | None, keep: Marks | None) -> int:
         if part.ends is None:

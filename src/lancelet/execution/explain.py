@@ -113,6 +113,8 @@ def _explain_search(
         steps.append(f"TakeRows: columns=[{_names(fields, verbose)}]")
     if plan.filter is not None and not nearest.prefilter:
         steps.append(f"Filter: {to_sql(plan.filter)}")
+    if nearest.text is not None and not nearest.prefilter:
+        steps.append(f"Match: {nearest.text.query!r}")
     steps.append(_nearest(nearest))
     lines = ["  " * depth + step for depth, step in enumerate(steps)]
     reads = exact_plan(plan, nearest)
@@ -137,6 +139,10 @@ def _explain_search(
         if left:
             below.append(f"ExactSearch: metric={index.metric.value}, not indexed")
             below += explain(table, replace(reads, fragment_ids=left), verbose=verbose).splitlines()[1:]
+    if nearest.text is not None and nearest.prefilter:
+        texts = replace(plan, outputs=(), limit=None, offset=0, order_by=(), nearest=None)
+        asked = replace(nearest.text, prefilter=True)
+        below += _explain_matching(table, texts, asked, verbose=verbose, found=None).splitlines()[1:]
     return "\n".join([*lines, *("  " * len(steps) + line for line in below)])
 
 

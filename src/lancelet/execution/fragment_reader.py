@@ -18,13 +18,14 @@ import pyarrow as pa
 from lancelet.encoding.fetch import gather, run
 from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
+from lancelet.encoding.v2_1.column import Records
 from lancelet.errors import CorruptFile
 from lancelet.execution.costs import BIG_COLUMN, FEW_TAKEN, RANGES_AT_ONCE, TAKE_PIECE
 from lancelet.execution.overlays import apply_overlays
 from lancelet.execution.shown import stored_type
 from lancelet.execution.split_fields import merged, pruned
 from lancelet.file import FileCache, OpenFile
-from lancelet.file.reader import LegacyFile
+from lancelet.file.reader import LegacyFile, StructuralFile
 from lancelet.format.schema import Field
 from lancelet.format.system_columns import (
     CREATED_AT,
@@ -141,6 +142,17 @@ class FragmentReader:
                 stored += more[0]
                 decoded += more[1]
         return stored, decoded
+
+    def records(self, field: Field, count: int) -> Records | None:
+        """Where the values of a column lie in a mapped file, of which so many are about to be looked at; None: they are read."""
+        holders = self._holders(field)
+        if len(holders) != 1 or self.fragment.overlays:
+            return None
+        file = self.files[holders[0]]
+        found = file.reader.records(field) if isinstance(file.reader, StructuralFile) else None
+        if found is not None:
+            file.source.reserve(0, min(found.size * self.physical_rows, count * FAULT_AROUND))
+        return found
 
     def read(self, fields: Sequence[Field], rows: Rows) -> list[Column]:
         """Physical rows of some top-level fields, deleted ones included."""

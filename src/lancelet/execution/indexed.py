@@ -31,6 +31,7 @@ from lancelet.execution.threads import core_count, ordered_map
 from lancelet.expressions.expr import Call, Literal, walk
 from lancelet.expressions.functions import FUNCTIONS
 from lancelet.index.vector.query import VectorQuery
+from lancelet.runtime.threads import checkpoint
 
 if TYPE_CHECKING:
     from lancelet.execution.nearest_plan import Nearest
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
     from lancelet.execution.table_reader import TableReader
     from lancelet.execution.vector_indices import VectorIndex
     from lancelet.expressions.expr import Expr
-    from lancelet.index.vector.query import SearchUse
+    from lancelet.index.vector.query import KeyedRename, SearchUse
+    from lancelet.index.vector.segment import VectorSegment
     from lancelet.index.vector.top import Top
 
 _MULTI_SHARE = 4
@@ -103,7 +105,7 @@ class IndexedSearch:
         if self.unindexed:
             plan = replace(exact_plan(self.plan, nearest), fragment_ids=self.unindexed)
             exact.run(Scan(table, plan), self.use, tops)
-        self._refine(tops)
+        self._refine(exact, tops)
         return [top.sorted() for top in tops]
 
     @cached_property
@@ -120,20 +122,21 @@ class IndexedSearch:
         """Whether the vectors of found rows are read."""
         return bool(self.unindexed) or self.nearest.refine is not None or self.nearest.column.is_multi
 
-    def _refine(self, tops: list[Top]) -> None:
+    def _refine(self, exact: ExactSearch, tops: list[Top]) -> None:
         """Compare the vectors of rows that the index finds."""
         nearest, table = self.nearest, self.table
         count = nearest.count * (nearest.refine or 1)
         if nearest.column.is_multi:
             answers = self.ask(count * _MULTI_SHARE)
-            rows = np.unique(np.concatenate([ids for _, ids in answers])) if answers else np.empty(0, np.uint64)
-            exact = ExactSearch.of(table, nearest, self.index.metric, nearest.count)
+            rows = np.concatenate([ids for _, ids in answers]) if answers else np.empty(0, np.uint64)
             self.use.note(refined=exact.compare_rows(table, rows, tops, by_id=True))
             return
         for number, (_, ids) in enumerate(self.ask(count)):
-            one = replace(nearest, queries=nearest.queries[number : number + 1])
-            exact = ExactSearch.of(table, one, self.index.metric, nearest.count)
-            self.use.note(refined=exact.compare_rows(table, ids, [tops[number]], by_id=True))
+            one = exact
+            if len(tops) > 1:
+                alone = replace(nearest, queries=nearest.queries[number : number + 1])
+                one = ExactSearch.of(table, alone, self.index.metric, nearest.count)
+            self.use.note(refined=one.compare_rows(table, ids, [tops[number]], by_id=True))
 
     def ask(self, count: int) -> list[Answer]:
         """The nearest rows by their codes, for each query vector."""
@@ -141,6 +144,19 @@ class IndexedSearch:
         indices = self.table.vector_indices
         segments = [(indices.open(part), self.allowed.rename(part)) for part in self.index.parts]
         queries = [self._query(vector) for vector in self.nearest.queries]
+        if len(segments) == 1 and len(queries) == 1:
+            ((segment, rename),) = segments
+            checkpoint()
+            (found,) = segment.best_many(queries, count, rename)
+            self.table.cache.indices.trim()
+            # A segment goes by its own names of rows, which may order equal ones otherwise.
+            return [(found.marks, found.rows) if rename.keeps_names else _merged([(found.marks, found.rows)], count)]
+        return self._ask_together(queries, segments, count)
+
+    def _ask_together(
+        self, queries: list[VectorQuery], segments: Sequence[tuple[VectorSegment, KeyedRename]], count: int
+    ) -> list[Answer]:
+        """Several queries or segments, side by side."""
         together = all(segment.reads_together for segment, _ in segments)
         step = len(queries) if together else -(-len(queries) // core_count())
         groups = [queries[at : at + step] for at in range(0, len(queries), step)]
@@ -169,8 +185,13 @@ class IndexedSearch:
             nearest.ef,
             nearest.approx,
             self.use,
-            core_count() if nearest.parallelism < 0 else max(min(nearest.parallelism, core_count()), 1),
+            self._workers,
         )
+
+    @property
+    def _workers(self) -> int:
+        wanted = self.nearest.parallelism
+        return 1 if wanted in (0, 1) else core_count() if wanted < 0 else min(wanted, core_count())
 
 
 class RowsKey:

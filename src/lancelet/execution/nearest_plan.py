@@ -18,6 +18,7 @@ from lancelet.format.system_columns import DISTANCE, QUERY_INDEX
 from lancelet.index.vector.metric import Metric
 
 if TYPE_CHECKING:
+    from lancelet.execution.matching_plan import Matching
     from lancelet.format.schema import Field, Schema
 
 _ELEMENTS: Final = {
@@ -60,6 +61,10 @@ class VectorColumn:
         """The field of the column."""
         return schema.field_by_path(self.path)
 
+    def read_field(self, schema: Schema) -> Field:
+        """The top-level field of the column, pruned to it; the same object each time, by which readers know it again."""
+        return _pruned(schema, self.path)
+
     def check_metric(self, metric: Metric) -> None:
         """Raise when vectors of these elements are not compared so."""
         if (metric is Metric.HAMMING) != (self.element == "uint8"):
@@ -101,6 +106,12 @@ def _column_named(schema: Schema, name: str) -> VectorColumn:
     if vector.list_size < 1:
         raise InvalidInput(f"the vectors of column '{name}' have no elements")
     return VectorColumn(tuple(node.name for node in chain), element, vector.list_size, is_multi)
+
+
+@lru_cache(KEPT_PLANS)
+def _pruned(schema: Schema, path: tuple[str, ...]) -> Field:
+    (field,) = schema.project([path]).fields
+    return field
 
 
 def choose_vector_column(schema: Schema) -> str:
@@ -155,6 +166,8 @@ class Nearest:
     approx: str = "normal"
     segments: tuple[str, ...] | None = None
     """The segments of the index that are asked; None: all."""
+    text: Matching | None = None
+    """Texts that rows have to match as well: before the search with ``prefilter``, otherwise those that it found."""
     parallelism: int = 0
     """How many partitions are looked at side by side, no more than there are cores: -1: as many; 0 and 1: one by one."""
 

@@ -18,7 +18,7 @@ from lancelet.expressions.expr import Column, Expr, columns_of, type_of
 from lancelet.expressions.sort import SortKey
 from lancelet.format.json_fields import STORED_JSON
 from lancelet.format.logical_types import EXTENSION_NAME
-from lancelet.format.schema import Field, Schema, resolve_extensions, split_path
+from lancelet.format.schema import Field, Schema, names_extension, resolve_extensions, split_path
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID, SEARCH_FIELDS, SYSTEM_FIELDS
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ class ScanPlan:
 
     @cached_property
     def output_schema(self) -> pa.Schema:
-        return resolve_extensions(self.storage_schema)
+        stored = self.storage_schema
+        return resolve_extensions(stored) if self.projection.names_extension else stored
 
     @cached_property
     def storage_schema(self) -> pa.Schema:
@@ -100,6 +101,9 @@ class Projection:
     schema: pa.Schema
     """Of the result, before extension types are resolved."""
     has_extensions: bool
+    """Whether any column of the table has an extension type."""
+    names_extension: bool
+    """Whether one of the result has."""
     sources: tuple[tuple[int | str | Expr, pa.DataType], ...]
     """Where each output comes from: a field that is read whole, a system column, or an expression."""
 
@@ -128,6 +132,7 @@ def _projection(schema: Schema, outputs: Outputs, blobs_as_binary: frozenset[str
         system,
         pa.schema(shown, metadata=dict(schema.metadata) or None),
         any(EXTENSION_NAME in node.metadata for node in schema.walk()),
+        any(map(names_extension, shown)),
         tuple(sources),
     )
 

@@ -136,6 +136,8 @@ class RankedScan(ABC):
             hits = hits.pick(numpy_array(mask(plan.filter, self._batch([plan.filter], hits))))
         if plan.order_by and len(hits):
             hits = hits.pick(self._sorted(hits, plan.order_by))
+        if plan.offset == 0 and (plan.limit is None or plan.limit >= len(hits)):
+            return hits
         return hits.pick(slice(plan.offset, None if plan.limit is None else plan.offset + plan.limit))
 
     @cached_property
@@ -156,15 +158,16 @@ class RankedScan(ABC):
 
     def _located(self, answers: Sequence[Answer]) -> Hits:
         """Where the rows of the answers are; one answer for each query, of marks and row ids."""
-        sizes = [len(marks) for marks, _ in answers]
         if len(answers) == 1:
             ((marks, ids),) = answers
+            queries = np.zeros(len(ids), np.int32)
         else:
             marks = np.concatenate([np.empty(0, np.float32), *(marks for marks, _ in answers)])
             ids = np.concatenate([np.empty(0, np.uint64), *(ids for _, ids in answers)])
+            queries = np.repeat(np.arange(len(answers), dtype=np.int32), [len(marks) for marks, _ in answers])
         owners, offsets, found = self.table.locate_ids(ids)
         assert found.all(), "rows that were read are there"
-        return Hits(owners, offsets, marks, np.repeat(np.arange(len(sizes), dtype=np.int32), sizes))
+        return Hits(owners, offsets, marks, queries)
 
     def _sorted(self, hits: Hits, keys: Sequence[SortKey]) -> Indices:
         """The order of rows by some columns, which need not be in the result."""
@@ -204,9 +207,16 @@ class RankedScan(ABC):
         return pa.record_batch(columns)
 
     def _taking(self, outputs: Outputs) -> Scan:
+        """A scan that takes some outputs, kept with the version: searches often ask for the same columns again."""
         binary = self.plan.blobs_as_binary & {name for name, _ in outputs}
-        plan = ScanPlan(self.plan.schema, outputs, blobs_as_binary=binary)
-        return Scan(self.table, plan, self._threads)
+        takers, key = self.table.takers, (outputs, binary, self._threads)
+        taker: Scan | None = takers.get(key)
+        if taker is None:
+            taker = Scan(self.table, ScanPlan(self.plan.schema, outputs, blobs_as_binary=binary), self._threads)
+            if len(takers) >= KEPT_PLANS:
+                takers.clear()
+            takers[key] = taker
+        return taker
 
     def _shown(self, hits: Hits) -> pa.Table:
         """The columns of the result for some rows."""

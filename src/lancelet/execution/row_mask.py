@@ -39,6 +39,11 @@ class RowMask:
     allowed: bytes | None
     blocked: bytes | None
 
+    @classmethod
+    def of(cls, ids: npt.NDArray[np.uint64]) -> RowMask:
+        """Only rows with some ids."""
+        return cls(RowSet.of(ids).serialize(), None)
+
     def check(self) -> None:
         """Raise unless both are sets of rows."""
         _stored(self.allowed, "allowlist")

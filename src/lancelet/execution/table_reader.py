@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,8 @@ class TableReader:
         self.snapshot = snapshot
         self.cache = FileCache() if cache is None else cache
         self._readers: dict[int, FragmentReader] = {}
+        self.takers: dict[Hashable, Any] = {}
+        """Scans that single rows are taken by; whoever opens them keeps the last few here."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return TableReader, (self.snapshot, self.cache)
@@ -127,20 +129,25 @@ class TableReader:
 
     def _find(self, addresses: npt.NDArray[np.uint64]) -> tuple[Indices, Indices, npt.NDArray[np.bool_]]:
         numbers, offsets = split_addresses(addresses)
-        position = self.snapshot.manifest.fragments.position
+        if len(numbers) and (numbers == numbers[0]).all():
+            return self._find_in(int(numbers[0]), offsets)
         owners = np.empty(len(numbers), np.int64)
         found = np.zeros(len(numbers), np.bool_)
         for number in dict.fromkeys(numbers.tolist()):
             here = numbers == number
-            owner = position(number)
-            owners[here] = -1 if owner is None else owner
-            if owner is not None:
-                reader = self.reader(owner)
-                alive = offsets[here] < reader.physical_rows
-                if reader.fragment.deletion_file is not None:
-                    alive &= ~reader.deletions.contains(offsets[here])
-                found[here] = alive
+            owners[here], _, found[here] = self._find_in(number, offsets[here])
         return owners, offsets, found
+
+    def _find_in(self, number: int, offsets: Indices) -> tuple[Indices, Indices, npt.NDArray[np.bool_]]:
+        """The same for rows of one fragment."""
+        owner = self.snapshot.manifest.fragments.position(number)
+        if owner is None:
+            return np.full(len(offsets), -1, np.int64), offsets, np.zeros(len(offsets), np.bool_)
+        reader = self.reader(owner)
+        alive: npt.NDArray[np.bool_] = offsets < reader.physical_rows
+        if reader.fragment.deletion_file is not None:
+            alive &= ~reader.deletions.contains(offsets)
+        return np.full(len(offsets), owner, np.int64), offsets, alive
 
     def locate_live(self, addresses: npt.NDArray[np.uint64]) -> tuple[Indices, Indices, npt.NDArray[np.bool_]]:
         """Places of fragments, physical offsets, and whether the table still has the row at an address."""

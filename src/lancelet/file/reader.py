@@ -10,7 +10,7 @@ from lancelet.encoding.grammars import open_page
 from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Decode, Rows
 from lancelet.encoding.v2_1.assemble import leaf_types, read_field
-from lancelet.encoding.v2_1.column import LeafColumn, LeafType
+from lancelet.encoding.v2_1.column import LeafColumn, LeafType, Records
 from lancelet.errors import CorruptFile
 from lancelet.file.container import TAIL_BYTES, Container, version_of_footer
 from lancelet.format.file_versions import LEGACY, V2_0
@@ -102,6 +102,11 @@ class StructuralFile:
 
     def check(self, field: Field) -> None:
         self._leaves(field)
+
+    def records(self, field: Field) -> Records | None:
+        """Where the values of a column of lists of fixed size lie in a mapped file, if they do as they are."""
+        leaves = self._leaves(field)
+        return leaves[field.id].records() if len(leaves) == 1 and field.id in leaves else None
 
     def row_bytes(self, field: Field) -> tuple[float, float]:
         stored = sum(leaf.stored_bytes for leaf in self._leaves(field).values()) / max(self.num_rows, 1)

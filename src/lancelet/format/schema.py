@@ -282,7 +282,7 @@ def split_path(path: str) -> list[str]:
 
 def resolve_extensions(schema: pa.Schema) -> pa.Schema:
     """Turn extension names in field metadata into the extension types registered with pyarrow."""
-    if not any(_names_extension(field) for field in schema):
+    if not any(names_extension(field) for field in schema):
         return schema
     try:
         return pa.ipc.read_schema(schema.serialize())
@@ -341,10 +341,11 @@ def _merge(left: Field, right: Field, full: Field) -> Field:
     return replace(full, children=tuple(merged))
 
 
-def _names_extension(field: pa.Field) -> bool:
+def names_extension(field: pa.Field) -> bool:
+    """Whether a field, or one inside of it, names an extension type in its metadata."""
     if field.metadata and EXTENSION_NAME.encode() in field.metadata:
         return True
-    return any(_names_extension(field.type.field(i)) for i in range(field.type.num_fields))
+    return any(names_extension(field.type.field(i)) for i in range(field.type.num_fields))
 
 
 def _texts(metadata: Mapping[str, bytes], path: str) -> dict[str, str]:

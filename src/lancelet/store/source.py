@@ -197,10 +197,12 @@ class _Residency:
     touched again cost nothing. Threads may lose an update of the sum, which only moves the next look.
     """
 
-    __slots__ = ("expected", "sources")
+    __slots__ = ("expected", "others", "sources")
 
     def __init__(self) -> None:
         self.expected = 0
+        self.others = 0
+        """Resident bytes of files that are not ours, such as libraries, as they were when all of ours was dropped."""
         self.sources: set[weakref.ref[MappedSource]] = set()
 
     def add(self, source: MappedSource) -> None:
@@ -209,17 +211,19 @@ class _Residency:
 
     def reserve(self, nbytes: int) -> None:
         self.expected += nbytes
-        if self.expected <= RESIDENT_LIMIT:
+        # Large libraries leave us half of the limit: with less, what was just read would be dropped again and again.
+        most = max(RESIDENT_LIMIT - self.others, RESIDENT_LIMIT // 2)
+        if self.expected <= most:
             return
         resident = resident_file_bytes()
-        if resident is None or resident + nbytes > RESIDENT_LIMIT:
+        if resident is None or resident - self.others + nbytes > most:
             # A copy, since other threads open and forget files meanwhile.
             for reference in self.sources.copy():
                 source = reference()
                 if source is not None:
                     source.drop()
-            resident = 0
-        self.expected = resident + nbytes
+            resident = self.others = resident_file_bytes() or 0
+        self.expected = max(resident - self.others, 0) + nbytes
 
 
 def resident_file_bytes() -> int | None:

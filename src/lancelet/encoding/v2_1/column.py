@@ -6,15 +6,17 @@ import bisect
 import itertools
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from lancelet.encoding.assemble import bit_width
 from lancelet.encoding.fetch import FileBytes, gather
 from lancelet.encoding.place import Place
-from lancelet.encoding.rows import Bytes, Ranges, RowIndices, RowRange, Rows
+from lancelet.encoding.rows import Bytes, Indices, Ranges, RowIndices, RowRange, Rows
 from lancelet.encoding.v2_1.constant import zero_slots
+from lancelet.encoding.v2_1.fullzip import FullZipPage
 from lancelet.encoding.v2_1.levels import Entries, join_entries
 from lancelet.encoding.v2_1.miniblock import MiniBlockPage, MiniBlockRun, Recipe, join_values, recipe_key
 from lancelet.encoding.v2_1.pages import PageContext, PageDecoder, PageRows
@@ -38,10 +40,30 @@ class LeafType:
     """Level entries a row where the leaf sits in a fixed-size list of structs."""
 
 
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Rows that lie in a mapped file as they are, one after the other in each page."""
+
+    data: Bytes
+    """The file."""
+    size: int
+    """Bytes of a row."""
+    starts: Indices
+    """The first row of each page."""
+    places: Indices
+    """Where row 0 would lie if the page began with it."""
+
+    def at(self, rows: Indices) -> Indices:
+        """Where some rows begin."""
+        if len(self.starts) == 1:
+            return rows * self.size + int(self.places[0])
+        return rows * self.size + self.places[self.starts.searchsorted(rows, "right") - 1]
+
+
 class LeafColumn:
     """Reads rows of one leaf column."""
 
-    __slots__ = ("_bounds", "_file", "_index", "_metadata", "_open_page", "_runs", "leaf", "stored_bytes")
+    __slots__ = ("_bounds", "_file", "_index", "_metadata", "_open_page", "_records", "_runs", "leaf", "stored_bytes")
 
     def __init__(
         self,
@@ -61,7 +83,29 @@ class LeafColumn:
             raise Place(file.path, f"column {index}").corrupt("a page of an impossible number of rows")
         self._bounds = [0, *itertools.accumulate(lengths)]
         self._runs: list[PageRun] | None = None
+        self._records: Records | Literal[False] | None = None
         self.stored_bytes = sum(sum(page.buffer_sizes) for page in metadata.pages)
+
+    def records(self) -> Records | None:
+        """Where lists of fixed size lie in a mapped file; None where they are stored otherwise."""
+        if self._records is None:
+            self._records = self._find_records()
+        return self._records or None
+
+    def _find_records(self) -> Records | Literal[False]:
+        if self._file.mapped is None or self.leaf.multiplier != 1 or not pa.types.is_fixed_size_list(self.leaf.dtype):
+            return False
+        if self._runs is None:
+            self._runs = self._open_runs()
+        starts, places = [], []
+        size = self.leaf.dtype.list_size * bit_width(self.leaf.dtype.value_type) // 8
+        for run in self._runs:
+            place = run.decoder.plain_lists if isinstance(run.decoder, FullZipPage) else None
+            if place is None:
+                return False
+            starts.append(run.start)
+            places.append(place - run.start * size)
+        return Records(self._file.mapped, size, np.array(starts, np.int64), np.array(places, np.int64))
 
     @property
     def nbytes(self) -> int:

@@ -72,6 +72,23 @@ class FullZipPage:
     def nbytes(self) -> int:
         return 0
 
+    @property
+    def plain_lists(self) -> int | None:
+        """Where the first row lies in the file, if each row is nothing but the bytes of a list of fixed size."""
+        context, lists = self._context, self._layout.value_compression.fixed_size_list
+        items = lists.values.flat
+        dtype = context.dtype
+        if self._word or not self._record or not pa.types.is_fixed_size_list(dtype) or lists.has_validity:
+            return None
+        if lists.values.WhichOneof("compression") != "flat" or lists.items_per_value != dtype.list_size:
+            return None
+        bits = _item_bits(dtype)
+        if bits % 8 or items.bits_per_value != bits or dtype.list_size * bits != self._record * 8:
+            return None
+        if not context.sizes or context.sizes[0] < context.rows * self._record:
+            return None
+        return context.offsets[0]
+
     def read(self, rows: Rows) -> Generator[Ranges, list[Bytes], PageRows]:
         if self._record:
             return (yield from self._read_records(rows))

@@ -23,6 +23,8 @@ cdef class Block:
 cdef class Blocks:
     cdef Entries* entries
     cdef readonly Py_ssize_t count
+    # Entries of all of them.
+    cdef readonly Py_ssize_t total
     cdef list held
 
     cdef int check(self, int column, Py_ssize_t width) except -1

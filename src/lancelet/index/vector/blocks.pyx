@@ -57,6 +57,7 @@ cdef class Blocks:
         for at in range(self.count):
             block = blocks[at]
             self.entries[at] = block.entries
+            self.total += block.entries.count
             if masks is None or masks[at] is None:
                 continue
             marks = np.ascontiguousarray(masks[at], np.bool_).view(np.uint8)

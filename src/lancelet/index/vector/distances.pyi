@@ -19,6 +19,13 @@ class Queries:
         rows: npt.NDArray[np.uint64] | None = None,
         keep: npt.NDArray[np.bool_] | None = None,
     ) -> int: ...
+    def scan_at(
+        self,
+        data: npt.NDArray[np.uint8],
+        starts: npt.NDArray[np.int64],
+        top: Top,
+        rows: npt.NDArray[np.uint64],
+    ) -> None: ...
     def scan_groups(
         self,
         vectors: npt.NDArray[np.uint8],
@@ -33,5 +40,8 @@ class Queries:
     def scan_grouped(
         self, blocks: Blocks, ends: npt.NDArray[np.int64], which: npt.NDArray[np.int64], tops: list[Top]
     ) -> None: ...
-    def rank(self, vectors: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]: ...
     def distances(self, vectors: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]: ...
+
+class Ranker:
+    def __init__(self, vectors: npt.NDArray[np.generic], element: str, metric: str) -> None: ...
+    def rank(self, query: npt.NDArray[np.generic]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]: ...

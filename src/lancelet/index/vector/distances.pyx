@@ -125,6 +125,29 @@ cdef class Queries:
             free(places)
         return total
 
+    def scan_at(self, const unsigned char[::1] data, const int64_t[::1] starts, Top top not None, const uint64_t[::1] rows):
+        """Offer vectors that lie anywhere in some bytes to the ``Top`` of the only query; each has its number in ``rows``."""
+        cdef Py_ssize_t n = starts.shape[0], at = 0, here, i
+        cdef const unsigned char* places[LC_BLOCK + LC_MOST_ROWS]
+        cdef float marks[LC_BLOCK]
+        if self.held.count != 1:
+            raise ValueError(f"there are {self.held.count} queries for one list of nearest rows")
+        if rows.shape[0] != n:
+            raise ValueError("there is a number for each row")
+        for i in range(n):
+            if starts[i] < 0 or starts[i] > data.shape[0] - self.width:
+                raise ValueError(f"a vector of {self.width} bytes at {starts[i]} of {data.shape[0]} bytes")
+        with nogil:
+            while at < n:
+                here = min(self.rows_at_once, n - at)
+                for i in range(here):
+                    places[i] = &data[0] + starts[at + i]
+                lc_block(&self.held, places, here, marks, LC_BLOCK)
+                for i in range(here):
+                    if marks[i] <= top.limit:
+                        top.push(marks[i], rows[at + i])
+                at += here
+
     def scan_groups(
         self, const unsigned char[:, ::1] vectors, const int64_t[::1] ends, Top top not None, first=0, rows=None, keep=None, valid=None
     ):
@@ -306,27 +329,6 @@ cdef class Queries:
             free(places)
             free(values)
 
-    def rank(self, const unsigned char[:, ::1] vectors):
-        """The numbers of the vectors, the nearest to the first query first, and their distances; equal ones by their numbers."""
-        marks = self.distances(vectors)[0]
-        keys = np.empty(len(marks), np.uint64)
-        cdef const uint32_t[::1] bits = (marks + np.float32(0)).view(np.uint32)
-        cdef uint64_t[::1] out = keys
-        cdef Py_ssize_t i
-        cdef uint32_t key
-        with nogil:
-            for i in range(out.shape[0]):
-                key = bits[i]
-                if key << 1 > <uint32_t>0xff000000:
-                    # No number comes last.
-                    key = <uint32_t>0xffffffff
-                else:
-                    key = ~key if key >> 31 else key | <uint32_t>0x80000000
-                out[i] = <uint64_t>key << 32 | i
-        keys.sort()
-        order = (keys & np.uint64(0xffffffff)).astype(np.int64)
-        return order, marks[order]
-
     def distances(self, const unsigned char[:, ::1] vectors):
         """All distances, a row for each query."""
         cdef Py_ssize_t n = vectors.shape[0], i
@@ -371,6 +373,84 @@ cdef class Queries:
                 rows[i] = data + places[at + i] * self.width
             lc_block(queries, rows, here, marks + at, stride)
             at += here
+
+
+cdef class Ranker:
+    """Vectors of which it is asked again and again which are the nearest to another one."""
+
+    cdef lc_queries asked
+    cdef const unsigned char* data
+    cdef Py_ssize_t count, width
+    cdef object vectors, wanted
+
+    def __cinit__(self, vectors, element, metric):
+        self.asked.element = ELEMENTS[element]
+        self.asked.metric = METRICS[metric]
+        if (self.asked.element == LC_U8) != (self.asked.metric == LC_HAMMING) or self.asked.metric == LC_COSINE:
+            raise ValueError(f"vectors of {element} are not ranked by {metric}")
+        if vectors.ndim != 2 or vectors.shape[1] < 1:
+            raise ValueError("vectors are the rows of a matrix")
+        self.wanted = np.dtype(
+            np.float64 if self.asked.element == LC_F64 else np.uint8 if self.asked.element == LC_U8 else np.float32
+        )
+        self.vectors = np.ascontiguousarray(vectors)
+        self.asked.d, self.asked.count = vectors.shape[1], 1
+        self.count, self.width = vectors.shape[0], self.asked.d * lc_element_size(self.asked.element)
+        cdef const unsigned char[::1] raw = self.vectors.reshape(-1).view(np.uint8)
+        if raw.shape[0] != self.count * self.width:
+            raise ValueError(f"vectors of {vectors.dtype} are not of {element}")
+        self.data = &raw[0] if self.count else NULL
+
+    def rank(self, query):
+        """Numbers of the vectors, the nearest to a query first, and their distances; equal ones by their numbers."""
+        values = np.ascontiguousarray(query, self.wanted)
+        cdef const unsigned char[::1] raw = values.view(np.uint8)
+        if values.shape[0] != <Py_ssize_t>self.asked.d:
+            raise ValueError(f"the query has {values.shape[0]} numbers, and vectors have {self.asked.d}")
+        numbers, keys = np.empty(self.count, np.int64), np.empty(self.count, np.uint64)
+        marks = np.empty(self.count, np.float32)
+        cdef int64_t[::1] order = numbers
+        cdef uint64_t[::1] key = keys
+        cdef float[::1] out = marks
+        cdef const unsigned char* rows[LC_BLOCK + LC_MOST_ROWS]
+        cdef lc_queries asked = self.asked
+        cdef Py_ssize_t at = 0, here, i, step = max(LC_MOST_ROWS, min(LC_BLOCK, LC_BLOCK_BYTES // self.width // 4 * 4))
+        cdef uint32_t bits
+        asked.values = &raw[0]
+        with nogil:
+            while at < self.count:
+                here = min(step, self.count - at)
+                for i in range(here):
+                    rows[i] = self.data + (at + i) * self.width
+                lc_block(&asked, rows, here, &out[at], LC_BLOCK)
+                at += here
+            for i in range(self.count):
+                key[i] = <uint64_t>_rising(out[i]) << 32 | i
+        keys.sort()
+        with nogil:
+            for i in range(self.count):
+                order[i] = key[i] & <uint32_t>0xffffffff
+                out[i] = _falling(key[i] >> 32)
+        return numbers, marks
+
+
+cdef inline uint32_t _rising(float mark) noexcept nogil:
+    """Numbers that order as distances do; no number comes last."""
+    cdef uint32_t bits
+    # Of -0 this makes 0.
+    mark += 0
+    if mark != mark:
+        return <uint32_t>0xffffffff
+    memcpy(&bits, &mark, sizeof(float))
+    return ~bits if bits >> 31 else bits | <uint32_t>0x80000000
+
+
+cdef inline float _falling(uint32_t key) noexcept nogil:
+    """The distance that such a number was made of."""
+    cdef uint32_t bits = key & <uint32_t>0x7fffffff if key >> 31 else ~key
+    cdef float mark
+    memcpy(&mark, &bits, sizeof(float))
+    return mark
 
 
 cdef void _offer(Top top, const uint64_t* rows, const Py_ssize_t* places, Py_ssize_t count, const float* marks) noexcept nogil:

@@ -66,11 +66,6 @@ class FlatQuantizer:
         return Queries(vectors, vectors.dtype.name, metric.value)
 
 
-def ranked(query: Vectors, vectors: Vectors, metric: Metric) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """Vectors by their numbers, the nearest to one of the same type first, and their distances."""
-    return _queries(query, metric).rank(_bytes(vectors))
-
-
 def _queries(query: Vectors, metric: Metric) -> Queries:
     return Queries(query[None], query.dtype.name, metric.value)
 

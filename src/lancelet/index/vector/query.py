@@ -87,6 +87,13 @@ class VectorQuery:
     workers: int = 1
     """How many threads look at partitions side by side."""
 
+    def asking(self, vector: Vectors, count: int) -> VectorQuery:
+        """The same with another form of the vector, for so many rows."""
+        if vector is self.vector and count == self.count:
+            return self
+        bounds, probes = (self.lower, self.upper), (self.min_probes, self.max_probes)
+        return VectorQuery(vector, count, *bounds, *probes, self.effort, self.ef, self.approx, self.use, self.workers)
+
 
 @dataclass(frozen=True, slots=True)
 class KeyedRename:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +24,9 @@ from lancelet.index.ranked import Ranked
 from lancelet.index.vector.blocks import Block, Blocks
 from lancelet.index.vector.centroids import ranking_metric
 from lancelet.index.vector.checking import CodeMarks, digests_of, wrong_codes
+from lancelet.index.vector.distances import Ranker
 from lancelet.index.vector.files import VectorFiles, element_of
-from lancelet.index.vector.flat import FlatQuantizer, ranked
+from lancelet.index.vector.flat import FlatQuantizer
 from lancelet.index.vector.metric import normalized
 from lancelet.index.vector.old_file import OldFile, is_old
 from lancelet.index.vector.probes import probes_of
@@ -123,8 +124,8 @@ class VectorSegment:
 
     def _begin(self, wanted: VectorQuery, count: int) -> _Search:
         """A search of which nothing is done but to rank the partitions."""
-        query = replace(wanted, vector=self._normal(wanted.vector), count=count)
-        order, marks = self._rank(query.vector)
+        query = wanted.asking(self._normal(wanted.vector), count)
+        order, marks = self._ranker.rank(query.vector)
         # How many partitions are probed follows from the rows that are wanted in the end, not from those to be refined.
         first, most = probes_of(wanted, self.metric, marks)
         return _Search(query, order, first, most)
@@ -191,45 +192,43 @@ class VectorSegment:
         """Look at the partitions that a search begins with, or at the next one."""
         numbers = search.order[search.at : max(search.first, search.at + 1)].tolist()
         read = self.partitions(numbers)
-        probed = [
-            (number, partition, mask)
-            for number, partition, (mask, alive) in zip(numbers, read, _marked(read, rename), strict=True)
-            if search.note(alive)
-        ]
-        workers = min(search.query.workers, len(probed))
+        search.at += len(numbers)
+        probed = _Probed([], [], [])
+        for number, partition, (mask, alive) in zip(numbers, read, _marked(read, rename), strict=True):
+            if alive:
+                search.kept += alive
+                probed.numbers.append(number)
+                probed.partitions.append(partition)
+                probed.masks.append(mask)
+        workers = min(search.query.workers, len(probed.numbers))
         if workers < 2:
             search.compared += self._look(probed, search.query, prepared, search.top)
             return
 
-        def look(part: Sequence[tuple[int, Partition, Keep | None]]) -> tuple[int, Top]:
+        def look(part: _Probed) -> tuple[int, Top]:
             top = search.new_top()
             own = self.model.quantizer.prepare(search.query, self.metric)
             return self._look(part, search.query, own, top), top
 
-        for compared, top in _POOL.all([partial(look, probed[at::workers]) for at in range(workers)]):
+        for compared, top in _POOL.all([partial(look, probed.share(at, workers)) for at in range(workers)]):
             search.compared += compared
             search.top.add(*top.sorted())
 
-    def _look(
-        self, probed: Sequence[tuple[int, Partition, Keep | None]], query: VectorQuery, prepared: Prepared, top: Top
-    ) -> int:
+    def _look(self, probed: _Probed, query: VectorQuery, prepared: Prepared, top: Top) -> int:
         """Offer the rows of partitions that count; tells how many codes were compared."""
         model = self.model
+        if not self.is_graph:
+            blocks = Blocks(
+                [partition.block or self._block(partition) for partition in probed.partitions], probed.masks
+            )
+            if blocks.count:
+                prepared.scan_blocks(blocks, model.centroids[probed.numbers], top)
+            return blocks.total
         compared = 0
-        blocks: list[Block] = []
-        masks: list[Keep | None] = []
-        places: list[int] = []
-        for number, partition, mask in probed:
-            if partition.graph is not None:
-                parts = partition.stored, partition.rows, model.centroids[number]
-                compared += partition.graph.search(model.quantizer, query, prepared, *parts, top, mask)
-            else:
-                blocks.append(self._block(partition))
-                masks.append(mask)
-                places.append(number)
-                compared += len(partition.rows)
-        if blocks:
-            prepared.scan_blocks(Blocks(blocks, masks), model.centroids[places], top)
+        for number, partition, mask in zip(*probed, strict=True):
+            parts = partition.stored, partition.rows, model.centroids[number]
+            assert partition.graph is not None, "partitions of a graph index have one"
+            compared += partition.graph.search(model.quantizer, query, prepared, *parts, top, mask)
         return compared
 
     def _block(self, partition: Partition) -> Block:
@@ -245,18 +244,21 @@ class VectorSegment:
         found = found.astype(self.model.centroids.dtype, copy=False)
         return normalized(found[None])[0] if self.metric.normalizes else found
 
-    def _rank(self, query: Vectors) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-        """Partitions, the nearest first, and their distances."""
-        return ranked(query, self.model.centroids, ranking_metric(self.metric))
+    @cached_property
+    def _ranker(self) -> Ranker:
+        """Tells the nearest partitions."""
+        centroids = self.model.centroids
+        return Ranker(centroids, centroids.dtype.name, ranking_metric(self.metric).value)
 
     def partitions(self, numbers: Sequence[int]) -> list[Partition]:
         """Partitions by their numbers, from memory or from the files."""
+        held = self._held
         with self._lock:
-            found = {number: self._held[number] for number in numbers if number in self._held}
+            found = {number: held[number] for number in numbers if number in held}
             for number in found:
-                self._held.move_to_end(number)
-        missing = [number for number in numbers if number not in found]
-        if missing:
+                held.move_to_end(number)
+        if len(found) < len(numbers):
+            missing = [number for number in numbers if number not in found]
             read = dict(zip(missing, self.files.read(missing), strict=True))
             with self._lock:
                 for number, partition in read.items():
@@ -355,6 +357,18 @@ class VectorSegment:
                 codes = [column[mine] for column in self.model.quantizer.pick_up(partition.stored)]
                 found[where[mine]] |= wrong_codes(self.model, codes, vectors[at[where[mine]]], number)
         return found
+
+
+class _Probed(NamedTuple):
+    """Partitions that a search looks at, with the rows that count of each."""
+
+    numbers: list[int]
+    partitions: list[Partition]
+    masks: list[Keep | None]
+
+    def share(self, at: int, workers: int) -> _Probed:
+        """What one of some workers looks at."""
+        return _Probed(self.numbers[at::workers], self.partitions[at::workers], self.masks[at::workers])
 
 
 @dataclass(slots=True)

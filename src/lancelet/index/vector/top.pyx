@@ -6,9 +6,22 @@ result does not depend on the order, on pieces or on threads. A distance that is
 
 from libc.math cimport INFINITY
 from libc.stdint cimport uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free, malloc, qsort
 
 import numpy as np
+
+
+cdef struct Found:
+    float mark
+    uint64_t row
+
+
+cdef int _in_order(const void* left, const void* right) noexcept nogil:
+    cdef const Found* one = <const Found*>left
+    cdef const Found* other = <const Found*>right
+    if one.mark != other.mark:
+        return -1 if one.mark < other.mark else 1
+    return (one.row > other.row) - (one.row < other.row)
 
 
 cdef inline bint _worse(float mark, uint64_t row, float other, uint64_t other_row) noexcept nogil:
@@ -91,7 +104,14 @@ cdef class Top:
         cdef float[::1] out = marks
         cdef uint64_t[::1] numbers = rows
         cdef Py_ssize_t i
-        for i in range(self.size):
-            out[i], numbers[i] = self.marks[i], self.rows[i]
-        order = np.lexsort((rows, marks))
-        return marks[order], rows[order]
+        cdef Found* found = <Found*>malloc(max(self.size, 1) * sizeof(Found))
+        if found == NULL:
+            raise MemoryError
+        with nogil:
+            for i in range(self.size):
+                found[i].mark, found[i].row = self.marks[i], self.rows[i]
+            qsort(found, self.size, sizeof(Found), _in_order)
+            for i in range(self.size):
+                out[i], numbers[i] = found[i].mark, found[i].row
+        free(found)
+        return marks, rows
