@@ -205,8 +205,12 @@ class RankedScan(ABC):
 
     def _taking(self, outputs: Outputs) -> Scan:
         binary = self.plan.blobs_as_binary & {name for name, _ in outputs}
-        plan = ScanPlan(self.plan.schema, outputs, blobs_as_binary=binary)
-        return Scan(self.table, plan, self._threads)
+        schema, table, threads = self.plan.schema, self.table, self._threads
+
+        def make() -> Scan:
+            return Scan(table, ScanPlan(schema, outputs, blobs_as_binary=binary), threads)
+
+        return table.kept(("take", schema, outputs, binary, threads), make)
 
     def _shown(self, hits: Hits) -> pa.Table:
         """The columns of the result for some rows."""

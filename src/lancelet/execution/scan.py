@@ -140,7 +140,7 @@ class Scan:
         """Rows, each once, fragment by fragment; and where among them those are that were asked for (None: as they are)."""
         if not len(owners):
             return [], None
-        numbers, places = np.unique(owners << OFFSET_BITS | offsets, return_inverse=True)
+        numbers, places = _each_once(owners << OFFSET_BITS | offsets)
         first, last = int(numbers[0]) >> OFFSET_BITS, int(numbers[-1]) >> OFFSET_BITS
         if first == last:
             parts = [self._take_from(first, numbers & OFFSET_MASK)]
@@ -148,8 +148,7 @@ class Scan:
             ends = np.flatnonzero(np.diff(numbers >> OFFSET_BITS)) + 1
             groups = np.split(numbers, ends)
             parts = [self._take_from(int(group[0]) >> OFFSET_BITS, group & OFFSET_MASK) for group in groups]
-        in_order = len(numbers) == len(places) and bool((places[1:] > places[:-1]).all())
-        return parts, None if in_order else places
+        return parts, places
 
     def _take_from(self, owner: int, offsets: Indices) -> pa.Table:
         reader = self.table.reader(owner)
@@ -557,6 +556,19 @@ class Scan:
         offsets = rows.to_indices()
         gone = np.searchsorted(unit.reader.deletions.offsets, offsets) if unit.reader.fragment.deletion_file else 0
         return arrow_array((unit.rows_before + offsets - gone).astype(np.uint64))
+
+
+def _each_once(numbers: Indices) -> tuple[Indices, Indices | None]:
+    """Numbers in ascending order, each once; and where among them those are that were asked for (None: as they are)."""
+    if (numbers[1:] > numbers[:-1]).all():
+        return numbers, None
+    order = numbers.argsort()
+    ascending = numbers[order]
+    if not (ascending[1:] > ascending[:-1]).all():
+        return np.unique(numbers, return_inverse=True)
+    places = np.empty(len(order), np.int64)
+    places[order] = np.arange(len(order))
+    return ascending, places
 
 
 def _repeats(numbers: Sequence[int] | None) -> bool:
