@@ -77,7 +77,7 @@ class ScanPlan:
 
     @cached_property
     def output_schema(self) -> pa.Schema:
-        return resolve_extensions(self.storage_schema) if self.projection.has_extensions else self.storage_schema
+        return resolve_extensions(self.storage_schema) if self.projection.names_extension else self.storage_schema
 
     @cached_property
     def storage_schema(self) -> pa.Schema:
