@@ -9,6 +9,9 @@ WORKERS ?= 2
 # In front of what starts Spark: a Java that it can use, or a word on how to get one.
 WITH_JAVA := home=$$(jvm/java.sh) && JAVA_HOME=$$home
 
+# What is compiled is kept, whatever the environment says: tests start many processes that import the same.
+export PYTHONDONTWRITEBYTECODE :=
+
 # The first interpreter that is new enough and has the headers that the kernels need.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.10; do \
 	$$p -c 'import sys, sysconfig, pathlib, venv; sys.exit(sys.version_info < (3, 10) or not pathlib.Path(sysconfig.get_path("include"), "Python.h").exists())' \

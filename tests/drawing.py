@@ -4,7 +4,8 @@
 count their own seeds begin. ``make soak`` sets both, and hypothesis's own seed, from its ``SEED``.
 
 A test with parameters that are a wide product is marked ``spread(share)``: ``make test`` runs so large a share of its
-cells, among which every value of every parameter is met, and ``make soak`` the others.
+cells, among which every value of every parameter is met, and ``make soak`` the others. Of any test ``make soak`` runs at
+most ``LANCELET_CELLS``, drawn from the seed in the same way: every soak meets others.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 DRAWS = float(os.environ.get("LANCELET_DRAWS", "1"))
 SEED = int(os.environ.get("LANCELET_SEED", "0"))
+CELLS = float(os.environ.get("LANCELET_CELLS", "inf"))
 _APART = 1_000_000
 
 
@@ -29,8 +31,8 @@ def seeds(first: int, end: int) -> range:
     return range(first + SEED * _APART, end + SEED * _APART)
 
 
-def sample(cells: Sequence[Mapping[str, object]], share: float, salt: object) -> set[int]:
-    """Places of so large a share of ``cells``, drawn from ``salt``; each value of each parameter is in one of them."""
+def sample(cells: Sequence[Mapping[str, object]], count: float, salt: object) -> set[int]:
+    """Places of so many ``cells``, drawn from ``salt``; of more where each value of each parameter is in one of them only so."""
     order = random.Random(repr(salt)).sample(range(len(cells)), len(cells))
     seen: set[tuple[str, Hashable]] = set()
     found = set()
@@ -39,7 +41,7 @@ def sample(cells: Sequence[Mapping[str, object]], share: float, salt: object) ->
         if not values <= seen:
             found.add(place)
             seen |= values
-    missing = math.ceil(share * len(cells)) - len(found)
+    missing = math.ceil(min(count, len(cells))) - len(found)
     return found.union([place for place in order if place not in found][: max(missing, 0)])
 
 
