@@ -48,7 +48,7 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeria
 
 
 def pytest_report_header() -> str | None:
-    if DRAWS == 1 and SEED == 0 and CELLS == math.inf:
+    if DRAWS == 1 and SEED == 0 and math.inf == CELLS:
         return None
     return f"{DRAWS:g} times the usual examples are drawn, at most {CELLS:g} cells of a test, LANCELET_SEED={SEED}"
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from lancelet.errors import MissingFile, NotSupported
 from lancelet.spark.search.function import register_functions
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 JAR = Path(__file__).parent / "jars" / "lancelet-bridge.jar"
 CATALOG = "io.lancelet.spark.catalog.LanceCatalog"
@@ -104,8 +102,6 @@ def local_session(
     settings
         More settings of Spark, which win over those made here.
     """
-    from pyspark.sql import SparkSession
-
     builder = SparkSession.builder.master(f"local[{cores}]")
     own = {
         "spark.driver.memory": memory,

@@ -14,6 +14,7 @@ from lancelet.errors import InvalidInput, TableNotFound
 from lancelet.execution.plan import plan_outputs
 from lancelet.format.system_columns import SYSTEM_FIELDS
 from lancelet.spark import bridge
+from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.fragment_ids import is_wanted, scanned_columns, with_fragment_ids
 from lancelet.spark.names import distinguishes_case, find_name
 from lancelet.spark.options import WHOLE_FRAGMENTS, ReadOptions, TableRef, check_new, count, flag, read_options
@@ -185,7 +186,6 @@ class LanceReader(DataSourceReader):
         return [InputPartition(split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from lancelet.spark.arrays import conformed_batches
         from lancelet.spark.plan import read_split
 
         if partition.value is None:
