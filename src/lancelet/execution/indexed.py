@@ -48,6 +48,11 @@ _MULTI_SHARE = 4
 """Of rows with several vectors, each of the query's vectors asks for so many times more: other vectors of a row may be nearer."""
 
 
+def compared_rows(nearest: Nearest) -> int:
+    """How many rows an index is asked for, for each query vector, whose vectors are then compared."""
+    return nearest.count * (nearest.refine or 1) * (_MULTI_SHARE if nearest.column.is_multi else 1)
+
+
 @dataclass(frozen=True)
 class IndexedSearch:
     """One search of a version through one of its indices."""
@@ -125,13 +130,12 @@ class IndexedSearch:
     def _refine(self, exact: ExactSearch, tops: list[Top]) -> None:
         """Compare the vectors of rows that the index finds."""
         nearest, table = self.nearest, self.table
-        count = nearest.count * (nearest.refine or 1)
+        answers = self.ask(compared_rows(nearest))
         if nearest.column.is_multi:
-            answers = self.ask(count * _MULTI_SHARE)
             rows = np.concatenate([ids for _, ids in answers]) if answers else np.empty(0, np.uint64)
             self.use.note(refined=exact.compare_rows(table, rows, tops, by_id=True))
             return
-        for number, (_, ids) in enumerate(self.ask(count)):
+        for number, (_, ids) in enumerate(answers):
             one = exact
             if len(tops) > 1:
                 alone = replace(nearest, queries=nearest.queries[number : number + 1])

@@ -10,8 +10,8 @@
 What goes between the tasks are distances and row ids alone. The version is the one that was the newest when the search was
 asked for, however late it runs. The answer is that of one process: distances are all exact where some rows had to be
 compared, and where few rows pass a filter that comes first, all of them are compared; no task can know that, so that each tells
-how many it has (spec indices.md 14.13). Of rows with lists of vectors each task compares its own, as many as one process does
-in all, so that answers may be nearer.
+how many it has (spec indices.md 14.13). Where rows have lists of vectors, a segment tells what is near to each vector of the
+query, by the number of that vector, and all goes into the one answer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import pyarrow as pa
 from lancelet.execution.allowed import passing_rows
 from lancelet.execution.costs import FEW_ALLOWED
 from lancelet.execution.exact import ExactSearch
-from lancelet.execution.indexed import IndexedSearch
+from lancelet.execution.indexed import IndexedSearch, compared_rows
 from lancelet.execution.nearest import NearestScan
 from lancelet.execution.plan import exact_plan
 from lancelet.execution.ranked_scan import Answer
@@ -138,10 +138,7 @@ class SearchJob:
             SearchUse(),
         )
         found = _Found()
-        if self.nearest.column.is_multi:
-            found.add(How.COMPARED, search.run())
-            return found.batch()
-        found.add(How.CODES, search.ask(self.nearest.count * ((self.nearest.refine or 1) if self.refines else 1)))
+        found.add(How.CODES, search.ask(compared_rows(self.nearest) if self.refines else self.nearest.count))
         if self.may_be_narrow:
             few = search.allowed.count_up_to(self._few)
             self._count(found, _MANY if few is None else few)
@@ -173,16 +170,20 @@ class SearchJob:
             np.concatenate([batch.column(at).to_numpy() for batch in found]) for at in range(4)
         )
         answers: list[Answer] = [(np.empty(0, np.float32), np.empty(0, np.uint64))] * self.answers
+        if self.nearest.column.is_multi:
+            return [self._best(table, self.nearest, queries, hows, marks, rows)]
         order = np.argsort(queries, kind="stable")
         known, starts = np.unique(queries[order], return_index=True)
         for number, mine in zip(known.tolist(), np.split(order, starts[1:]), strict=True):
-            answers[number] = self._best(table, number, hows[mine], marks[mine], rows[mine])
+            one = replace(self.nearest, queries=self.nearest.queries[number : number + 1])
+            answers[number] = self._best(table, one, queries[mine], hows[mine], marks[mine], rows[mine])
         return answers
 
     def _best(
         self,
         table: TableReader,
-        number: int,
+        one: Nearest,
+        queries: npt.NDArray[np.int32],
         hows: npt.NDArray[np.int8],
         marks: npt.NDArray[np.float32],
         rows: npt.NDArray[np.int64],
@@ -197,14 +198,15 @@ class SearchJob:
         elif not compares:
             used |= hows == How.CODES
         ids = rows.view(np.uint64)
+        some = [np.empty(0, np.uint64)]
         if compares:
-            one = replace(self.nearest, queries=self.nearest.queries[number : number + 1])
-            exact = ExactSearch.of(table, one, self.metric, self.nearest.count)
+            exact = ExactSearch.of(table, one, self.metric, one.count)
             (top,) = exact.new_tops()
             top.add(marks[used], ids[used])
-            by_codes = hows == How.CODES
-            _, some = _nearest(marks[by_codes], ids[by_codes], self.nearest.count * (self.nearest.refine or 1))
-            exact.compare_rows(table, some, [top], by_id=True)
+            for vector in np.unique(queries[hows == How.CODES]):
+                near = (hows == How.CODES) & (queries == vector)
+                some.append(_nearest(marks[near], ids[near], compared_rows(one))[1])
+            exact.compare_rows(table, np.concatenate(some), [top], by_id=True)
             return top.sorted()
         return _nearest(marks[used], ids[used], self.nearest.count)
 
@@ -276,8 +278,8 @@ def plan_search(table: TableReader, place: TableRef, plan: ScanPlan) -> tuple[Se
         place,
         plan,
         metric,
-        refines=bool(segments) and not nearest.column.is_multi and (bool(unindexed) or nearest.refine is not None),
-        may_be_narrow=bool(segments) and not nearest.column.is_multi and filters and not is_told,
+        refines=bool(segments) and (bool(unindexed) or nearest.refine is not None or nearest.column.is_multi),
+        may_be_narrow=bool(segments) and filters and not is_told,
     )
     return job, (*(Piece(segment) for segment in segments), *(Piece(split=split) for split in splits))
 
