@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     )
     from lancelet.maintenance.repair import RepairReport
     from lancelet.maintenance.validation.report import VerifyReport
+    from lancelet.mem_wal import LsmScanner, ShardWriter, TableWriter
     from lancelet.optimize import DatasetOptimizer
     from lancelet.progress import IndexProgress
     from lancelet.query import FullTextQuery
@@ -947,6 +948,156 @@ class LanceDataset:
 
         details = read_details(self._table.snapshot.manifest)
         return None if details is None else details.shown()
+
+    @takes(WriterOptions)
+    def mem_wal_writer(self, shard_id: str, **options: Unpack[WriterOptions]) -> ShardWriter:
+        """The writer of a shard. Another writer that has the shard is fenced: it cannot write any more.
+
+        What earlier writers left in the log of the shard is taken over.
+
+        Parameters
+        ----------
+        shard_id
+            The text of a UUID; a shard that is not there is made.
+        durable_write
+            Whether a put waits until its rows are in the log; it does by default.
+        max_wal_buffer_size, max_wal_flush_interval_ms
+            How many bytes, and for how long, puts that do not wait are gathered.
+        max_memtable_size, max_memtable_rows, max_memtable_batches
+            When what is in memory becomes a run.
+        max_unflushed_memtable_bytes
+            How many bytes may be in memory; with more, puts wait for runs to be written.
+        manifest_scan_batch_size, stats_log_interval_ms
+            Taken and not needed.
+        backpressure_log_interval_ms
+            How often it is told that puts wait, at most.
+        hnsw_params
+            Kept with the table where it is initialized; runs get the settings that the table's own indices have.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> dataset = lancelet.write_dataset({"id": [1]}, "memory://docs/mem_wal_writer")
+        >>> dataset.initialize_mem_wal()
+        >>> with dataset.mem_wal_writer("5eed0000-0000-4000-8000-000000000001") as writer:
+        ...     writer.put({"id": [2]})
+        ...     writer.lsm_scanner().count_rows()
+        2
+        """
+        from lancelet.mem_wal import ShardWriter, open_shard
+
+        return ShardWriter(open_shard(self._table, shard_id, options), self._table)
+
+    @takes(WriterOptions)
+    def writer(self, *, shard_id: str | None = None, **options: Unpack[WriterOptions]) -> TableWriter:
+        """A writer for many small puts and deletes, which are durable one by one and become part of the table later.
+
+        Rows go to the shards that :meth:`initialize_mem_wal` tells, or all to one that is named. Readers see them with
+        :meth:`lsm_scanner`, and :meth:`compact_mem_wal` takes them into the table.
+
+        Parameters
+        ----------
+        shard_id
+            The shard of all rows, for a table whose rows are not told apart otherwise.
+        options
+            See :meth:`mem_wal_writer`.
+
+        Examples
+        --------
+        See :class:`lancelet.mem_wal.TableWriter`.
+        """
+        from lancelet.mem_wal import TableWriter
+        from lancelet.memwal.routing import Router
+
+        return TableWriter(Router(self._table.snapshot, options, shard_id))
+
+    def lsm_scanner(self, *, strong: bool = False) -> LsmScanner:
+        """A scanner of the newest version together with the rows that are not in it yet.
+
+        Parameters
+        ----------
+        strong
+            Whether rows count too that are in no run yet: the logs of all shards are read for them.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> dataset = lancelet.write_dataset({"id": [1]}, "memory://docs/lsm")
+        >>> dataset.initialize_mem_wal(unsharded=True)
+        >>> writer = dataset.writer()
+        >>> _ = writer.put({"id": [2]})
+        >>> dataset.lsm_scanner().count_rows(), dataset.lsm_scanner(strong=True).count_rows()
+        (1, 2)
+        """
+        from lancelet.mem_wal import current_scanner
+
+        return current_scanner(self._table, strong=strong)
+
+    def compact_mem_wal(self, shard_ids: Iterable[str] | None = None) -> dict[str, int]:
+        """Take the runs of all shards, or of some, into the table, and move to the new version.
+
+        Others may write to the table and to the shards meanwhile, and compact too.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> dataset = lancelet.write_dataset({"id": [1]}, "memory://docs/compact_mem_wal")
+        >>> dataset.initialize_mem_wal(unsharded=True)
+        >>> with dataset.writer() as writer:
+        ...     _ = writer.put({"id": [2]})
+        >>> dataset.compact_mem_wal()["num_runs"], dataset.count_rows()
+        (1, 2)
+        """
+        from lancelet.memwal.compaction import compact_runs
+        from lancelet.memwal.names import shard_of
+
+        done = compact_runs(self._table, None if shard_ids is None else {shard_of(shard) for shard in shard_ids})
+        self._move(done.snapshot)
+        return {
+            "num_runs": done.num_runs,
+            "num_inserted_rows": done.num_inserted_rows,
+            "num_updated_rows": done.num_updated_rows,
+            "num_deleted_rows": done.num_deleted_rows,
+        }
+
+    def cleanup_mem_wal(self, older_than: timedelta = timedelta(hours=1)) -> dict[str, int]:
+        """Remove runs that are in a version of some age, and what is not needed of logs and of runs that failed.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> from datetime import timedelta
+        >>> dataset = lancelet.write_dataset({"id": [1]}, "memory://docs/cleanup_mem_wal")
+        >>> dataset.initialize_mem_wal(unsharded=True)
+        >>> with dataset.writer() as writer:
+        ...     _ = writer.put({"id": [2]})
+        >>> _ = dataset.compact_mem_wal()
+        >>> dataset.cleanup_mem_wal(timedelta(0))
+        {'num_runs': 1, 'num_entries': 0, 'num_leftovers': 0}
+        """
+        from lancelet.memwal.collection import collect_garbage
+
+        done = collect_garbage(self._table.snapshot, older_than=older_than)
+        return {"num_runs": done.num_runs, "num_entries": done.num_entries, "num_leftovers": done.num_leftovers}
+
+    def seal_mem_wal_shard(self, shard_id: str) -> None:
+        """Let a shard take no more rows. Its writer is fenced; its rows stay to be read and compacted.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> dataset = lancelet.write_dataset({"id": [1]}, "memory://docs/seal")
+        >>> dataset.initialize_mem_wal()
+        >>> dataset.seal_mem_wal_shard("5eed0000-0000-4000-8000-000000000001")
+        >>> dataset.mem_wal_writer("5eed0000-0000-4000-8000-000000000001")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        lancelet.errors.ShardSealed: the shard ... is sealed and takes no more rows; write to another shard
+        """
+        from lancelet.memwal.log import seal
+        from lancelet.memwal.names import shard_of
+        from lancelet.memwal.shard_manifest import ShardStates
+
+        seal(ShardStates.of(self._table.snapshot.store, shard_of(shard_id)))
 
     # Columns
 
