@@ -21,7 +21,9 @@ PREDICATES = "lance.predicates"
 LIMIT = "lance.limit"
 PARALLELISM = "lance.parallelism"
 """Tasks that the cluster runs at the same time."""
-OPTIONS = (ASKED, REQUESTED, CASE_SENSITIVE, NAMED, URI, VERSION, PREDICATES, LIMIT, PARALLELISM)
+REPLACED = "lance.replaced"
+"""With a write to a table of a catalog: conditions, as PREDICATES; rows for which they are true go when the new ones come."""
+OPTIONS = (ASKED, REQUESTED, CASE_SENSITIVE, NAMED, URI, VERSION, PREDICATES, LIMIT, PARALLELISM, REPLACED)
 
 KEEPS_COLUMNS = "lance.keepscolumns"
 """From Python to Python: who overwrites a table of a catalog gives it new rows, not new columns."""

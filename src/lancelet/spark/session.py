@@ -48,7 +48,7 @@ def configure(
     builder = builder.config("spark.pyspark.python", os.environ["PYSPARK_PYTHON"])
     if not bridge:
         return builder
-    builder = _with_entry(builder, "spark.jars", str(_jar()))
+    builder = _with_entry(builder, "spark.jars", str(bridge_jar()))
     builder = _with_entry(builder, "spark.sql.extensions", EXTENSIONS)
     if _CATALOG_SETTING not in builder._options:
         builder = builder.config(_CATALOG_SETTING, CATALOG)
@@ -77,10 +77,11 @@ def add_bridge(spark: SparkSession) -> None:
             "this session is not one of Spark Connect, and takes no more jars; call lancelet.spark.configure(builder) "
             "before it starts"
         )
-    spark.addArtifacts(str(_jar()))
+    spark.addArtifacts(str(bridge_jar()))
 
 
-def _jar() -> Path:
+def bridge_jar() -> Path:
+    """Where the bridge is, for ``spark.jars`` of sessions that others start."""
     if not JAR.exists():
         raise MissingFile(str(JAR), "the bridge is not built; run `make jar`, or configure with bridge=False")
     return JAR
@@ -117,7 +118,3 @@ def local_session(
     spark = configure(builder, bridge=bridge).getOrCreate()
     register_functions(spark)
     return spark
-
-
-if __name__ == "__main__":
-    sys.stdout.write(f"{_jar()}\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import lance
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 
 def test_an_empty_table_is_version_one_and_the_first_insert_two(sql, refused, space):
@@ -255,3 +256,49 @@ def test_a_location_is_given_a_name_or_made(sql, refused, space, tmp_path):
     assert space.pylance("kept").count_rows() == 1
     sql("DROP TABLE {ns}.d PURGE")
     assert not (tmp_path / "elsewhere" / "d.lance").exists()
+
+
+def test_rows_take_the_place_of_those_with_a_condition(spark, sql, refused, space):
+    sql("CREATE TABLE {ns}.t AS SELECT /*+ COALESCE(1) */ id, CAST(id AS STRING) AS s FROM range(4)")
+    sql("INSERT INTO {ns}.t SELECT /*+ COALESCE(1) */ id + 4, 'x' FROM range(2)")
+    version = space.pylance("t").version
+    sql("INSERT INTO {ns}.t REPLACE WHERE id >= 3 VALUES (9, 'new'), (10, 'new')")
+    theirs = space.pylance("t")
+    assert theirs.to_table().sort_by("id").to_pydict()["id"] == [0, 1, 2, 9, 10]
+    assert (theirs.version, theirs.read_transaction(theirs.version).operation.__class__.__name__) == (
+        version + 1,
+        "Update",
+    )
+    spark.sql("SELECT 11L AS id, 'y' AS s").writeTo(f"{space}.t").overwrite(F.expr("s = 'new' AND id < 10"))
+    assert sorted(row[0] for row in sql("SELECT id FROM {ns}.t")) == [0, 1, 2, 10, 11]
+    sql("INSERT INTO {ns}.t REPLACE WHERE id > 100 VALUES (12, 'z')")
+    assert sql("SELECT count(*) FROM {ns}.t") == [(6,)]
+    refused("INSERT INTO {ns}.t REPLACE WHERE id < 2 SELECT 1L, raise_error('no')")
+    assert "WHERE" in str(refused("INSERT INTO {ns}.t REPLACE WHERE id % 2 = 0 VALUES (1, 'z')")).upper()
+    assert sql("SELECT count(*) FROM {ns}.t") == [(6,)]
+    spark.sql("SELECT 1L AS id, 'y' AS s").writeTo(f"{space}.t").overwrite(F.lit(True))
+    assert sql("SELECT * FROM {ns}.t") == [(1, "y")]
+
+
+def test_new_columns_come_with_rows_that_have_them(spark, sql, refused, space):
+    sql("CREATE TABLE {ns}.t AS SELECT 1 AS id")
+    refused("INSERT INTO {ns}.t BY NAME SELECT 2 AS id, 'b' AS s")
+    sql("INSERT WITH SCHEMA EVOLUTION INTO {ns}.t BY NAME SELECT 2 AS id, 'b' AS s")
+    assert space.pylance("t").to_table().sort_by("id").to_pydict() == {"id": [1, 2], "s": [None, "b"]}
+    spark.sql("SELECT 3 AS id, 'c' AS s, 1.5D AS d").writeTo(f"{space}.t").option("mergeSchema", "true").append()
+    theirs = space.pylance("t")
+    assert theirs.schema.field("d").type == pa.float64()
+    assert sql("SELECT * FROM {ns}.t WHERE id = 3") == [(3, "c", 1.5)]
+
+
+def test_a_table_like_another(sql, space):
+    sql(
+        "CREATE TABLE {ns}.t (id INT NOT NULL COMMENT 'c', v ARRAY<FLOAT>, PRIMARY KEY (id) NOT ENFORCED) COMMENT 'all' "
+        "TBLPROPERTIES ('v.arrow.fixed-size-list.size' = '2', 'k' = 'v', 'enable_stable_row_ids' = 'true')"
+    )
+    sql("CREATE TABLE {ns}.u LIKE {ns}.t")
+    sql("CREATE TABLE {ns}.w LIKE {ns}.t TBLPROPERTIES ('k' = 'w')")
+    mine, theirs = space.pylance("t"), space.pylance("u")
+    assert theirs.schema.equals(mine.schema, check_metadata=True)
+    assert (theirs.config(), theirs.has_stable_row_ids, theirs.count_rows()) == ({"k": "v"}, True, 0)
+    assert space.pylance("w").config() == {"k": "w"}

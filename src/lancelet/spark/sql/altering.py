@@ -11,7 +11,8 @@ other names, types, nullability     one Project, or with types one Merge
 another place                       one Project
 ==================================  ======================================================
 
-Changes of several groups in one statement are refused; Spark's SQL makes no such statements.
+Changes of several groups in one statement are refused; Spark's SQL makes no such statements, but for rows WITH SCHEMA
+EVOLUTION that have both wider columns and new ones.
 """
 
 from __future__ import annotations
@@ -57,6 +58,10 @@ def alter(place: TableRef, changes: Sequence[Change]) -> Snapshot:
     if not changes:
         return dataset.table.snapshot
     groups = {_GROUPS[change[0]] for change in changes}
+    if groups == {_alter_columns, _add_columns}:
+        # A data frame may have wider columns and new ones; the two are two versions.
+        _alter_columns(dataset, [change for change in changes if change[0] != "add_column"])
+        return _add_columns(dataset, [change for change in changes if change[0] == "add_column"])
     if len(groups) > 1:
         raise NotSupported(
             "one statement changes columns in one way: "

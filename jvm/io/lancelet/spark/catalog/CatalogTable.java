@@ -12,10 +12,13 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
+import org.apache.spark.sql.connector.catalog.SupportsSchemaEvolution;
 import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TruncatableTable;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.FieldReference;
@@ -27,7 +30,9 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /** A table of a catalog at one version: its columns and facts were told when it was loaded. */
-public class CatalogTable extends LanceTable implements SupportsMetadataColumns, TruncatableTable {
+public class CatalogTable extends LanceTable implements SupportsMetadataColumns, SupportsSchemaEvolution, TruncatableTable {
+  private static final List<String> LOOKED_UP = List.of("_rowid", "_rowaddr");
+
   private final Asking python;
   private final String name;
   private final Facts facts;
@@ -112,12 +117,52 @@ public class CatalogTable extends LanceTable implements SupportsMetadataColumns,
     }
     Set<TableCapability> all = new HashSet<>(super.capabilities());
     all.add(TableCapability.OVERWRITE_DYNAMIC);
+    all.add(TableCapability.OVERWRITE_BY_FILTER);
+    all.add(TableCapability.AUTOMATIC_SCHEMA_EVOLUTION);
+    return all;
+  }
+
+  /** Rows are found by their ids and addresses, too. */
+  @Override
+  protected StructType comparable() {
+    StructType all = schema();
+    for (MetadataColumn column : metadataColumns) {
+      if (LOOKED_UP.contains(column.name())) {
+        all = all.add(column.name(), column.dataType(), column.isNullable());
+      }
+    }
     return all;
   }
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return new CatalogWriteBuilder(withNamed(info));
+    return new CatalogWriteBuilder(withNamed(info), schema());
+  }
+
+  /** INSERT and MERGE WITH SCHEMA EVOLUTION may do what ALTER TABLE does. */
+  @Override
+  public boolean supportsColumnChange(TableChange.ColumnChange change) {
+    if (change instanceof TableChange.UpdateColumnType retyped) {
+      return widens(retyped);
+    }
+    return change instanceof TableChange.AddColumn;
+  }
+
+  /** Rows with a narrower type are cast as they are inserted; the table is not to become narrower. */
+  private boolean widens(TableChange.UpdateColumnType retyped) {
+    DataType own = schema();
+    for (String name : retyped.fieldNames()) {
+      if (!(own instanceof StructType struct) || struct.getFieldIndex(name).isEmpty()) {
+        return false;
+      }
+      own = struct.apply(name).dataType();
+    }
+    return Cast.canUpCast(own, retyped.newDataType());
+  }
+
+  @Override
+  public String toString() {
+    return name;
   }
 
   @Override

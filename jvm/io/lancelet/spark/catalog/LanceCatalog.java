@@ -17,6 +17,7 @@ import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
@@ -31,6 +32,16 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces {
   private static final String CREATE = "create";
   private static final String REPLACE = "replace";
   private static final String CREATE_OR_REPLACE = "create_or_replace";
+
+  /** Properties that are not those of a table like this one. */
+  private static final Set<String> OF_ONE_TABLE =
+      Set.of(
+          TableCatalog.PROP_LOCATION,
+          TableCatalog.PROP_EXTERNAL,
+          TableCatalog.PROP_IS_MANAGED_LOCATION,
+          TableCatalog.PROP_OWNER,
+          TableCatalog.PROP_PROVIDER,
+          TableCatalog.PROP_TABLE_TYPE);
 
   private String name;
   private Map<String, String> settings = Map.of();
@@ -141,6 +152,22 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces {
   public Table createTable(Identifier ident, TableInfo info) {
     Asking asking = python.of(ident);
     return CatalogTable.of(asking, ident, asking.ask(Ask.CREATE_TABLE, Changes.ofTable(info, CREATE)));
+  }
+
+  /** Columns and properties are those of the other table, unless others are given. */
+  @Override
+  public Table createTableLike(Identifier ident, TableInfo info, Table source) {
+    Map<String, String> properties = new HashMap<>(source.properties());
+    properties.keySet().removeAll(OF_ONE_TABLE);
+    properties.putAll(info.properties());
+    TableInfo like =
+        new TableInfo.Builder()
+            .withColumns(source.columns())
+            .withPartitions(source.partitioning())
+            .withProperties(properties)
+            .withConstraints(source.constraints())
+            .build();
+    return createTable(ident, like);
   }
 
   @Override

@@ -46,10 +46,15 @@ public class LanceTable extends PythonTable {
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     CaseInsensitiveStringMap all = withNamed(options);
     if (facts.uri() != null && (named.isEmpty() || VERSIONS.stream().noneMatch(options::containsKey))) {
-      return new LanceScanBuilder(columns, columns, all, facts);
+      return new LanceScanBuilder(columns, comparable(), all, facts);
     }
     StructType own = provider.ownColumns(columns, all.asCaseSensitiveMap());
     return new LanceScanBuilder(columns, own, all, provider.facts());
+  }
+
+  /** The columns that conditions on this table may be about. */
+  protected StructType comparable() {
+    return columns;
   }
 
   @Override
