@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gc
 import logging
-import math
 import os
 import shutil
 import tempfile
 import threading
 import urllib.request
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ import pytest
 from hypothesis import settings
 
 import lancelet.log
-from drawing import CELLS, DRAWS, SEED, examples, sample
+from drawing import CELLS, DRAWS, SEED, examples, sample, spread
 
 # pylance prints a backtrace for every panic it turns into an exception; here panics are answers, not news.
 os.environ["RUST_BACKTRACE"] = "0"
@@ -48,7 +47,7 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeria
 
 
 def pytest_report_header() -> str | None:
-    if DRAWS == 1 and SEED == 0 and math.inf == CELLS:
+    if not {"LANCELET_DRAWS", "LANCELET_SEED", "LANCELET_CELLS"} & os.environ.keys():
         return None
     return f"{DRAWS:g} times the usual examples are drawn, at most {CELLS:g} cells of a test, LANCELET_SEED={SEED}"
 
@@ -60,7 +59,9 @@ SPARK_TESTS = Path(__file__).parent / "spark"
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     for name, cells in _by_function(item for item in items if _is_spread(item)).items():
         share = cells[0].get_closest_marker("spread").args[0]
-        _keep(cells, share * len(cells), name, lambda cell: cell.add_marker(pytest.mark.soak))
+        kept = spread([cell.callspec.params for cell in cells], share, name)
+        for cell in _others(cells, kept):
+            cell.add_marker(pytest.mark.soak)
     for item in items:
         if item.path.is_relative_to(SPARK_TESTS) or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"))
@@ -72,7 +73,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     dropped: set[pytest.Item] = set()
     for name, cells in _by_function(items).items():
         if len(cells) > CELLS:
-            _keep(cells, CELLS, (SEED, name), dropped.add)
+            dropped.update(_others(cells, sample([cell.callspec.params for cell in cells], CELLS, (SEED, name))))
     if dropped:
         config.hook.pytest_deselected(items=list(dropped))
         items[:] = [item for item in items if item not in dropped]
@@ -91,12 +92,8 @@ def _by_function(items: Iterable[pytest.Item]) -> dict[str, list[Any]]:
     return found
 
 
-def _keep(cells: list[Any], count: float, salt: object, leave: Callable[[Any], object]) -> None:
-    """Call ``leave`` with the cells that are not in a sample."""
-    kept = sample([cell.callspec.params for cell in cells], count, salt)
-    for place, cell in enumerate(cells):
-        if place not in kept:
-            leave(cell)
+def _others(cells: list[Any], kept: set[int]) -> list[Any]:
+    return [cell for place, cell in enumerate(cells) if place not in kept]
 
 
 def pytest_collection_finish() -> None:

@@ -31,18 +31,36 @@ def seeds(first: int, end: int) -> range:
     return range(first + SEED * _APART, end + SEED * _APART)
 
 
-def sample(cells: Sequence[Mapping[str, object]], count: float, salt: object) -> set[int]:
-    """Places of so many ``cells``, drawn from ``salt``; of more where each value of each parameter is in one of them only so."""
+Cells = Sequence[Mapping[str, object]]
+"""The parameters of each."""
+
+
+def sample(cells: Cells, count: float, salt: object) -> set[int]:
+    """Places of so many ``cells``, drawn from ``salt``.
+
+    Every value of a parameter is in one of them, if there is room for so many; some more are kept where they must.
+    """
+    values = _values(cells)
     order = random.Random(repr(salt)).sample(range(len(cells)), len(cells))
     seen: set[tuple[str, Hashable]] = set()
     found = set()
     for place in order:
-        values = {(name, _key(value)) for name, value in cells[place].items()}
-        if not values <= seen:
+        met = {(name, _key(value)) for name, value in cells[place].items() if len(values[name]) <= count}
+        if not met <= seen:
             found.add(place)
-            seen |= values
+            seen |= met
     missing = math.ceil(min(count, len(cells))) - len(found)
     return found.union([place for place in order if place not in found][: max(missing, 0)])
+
+
+def spread(cells: Cells, share: float, salt: object) -> set[int]:
+    """Places of so large a share of ``cells``, or of more where not every value of a parameter would be met."""
+    widest = max(len(met) for met in _values(cells).values())
+    return sample(cells, max(share * len(cells), widest), salt)
+
+
+def _values(cells: Cells) -> dict[str, set[Hashable]]:
+    return {name: {_key(cell[name]) for cell in cells} for name in cells[0]}
 
 
 def _key(value: object) -> Hashable:

@@ -13,7 +13,7 @@ import pytest
 from lance.file import LanceFileReader, LanceFileWriter
 
 import lancelet
-from drawing import seeds
+from drawing import SEED, examples
 from faults.damage import foreign_errors
 from lancelet.errors import CorruptFile, LanceletError, NotSupported
 from lancelet.index.folder import IndexFolder
@@ -76,8 +76,7 @@ def test_damaged_files(tmp_path: Path, form: str) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("form", FORMS)
 def test_thousands_of_damages(tmp_path: Path, form: str) -> None:
-    for number in seeds(0, 4):
-        assert not findings(tmp_path / str(number), form, 1500, number)
+    assert not findings(tmp_path, form, examples(300), 1000 + SEED)
 
 
 # Files that are well formed, and lie

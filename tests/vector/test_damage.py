@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import lancelet
-from drawing import seeds
+from drawing import SEED, examples
 from faults.damage import foreign_errors
 from lancelet.index.kind import Source
 from lancelet.index.vector.query import ALL_KEPT, VectorQuery
@@ -53,5 +53,4 @@ def test_damaged_files(tmp_path: Path, kind: str) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", KINDS)
 def test_thousands_of_damages(tmp_path: Path, kind: str) -> None:
-    for number in seeds(0, 4):
-        assert not findings(tmp_path / str(number), kind, 2000, number)
+    assert not findings(tmp_path, kind, examples(200), 1000 + SEED)
