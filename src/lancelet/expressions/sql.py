@@ -423,7 +423,7 @@ class _Translation:
     def _like(self, node: Any, top: bool) -> Expr:
         return self._matches(node, None)
 
-    def _ilike(self, node: Any, top: bool) -> Expr:
+    def _ilike(self, node: object, top: bool) -> Expr:
         return self._matches(node, None)
 
     def _escape(self, node: Any, top: bool) -> Expr:
@@ -515,7 +515,7 @@ class _Translation:
         return _text(f"{count.name} {unit.name if unit is not None else ''}".strip())
 
 
-def _is_cast(node: Any) -> bool:
+def _is_cast(node: object) -> bool:
     return type(node).__name__ in ("Cast", "TryCast")
 
 
