@@ -167,15 +167,15 @@ class LanceDataset:
         block_size: int | None = None,
         index_cache_size: int | None = None,
         metadata_cache_size: int | None = None,
-        commit_lock: Any = None,
+        commit_lock: object = None,
         storage_options: Mapping[str, str] | None = None,
         serialized_manifest: bytes | None = None,
-        default_scan_options: Mapping[str, Any] | None = None,
+        default_scan_options: Mapping[str, object] | None = None,
         metadata_cache_size_bytes: int | None = None,
         index_cache_size_bytes: int | None = None,
-        read_params: Mapping[str, Any] | None = None,
+        read_params: Mapping[str, object] | None = None,
         session: Session | None = None,
-        namespace_client: Any = None,
+        namespace_client: object = None,
         table_id: Sequence[str] | None = None,
         namespace_client_managed_versioning: bool = False,
         base_store_params: Mapping[str, Mapping[str, str]] | None = None,
@@ -205,7 +205,7 @@ class LanceDataset:
         uri: str,
         snapshot: Snapshot,
         session: Session,
-        default_scan_options: Mapping[str, Any] | None,
+        default_scan_options: Mapping[str, object] | None,
         storage_options: Mapping[str, str] | None,
     ) -> Self:
         self._uri = uri
@@ -464,7 +464,7 @@ class LanceDataset:
         filter: str | pc.Expression | FullTextQuery | Mapping[str, Any] | None = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
-        *more: Any,
+        *more: object,
         **options: Unpack[ScanOptions],
     ) -> LanceScanner:
         """A scan, ready to run.
@@ -524,7 +524,7 @@ class LanceDataset:
         filter: str | pc.Expression | FullTextQuery | Mapping[str, Any] | None = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
-        *more: Any,
+        *more: object,
         **options: Unpack[ScanOptions],
     ) -> pa.Table:
         """Rows as a table; the options are those of :meth:`scanner`."""
@@ -537,7 +537,7 @@ class LanceDataset:
         filter: str | pc.Expression | FullTextQuery | Mapping[str, Any] | None = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
-        *more: Any,
+        *more: object,
         **kwargs: Unpack[ScanOptions],
     ) -> Iterator[pa.RecordBatch]:
         """Rows as they come; the options are those of :meth:`scanner`."""
@@ -566,7 +566,7 @@ class LanceDataset:
     def search(
         self,
         text: str | FullTextQuery | None = None,
-        vector: Any = None,
+        vector: object = None,
         *,
         filter: str | pc.Expression | None = None,  # noqa: A002
         columns: Columns = None,
@@ -666,7 +666,7 @@ class LanceDataset:
         """Rows ``start`` up to, not including, ``end``."""
         return self.scanner(columns, limit=slice_limit(start, end), offset=start).to_table()
 
-    def count_rows(self, filter: str | pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002
+    def count_rows(self, filter: str | pc.Expression | None = None, **kwargs: object) -> int:  # noqa: A002
         """How many rows there are, or pass a filter."""
         if filter is None:
             return self._table.num_rows
@@ -676,7 +676,7 @@ class LanceDataset:
         """Not supported: give the filter to :meth:`scanner`, :meth:`to_table` or :meth:`to_batches`."""
         raise NotSupported("a filtered dataset is not supported; pass filter= to the scan")
 
-    def sort_by(self, sorting: Any, **kwargs: Any) -> NoReturn:
+    def sort_by(self, sorting: object, **kwargs: object) -> NoReturn:
         """Not supported: give ``order_by`` to :meth:`scanner`."""
         raise NotSupported("a sorted dataset is not supported; pass order_by= to the scan")
 
@@ -686,9 +686,9 @@ class LanceDataset:
 
     def join(
         self,
-        right_dataset: Any,
-        keys: Any,
-        right_keys: Any = None,
+        right_dataset: object,
+        keys: object,
+        right_keys: object = None,
         join_type: str = "left outer",
         left_suffix: str | None = None,
         right_suffix: str | None = None,
@@ -699,7 +699,13 @@ class LanceDataset:
         raise NotSupported("joins of datasets are not supported; join tables, or use an engine such as duckdb")
 
     def join_asof(
-        self, right_dataset: Any, on: str, by: Any, tolerance: int, right_on: Any = None, right_by: Any = None
+        self,
+        right_dataset: object,
+        on: str,
+        by: object,
+        tolerance: int,
+        right_on: object = None,
+        right_by: object = None,
     ) -> NoReturn:
         """Not supported: join the tables that scans give, or use an engine."""
         raise NotSupported("joins of datasets are not supported; join tables, or use an engine such as duckdb")
@@ -710,7 +716,7 @@ class LanceDataset:
 
     # Single rows
 
-    def take(self, indices: Any, columns: TakenColumns = None) -> pa.Table:
+    def take(self, indices: object, columns: TakenColumns = None) -> pa.Table:
         """Rows by number, in the order given, repetitions included.
 
         Parameters
@@ -722,7 +728,7 @@ class LanceDataset:
         """
         return self._takes.by_number(indices, columns)
 
-    def _take_rows(self, row_ids: Any, columns: TakenColumns = None) -> pa.Table:
+    def _take_rows(self, row_ids: object, columns: TakenColumns = None) -> pa.Table:
         """Rows by row id, in the order given; those that are gone are left out."""
         return self._takes.by_id(row_ids, columns)
 
@@ -731,7 +737,7 @@ class LanceDataset:
         num_rows: int,
         columns: TakenColumns = None,
         randomize_order: bool = True,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> pa.Table:
         """Some rows by chance, each at most once; in table order unless ``randomize_order``."""
         return self.take(draw_rows(self.count_rows(), num_rows, in_order=not randomize_order), columns, **kwargs)
@@ -739,9 +745,9 @@ class LanceDataset:
     def take_blobs(
         self,
         blob_column: str,
-        ids: Any = None,
-        addresses: Any = None,
-        indices: Any = None,
+        ids: object = None,
+        addresses: object = None,
+        indices: object = None,
         *,
         buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE,
     ) -> list[BlobFile | None]:
@@ -751,9 +757,9 @@ class LanceDataset:
     def read_blobs(
         self,
         blob_column: str,
-        ids: Any = None,
-        addresses: Any = None,
-        indices: Any = None,
+        ids: object = None,
+        addresses: object = None,
+        indices: object = None,
         *,
         io_buffer_size: int | None = None,
         preserve_order: bool | None = None,
@@ -778,11 +784,11 @@ class LanceDataset:
 
     def insert(
         self,
-        data: Any,
+        data: object,
         *,
         mode: str = "append",
         schema: pa.Schema | None = None,
-        progress: Any = None,
+        progress: object = None,
         base_store_params: Mapping[str, Mapping[str, str]] | None = None,
         **kwargs: Unpack[TableKeywords],
     ) -> None:
@@ -1103,7 +1109,7 @@ class LanceDataset:
 
     def add_columns(
         self,
-        transforms: Any,
+        transforms: object,
         read_columns: Sequence[str] | None = None,
         reader_schema: pa.Schema | None = None,
         batch_size: int | None = None,
@@ -1138,7 +1144,9 @@ class LanceDataset:
 
         self._move(add_columns(self._table, transforms, read_columns, reader_schema, batch_size))
 
-    def merge(self, data_obj: Any, left_on: str, right_on: str | None = None, schema: pa.Schema | None = None) -> None:
+    def merge(
+        self, data_obj: object, left_on: str, right_on: str | None = None, schema: pa.Schema | None = None
+    ) -> None:
         """Add the columns of other rows, found by a key, and move to the new version; rows without a match get null.
 
         Parameters
@@ -1155,7 +1163,7 @@ class LanceDataset:
 
         self._move(merge_columns(self._table, data_obj, left_on, right_on, schema))
 
-    def alter_columns(self, *alterations: Mapping[str, Any]) -> None:
+    def alter_columns(self, *alterations: Mapping[str, object]) -> None:
         """Rename columns, change their types or whether they take nulls, and move to the new version.
 
         Parameters
@@ -1258,7 +1266,7 @@ class LanceDataset:
     def create_scalar_index(
         self,
         column: str | list[str],
-        index_type: Any,
+        index_type: object,
         name: str | None = None,
         *,
         replace: bool = True,
@@ -1267,8 +1275,8 @@ class LanceDataset:
         index_uuid: str | None = None,
         progress_callback: Callable[[IndexProgress], None] | None = None,
         format_version: int | str | None = None,
-        document_granularity: Any = None,
-        **kwargs: Any,
+        document_granularity: object = None,
+        **kwargs: object,
     ) -> None:
         """Build an index over a column, and move to the version that has it. Filters use it from then on.
 
@@ -1341,10 +1349,10 @@ class LanceDataset:
         metric: str = "L2",
         replace: bool = False,
         num_partitions: int | None = None,
-        ivf_centroids: Any = None,
-        pq_codebook: Any = None,
+        ivf_centroids: object = None,
+        pq_codebook: object = None,
         num_sub_vectors: int | None = None,
-        accelerator: Any = None,
+        accelerator: object = None,
         index_cache_size: int | None = None,
         shuffle_partition_batches: int | None = None,
         shuffle_partition_concurrency: int | None = None,
@@ -1362,7 +1370,7 @@ class LanceDataset:
         streaming_refine_passes: int | None = None,
         skip_transpose: bool = False,
         progress_callback: Callable[[IndexProgress], None] | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> Self:
         """Build an index over a column of vectors, and move to the version that has it; ``nearest`` uses it from then on.
 
@@ -2002,7 +2010,7 @@ class LanceDataset:
         base_uri: str | os.PathLike[str] | LanceDataset,
         operation: LanceOperation.BaseOperation | Transaction,
         read_version: int | None = None,
-        commit_lock: Any = None,
+        commit_lock: object = None,
         storage_options: Mapping[str, str] | None = None,
         enable_v2_manifest_paths: bool | None = None,
         detached: bool | None = False,
@@ -2010,7 +2018,7 @@ class LanceDataset:
         *,
         commit_message: str | None = None,
         enable_stable_row_ids: bool | None = None,
-        namespace_client: Any = None,
+        namespace_client: object = None,
         table_id: Sequence[str] | None = None,
         namespace_client_managed_versioning: bool = False,
         base_store_params: Mapping[str, Mapping[str, str]] | None = None,
@@ -2066,7 +2074,7 @@ class LanceDataset:
     def commit_batch(
         dest: str | os.PathLike[str] | LanceDataset,
         transactions: Sequence[Transaction],
-        commit_lock: Any = None,
+        commit_lock: object = None,
         storage_options: Mapping[str, str] | None = None,
         enable_v2_manifest_paths: bool | None = None,
         detached: bool | None = False,
@@ -2097,7 +2105,7 @@ def restored(
     uri: str,
     snapshot: Snapshot,
     session: Session,
-    default_scan_options: Mapping[str, Any] | None,
+    default_scan_options: Mapping[str, object] | None,
     storage_options: Mapping[str, str] | None,
 ) -> V:
     """A view of a version that is open already."""

@@ -329,7 +329,7 @@ class MinHashQuery:
     column: str
 
 
-def _text(name: str, value: Any) -> str:
+def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise InvalidType(f"{name} is a text, not {value!r}")
     return value
@@ -354,24 +354,24 @@ def _count(name: str, value: Any) -> int:
     return int(number)
 
 
-def _member(name: str, value: Any, kind: type[Any]) -> Any:
+def _member(name: str, value: object, kind: type[Any]) -> Any:
     if not isinstance(value, kind):
         known = ", ".join(f"{kind.__name__}.{member.name}" for member in kind)
         raise InvalidType(f"{name} is one of {known}, not {value!r}")
     return value
 
 
-def _granularity(value: Any) -> DocumentGranularity | None:
+def _granularity(value: object) -> DocumentGranularity | None:
     return None if value is None else _member("document_granularity", value, DocumentGranularity)
 
 
-def _query(name: str, value: Any) -> Query:
+def _query(name: str, value: object) -> Query:
     if not isinstance(value, FullTextQuery):
         raise InvalidType(f"{name} is a query, such as MatchQuery, not {value!r}")
     return value.inner
 
 
-def _pairs(queries: Any) -> list[tuple[Any, Any]]:
+def _pairs(queries: object) -> list[tuple[Any, Any]]:
     if isinstance(queries, (str, FullTextQuery)) or not isinstance(queries, Iterable):
         raise InvalidType(f"queries is a list of pairs of Occur and a query, not {queries!r}")
     pairs = list(queries)
@@ -381,13 +381,13 @@ def _pairs(queries: Any) -> list[tuple[Any, Any]]:
     return pairs
 
 
-def _names(columns: Any) -> tuple[str, ...]:
+def _names(columns: object) -> tuple[str, ...]:
     if isinstance(columns, str) or not isinstance(columns, Sequence):
         raise InvalidType(f"columns is a list of names, not {columns!r}")
     return tuple(_text("a column", name) for name in columns)
 
 
-def _boosts(boosts: Any, names: tuple[str, ...]) -> tuple[float, ...]:
+def _boosts(boosts: object, names: tuple[str, ...]) -> tuple[float, ...]:
     if boosts is None:
         return (1.0,) * len(names)
     if isinstance(boosts, str) or not isinstance(boosts, Sequence):
