@@ -54,7 +54,6 @@ def test_documents_terms_and_positions_of_a_batch():
     assert len(analyzer.terms) == 2
 
 
-@pytest.mark.parametrize("base", ["jieba/default", "jieba", "lindera/ipadic"])
-def test_tokenizers_with_dictionaries_of_pylances_own_are_refused_by_name(base):
-    with pytest.raises(NotSupported, match=rf"'{base}'.*'icu'"):
-        Analyzer(Params(base_tokenizer=base))
+def test_tokenizers_with_dictionaries_of_pylances_own_are_refused_by_name():
+    with pytest.raises(NotSupported, match="'lindera/ipadic'.*'icu'"):
+        Analyzer(Params(base_tokenizer="lindera/ipadic"))

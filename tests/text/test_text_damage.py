@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +16,8 @@ import pytest
 from lance.file import LanceFileReader, LanceFileWriter
 
 import lancelet
-from drawing import SEED, examples
-from faults.damage import foreign_errors
+from drawing import SEED, examples, seeds
+from faults.damage import foreign_errors, sanitizer
 from lancelet.errors import CorruptFile, LanceletError, NotSupported
 from lancelet.index.folder import IndexFolder
 from lancelet.index.kind import Source
@@ -77,6 +80,21 @@ def test_damaged_files(tmp_path: Path, form: str) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_thousands_of_damages(tmp_path: Path, form: str) -> None:
     assert not findings(tmp_path, form, examples(300), 1000 + SEED)
+
+
+@pytest.mark.soak
+@pytest.mark.skipif("LANCELET_SANITIZED" not in os.environ, reason="make soak compiles kernels for AddressSanitizer")
+@pytest.mark.parametrize("form", FORMS)
+def test_damages_touch_no_memory_that_is_not_theirs(tmp_path: Path, form: str) -> None:
+    environment = dict(os.environ) | sanitizer(Path(os.environ["LANCELET_SANITIZED"]).resolve())
+    environment["PYTHONPATH"] += os.pathsep + str(Path(__file__).parents[1])
+    (seed,) = seeds(0, 1)
+    work = (
+        "from pathlib import Path; from text.test_text_damage import findings; "
+        f"print(findings(Path({str(tmp_path)!r}), {form!r}, 240, {seed}))"
+    )
+    child = subprocess.run([sys.executable, "-c", work], env=environment, capture_output=True, text=True, check=False)
+    assert (child.returncode, child.stdout.strip()) == (0, "[]"), child.stderr[-3000:]
 
 
 # Files that are well formed, and lie

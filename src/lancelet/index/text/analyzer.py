@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from lancelet.errors import InvalidType, NotSupported, UnfitData
 from lancelet.index.spelling import fold
 from lancelet.index.text import characters, splitting
+from lancelet.index.text.chinese import ChineseSplitter, open_dictionary
 from lancelet.index.text.dictionaries import read_words
 from lancelet.index.text.json_documents import Leaves, read_documents, read_query
 from lancelet.index.text.params import JSON, TEXT, Params
@@ -155,13 +156,15 @@ class Analyzer:
         with self._lock:
             return [self.terms.intern(term) for term in terms]
 
-    def _splitter(self) -> Splitter:
+    def _splitter(self) -> Splitter | ChineseSplitter:
         params = self.params
+        if params.base_tokenizer.partition("/")[0] == "jieba":
+            return ChineseSplitter(open_dictionary(params.base_tokenizer), params.max_token_length)
         kind = _SPLITTING.get(params.base_tokenizer)
         if kind is None:
             raise NotSupported(
                 f"texts are not cut by the base tokenizer {params.base_tokenizer!r} here: its dictionary belongs to pylance; for "
-                "Chinese, Japanese and Korean use 'icu' (pip install 'lancelet[icu]') or 'ngram'"
+                "Japanese and Korean use 'icu' (pip install 'lancelet[icu]') or 'ngram', for Chinese also 'jieba'"
             )
         icu = params.base_tokenizer in _ICU
         return Splitter(
@@ -190,7 +193,7 @@ class Analyzer:
 class _Thread:
     """What a thread has of its own: raw tokens, filters, and what became of each token."""
 
-    def __init__(self, analyzer: Analyzer, splitter: Splitter) -> None:
+    def __init__(self, analyzer: Analyzer, splitter: Splitter | ChineseSplitter) -> None:
         self.splitter = splitter
         self._intern = analyzer.intern
         self._filters = _open_filters(analyzer.params)
@@ -257,8 +260,10 @@ def _joined(lists: pa.Array) -> pa.Array:
     return pa.array(found, pa.large_utf8())
 
 
-def _split(splitter: Splitter, texts: _Texts) -> None:
+def _split(splitter: Splitter | ChineseSplitter, texts: _Texts) -> None:
     """Cut texts; dictionaries are read when a text needs one."""
+    if isinstance(splitter, ChineseSplitter):
+        return splitter.split(*texts)
     while True:
         try:
             return splitter.split(*texts)
