@@ -26,7 +26,7 @@ _RELEASE = "17"
 
 def sources() -> list[Path]:
     """The Java files."""
-    return sorted(HERE.glob("io/**/*.java"))
+    return sorted(HERE.glob("**/*.java"))
 
 
 def digest() -> str:
@@ -60,7 +60,7 @@ def build(target: Path) -> None:
     head = {
         MANIFEST: b"Manifest-Version: 1.0\r\n\r\n",
         DIGEST: digest().encode(),
-        SERVICE: b"io.lancelet.spark.LanceProvider\n",
+        SERVICE: b"io.lancelet.spark.read.LanceProvider\n",
     }
     target.parent.mkdir(parents=True, exist_ok=True)
     # A session that runs keeps the jar that it has opened.

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import urllib.request
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import pytest
 from hypothesis import settings
 
 import lancelet.log
-from drawing import DRAWS, SEED, examples, sample
+from drawing import CELLS, DRAWS, SEED, examples, sample, spread
 
 # pylance prints a backtrace for every panic it turns into an exception; here panics are answers, not news.
 os.environ["RUST_BACKTRACE"] = "0"
@@ -47,35 +47,53 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeria
 
 
 def pytest_report_header() -> str | None:
-    return f"{DRAWS:g} times the usual examples are drawn, LANCELET_SEED={SEED}" if (DRAWS, SEED) != (1, 0) else None
+    if not {"LANCELET_DRAWS", "LANCELET_SEED", "LANCELET_CELLS"} & os.environ.keys():
+        return None
+    return f"{DRAWS:g} times the usual examples are drawn, at most {CELLS:g} cells of a test, LANCELET_SEED={SEED}"
 
 
 SPARK_TESTS = Path(__file__).parent / "spark"
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    _spread(items)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    for name, cells in _by_function(item for item in items if _is_spread(item)).items():
+        share = cells[0].get_closest_marker("spread").args[0]
+        kept = spread([cell.callspec.params for cell in cells], share, name)
+        for cell in _others(cells, kept):
+            cell.add_marker(pytest.mark.soak)
     for item in items:
         if item.path.is_relative_to(SPARK_TESTS) or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"))
             item.add_marker(pytest.mark.filterwarnings("ignore:lance is not fork-safe"))
             # Sockets to the Java process, which Spark leaves to the collector.
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+    yield
+    # Of those that the marks have left.
+    dropped: set[pytest.Item] = set()
+    for name, cells in _by_function(items).items():
+        if len(cells) > CELLS:
+            dropped.update(_others(cells, sample([cell.callspec.params for cell in cells], CELLS, (SEED, name))))
+    if dropped:
+        config.hook.pytest_deselected(items=list(dropped))
+        items[:] = [item for item in items if item not in dropped]
 
 
-def _spread(items: list[pytest.Item]) -> None:
-    """Of a test that is spread, the cells that are not in the sample are for a soak."""
-    wide: dict[str, list[Any]] = {}
+def _is_spread(item: pytest.Item) -> bool:
+    return item.get_closest_marker("spread") is not None and item.get_closest_marker("soak") is None
+
+
+def _by_function(items: Iterable[pytest.Item]) -> dict[str, list[Any]]:
+    """The cells of each test that has parameters."""
+    found: dict[str, list[Any]] = {}
     for item in items:
-        if item.get_closest_marker("spread") and not item.get_closest_marker("soak"):
-            wide.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for name, cells in wide.items():
-        (share,) = cells[0].get_closest_marker("spread").args
-        kept = sample([cell.callspec.params for cell in cells], share, name)
-        for place, cell in enumerate(cells):
-            if place not in kept:
-                cell.add_marker(pytest.mark.soak)
+        if hasattr(item, "callspec"):
+            found.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return found
+
+
+def _others(cells: list[Any], kept: set[int]) -> list[Any]:
+    return [cell for place, cell in enumerate(cells) if place not in kept]
 
 
 def pytest_collection_finish() -> None:

@@ -4,7 +4,8 @@
 count their own seeds begin. ``make soak`` sets both, and hypothesis's own seed, from its ``SEED``.
 
 A test with parameters that are a wide product is marked ``spread(share)``: ``make test`` runs so large a share of its
-cells, among which every value of every parameter is met, and ``make soak`` the others.
+cells, among which every value of every parameter is met, and ``make soak`` the others. Of any test ``make soak`` runs at
+most ``LANCELET_CELLS``, drawn from the seed in the same way: every soak meets others.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 DRAWS = float(os.environ.get("LANCELET_DRAWS", "1"))
 SEED = int(os.environ.get("LANCELET_SEED", "0"))
+CELLS = float(os.environ.get("LANCELET_CELLS", "inf"))
 _APART = 1_000_000
 
 
@@ -29,18 +31,36 @@ def seeds(first: int, end: int) -> range:
     return range(first + SEED * _APART, end + SEED * _APART)
 
 
-def sample(cells: Sequence[Mapping[str, object]], share: float, salt: object) -> set[int]:
-    """Places of so large a share of ``cells``, drawn from ``salt``; each value of each parameter is in one of them."""
+Cells = Sequence[Mapping[str, object]]
+"""The parameters of each."""
+
+
+def sample(cells: Cells, count: float, salt: object) -> set[int]:
+    """Places of so many ``cells``, drawn from ``salt``.
+
+    Every value of a parameter is in one of them, if there is room for so many; some more are kept where they must.
+    """
+    values = _values(cells)
     order = random.Random(repr(salt)).sample(range(len(cells)), len(cells))
     seen: set[tuple[str, Hashable]] = set()
     found = set()
     for place in order:
-        values = {(name, _key(value)) for name, value in cells[place].items()}
-        if not values <= seen:
+        met = {(name, _key(value)) for name, value in cells[place].items() if len(values[name]) <= count}
+        if not met <= seen:
             found.add(place)
-            seen |= values
-    missing = math.ceil(share * len(cells)) - len(found)
+            seen |= met
+    missing = math.ceil(min(count, len(cells))) - len(found)
     return found.union([place for place in order if place not in found][: max(missing, 0)])
+
+
+def spread(cells: Cells, share: float, salt: object) -> set[int]:
+    """Places of so large a share of ``cells``, or of more where not every value of a parameter would be met."""
+    widest = max(len(met) for met in _values(cells).values())
+    return sample(cells, max(share * len(cells), widest), salt)
+
+
+def _values(cells: Cells) -> dict[str, set[Hashable]]:
+    return {name: {_key(cell[name]) for cell in cells} for name in cells[0]}
 
 
 def _key(value: object) -> Hashable:

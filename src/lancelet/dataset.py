@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     )
     from lancelet.maintenance.repair import RepairReport
     from lancelet.maintenance.validation.report import VerifyReport
+    from lancelet.mem_wal import LsmScanner, ShardWriter, TableWriter
     from lancelet.optimize import DatasetOptimizer
     from lancelet.progress import IndexProgress
     from lancelet.query import FullTextQuery
@@ -166,15 +167,15 @@ class LanceDataset:
         block_size: int | None = None,
         index_cache_size: int | None = None,
         metadata_cache_size: int | None = None,
-        commit_lock: Any = None,
+        commit_lock: object = None,
         storage_options: Mapping[str, str] | None = None,
         serialized_manifest: bytes | None = None,
-        default_scan_options: Mapping[str, Any] | None = None,
+        default_scan_options: Mapping[str, object] | None = None,
         metadata_cache_size_bytes: int | None = None,
         index_cache_size_bytes: int | None = None,
-        read_params: Mapping[str, Any] | None = None,
+        read_params: Mapping[str, object] | None = None,
         session: Session | None = None,
-        namespace_client: Any = None,
+        namespace_client: object = None,
         table_id: Sequence[str] | None = None,
         namespace_client_managed_versioning: bool = False,
         base_store_params: Mapping[str, Mapping[str, str]] | None = None,
@@ -204,7 +205,7 @@ class LanceDataset:
         uri: str,
         snapshot: Snapshot,
         session: Session,
-        default_scan_options: Mapping[str, Any] | None,
+        default_scan_options: Mapping[str, object] | None,
         storage_options: Mapping[str, str] | None,
     ) -> Self:
         self._uri = uri
@@ -463,7 +464,7 @@ class LanceDataset:
         filter: str | pc.Expression | FullTextQuery | Mapping[str, Any] | None = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
-        *more: Any,
+        *more: object,
         **options: Unpack[ScanOptions],
     ) -> LanceScanner:
         """A scan, ready to run.
@@ -523,7 +524,7 @@ class LanceDataset:
         filter: str | pc.Expression | FullTextQuery | Mapping[str, Any] | None = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
-        *more: Any,
+        *more: object,
         **options: Unpack[ScanOptions],
     ) -> pa.Table:
         """Rows as a table; the options are those of :meth:`scanner`."""
@@ -536,7 +537,7 @@ class LanceDataset:
         filter: str | pc.Expression | FullTextQuery | Mapping[str, Any] | None = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
-        *more: Any,
+        *more: object,
         **kwargs: Unpack[ScanOptions],
     ) -> Iterator[pa.RecordBatch]:
         """Rows as they come; the options are those of :meth:`scanner`."""
@@ -565,7 +566,7 @@ class LanceDataset:
     def search(
         self,
         text: str | FullTextQuery | None = None,
-        vector: Any = None,
+        vector: object = None,
         *,
         filter: str | pc.Expression | None = None,  # noqa: A002
         columns: Columns = None,
@@ -665,7 +666,7 @@ class LanceDataset:
         """Rows ``start`` up to, not including, ``end``."""
         return self.scanner(columns, limit=slice_limit(start, end), offset=start).to_table()
 
-    def count_rows(self, filter: str | pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002
+    def count_rows(self, filter: str | pc.Expression | None = None, **kwargs: object) -> int:  # noqa: A002
         """How many rows there are, or pass a filter."""
         if filter is None:
             return self._table.num_rows
@@ -675,7 +676,7 @@ class LanceDataset:
         """Not supported: give the filter to :meth:`scanner`, :meth:`to_table` or :meth:`to_batches`."""
         raise NotSupported("a filtered dataset is not supported; pass filter= to the scan")
 
-    def sort_by(self, sorting: Any, **kwargs: Any) -> NoReturn:
+    def sort_by(self, sorting: object, **kwargs: object) -> NoReturn:
         """Not supported: give ``order_by`` to :meth:`scanner`."""
         raise NotSupported("a sorted dataset is not supported; pass order_by= to the scan")
 
@@ -685,9 +686,9 @@ class LanceDataset:
 
     def join(
         self,
-        right_dataset: Any,
-        keys: Any,
-        right_keys: Any = None,
+        right_dataset: object,
+        keys: object,
+        right_keys: object = None,
         join_type: str = "left outer",
         left_suffix: str | None = None,
         right_suffix: str | None = None,
@@ -698,7 +699,13 @@ class LanceDataset:
         raise NotSupported("joins of datasets are not supported; join tables, or use an engine such as duckdb")
 
     def join_asof(
-        self, right_dataset: Any, on: str, by: Any, tolerance: int, right_on: Any = None, right_by: Any = None
+        self,
+        right_dataset: object,
+        on: str,
+        by: object,
+        tolerance: int,
+        right_on: object = None,
+        right_by: object = None,
     ) -> NoReturn:
         """Not supported: join the tables that scans give, or use an engine."""
         raise NotSupported("joins of datasets are not supported; join tables, or use an engine such as duckdb")
@@ -709,7 +716,7 @@ class LanceDataset:
 
     # Single rows
 
-    def take(self, indices: Any, columns: TakenColumns = None) -> pa.Table:
+    def take(self, indices: object, columns: TakenColumns = None) -> pa.Table:
         """Rows by number, in the order given, repetitions included.
 
         Parameters
@@ -721,7 +728,7 @@ class LanceDataset:
         """
         return self._takes.by_number(indices, columns)
 
-    def _take_rows(self, row_ids: Any, columns: TakenColumns = None) -> pa.Table:
+    def _take_rows(self, row_ids: object, columns: TakenColumns = None) -> pa.Table:
         """Rows by row id, in the order given; those that are gone are left out."""
         return self._takes.by_id(row_ids, columns)
 
@@ -730,7 +737,7 @@ class LanceDataset:
         num_rows: int,
         columns: TakenColumns = None,
         randomize_order: bool = True,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> pa.Table:
         """Some rows by chance, each at most once; in table order unless ``randomize_order``."""
         return self.take(draw_rows(self.count_rows(), num_rows, in_order=not randomize_order), columns, **kwargs)
@@ -738,9 +745,9 @@ class LanceDataset:
     def take_blobs(
         self,
         blob_column: str,
-        ids: Any = None,
-        addresses: Any = None,
-        indices: Any = None,
+        ids: object = None,
+        addresses: object = None,
+        indices: object = None,
         *,
         buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE,
     ) -> list[BlobFile | None]:
@@ -750,9 +757,9 @@ class LanceDataset:
     def read_blobs(
         self,
         blob_column: str,
-        ids: Any = None,
-        addresses: Any = None,
-        indices: Any = None,
+        ids: object = None,
+        addresses: object = None,
+        indices: object = None,
         *,
         io_buffer_size: int | None = None,
         preserve_order: bool | None = None,
@@ -777,11 +784,11 @@ class LanceDataset:
 
     def insert(
         self,
-        data: Any,
+        data: object,
         *,
         mode: str = "append",
         schema: pa.Schema | None = None,
-        progress: Any = None,
+        progress: object = None,
         base_store_params: Mapping[str, Mapping[str, str]] | None = None,
         **kwargs: Unpack[TableKeywords],
     ) -> None:
@@ -948,11 +955,161 @@ class LanceDataset:
         details = read_details(self._table.snapshot.manifest)
         return None if details is None else details.shown()
 
+    @takes(WriterOptions)
+    def mem_wal_writer(self, shard_id: str, **options: Unpack[WriterOptions]) -> ShardWriter:
+        """The writer of a shard. Another writer that has the shard is fenced: it cannot write any more.
+
+        What earlier writers left in the log of the shard is taken over.
+
+        Parameters
+        ----------
+        shard_id
+            The text of a UUID; a shard that is not there is made.
+        durable_write
+            Whether a put waits until its rows are in the log; it does by default.
+        max_wal_buffer_size, max_wal_flush_interval_ms
+            How many bytes, and for how long, puts that do not wait are gathered.
+        max_memtable_size, max_memtable_rows, max_memtable_batches
+            When what is in memory becomes a run.
+        max_unflushed_memtable_bytes
+            How many bytes may be in memory; with more, puts wait for runs to be written.
+        manifest_scan_batch_size, stats_log_interval_ms
+            Taken and not needed.
+        backpressure_log_interval_ms
+            How often it is told that puts wait, at most.
+        hnsw_params
+            Kept with the table where it is initialized; runs get the settings that the table's own indices have.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> dataset = lancelet.write_dataset({"id": [1]}, "memory://docs/mem_wal_writer")
+        >>> dataset.initialize_mem_wal()
+        >>> with dataset.mem_wal_writer("5eed0000-0000-4000-8000-000000000001") as writer:
+        ...     writer.put({"id": [2]})
+        ...     writer.lsm_scanner().count_rows()
+        2
+        """
+        from lancelet.mem_wal import ShardWriter, open_shard
+
+        return ShardWriter(open_shard(self._table, shard_id, options), self._table)
+
+    @takes(WriterOptions)
+    def writer(self, *, shard_id: str | None = None, **options: Unpack[WriterOptions]) -> TableWriter:
+        """A writer for many small puts and deletes, which are durable one by one and become part of the table later.
+
+        Rows go to the shards that :meth:`initialize_mem_wal` tells, or all to one that is named. Readers see them with
+        :meth:`lsm_scanner`, and :meth:`compact_mem_wal` takes them into the table.
+
+        Parameters
+        ----------
+        shard_id
+            The shard of all rows, for a table whose rows are not told apart otherwise.
+        options
+            See :meth:`mem_wal_writer`.
+
+        Examples
+        --------
+        See :class:`lancelet.mem_wal.TableWriter`.
+        """
+        from lancelet.mem_wal import TableWriter
+        from lancelet.memwal.routing import Router
+
+        return TableWriter(Router(self._table.snapshot, options, shard_id))
+
+    def lsm_scanner(self, *, strong: bool = False) -> LsmScanner:
+        """A scanner of the newest version together with the rows that are not in it yet.
+
+        Parameters
+        ----------
+        strong
+            Whether rows count too that are in no run yet: the logs of all shards are read for them.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> dataset = lancelet.write_dataset({"id": [1]}, "memory://docs/lsm")
+        >>> dataset.initialize_mem_wal(unsharded=True)
+        >>> writer = dataset.writer()
+        >>> _ = writer.put({"id": [2]})
+        >>> dataset.lsm_scanner().count_rows(), dataset.lsm_scanner(strong=True).count_rows()
+        (1, 2)
+        """
+        from lancelet.mem_wal import current_scanner
+
+        return current_scanner(self._table, strong=strong)
+
+    def compact_mem_wal(self, shard_ids: Iterable[str] | None = None) -> dict[str, int]:
+        """Take the runs of all shards, or of some, into the table, and move to the new version.
+
+        Others may write to the table and to the shards meanwhile, and compact too.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> dataset = lancelet.write_dataset({"id": [1]}, "memory://docs/compact_mem_wal")
+        >>> dataset.initialize_mem_wal(unsharded=True)
+        >>> with dataset.writer() as writer:
+        ...     _ = writer.put({"id": [2]})
+        >>> dataset.compact_mem_wal()["num_runs"], dataset.count_rows()
+        (1, 2)
+        """
+        from lancelet.memwal.compaction import compact_runs
+        from lancelet.memwal.names import shard_of
+
+        done = compact_runs(self._table, None if shard_ids is None else {shard_of(shard) for shard in shard_ids})
+        self._move(done.snapshot)
+        return {
+            "num_runs": done.num_runs,
+            "num_inserted_rows": done.num_inserted_rows,
+            "num_updated_rows": done.num_updated_rows,
+            "num_deleted_rows": done.num_deleted_rows,
+        }
+
+    def cleanup_mem_wal(self, older_than: timedelta = timedelta(hours=1)) -> dict[str, int]:
+        """Remove runs that are in a version of some age, and what is not needed of logs and of runs that failed.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> from datetime import timedelta
+        >>> dataset = lancelet.write_dataset({"id": [1]}, "memory://docs/cleanup_mem_wal")
+        >>> dataset.initialize_mem_wal(unsharded=True)
+        >>> with dataset.writer() as writer:
+        ...     _ = writer.put({"id": [2]})
+        >>> _ = dataset.compact_mem_wal()
+        >>> dataset.cleanup_mem_wal(timedelta(0))
+        {'num_runs': 1, 'num_entries': 0, 'num_leftovers': 0}
+        """
+        from lancelet.memwal.collection import collect_garbage
+
+        done = collect_garbage(self._table.snapshot, older_than=older_than)
+        return {"num_runs": done.num_runs, "num_entries": done.num_entries, "num_leftovers": done.num_leftovers}
+
+    def seal_mem_wal_shard(self, shard_id: str) -> None:
+        """Let a shard take no more rows. Its writer is fenced; its rows stay to be read and compacted.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> dataset = lancelet.write_dataset({"id": [1]}, "memory://docs/seal")
+        >>> dataset.initialize_mem_wal()
+        >>> dataset.seal_mem_wal_shard("5eed0000-0000-4000-8000-000000000001")
+        >>> dataset.mem_wal_writer("5eed0000-0000-4000-8000-000000000001")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        lancelet.errors.ShardSealed: the shard ... is sealed and takes no more rows; write to another shard
+        """
+        from lancelet.memwal.log import seal
+        from lancelet.memwal.names import shard_of
+        from lancelet.memwal.shard_manifest import ShardStates
+
+        seal(ShardStates.of(self._table.snapshot.store, shard_of(shard_id)))
+
     # Columns
 
     def add_columns(
         self,
-        transforms: Any,
+        transforms: object,
         read_columns: Sequence[str] | None = None,
         reader_schema: pa.Schema | None = None,
         batch_size: int | None = None,
@@ -987,7 +1144,9 @@ class LanceDataset:
 
         self._move(add_columns(self._table, transforms, read_columns, reader_schema, batch_size))
 
-    def merge(self, data_obj: Any, left_on: str, right_on: str | None = None, schema: pa.Schema | None = None) -> None:
+    def merge(
+        self, data_obj: object, left_on: str, right_on: str | None = None, schema: pa.Schema | None = None
+    ) -> None:
         """Add the columns of other rows, found by a key, and move to the new version; rows without a match get null.
 
         Parameters
@@ -1004,7 +1163,7 @@ class LanceDataset:
 
         self._move(merge_columns(self._table, data_obj, left_on, right_on, schema))
 
-    def alter_columns(self, *alterations: Mapping[str, Any]) -> None:
+    def alter_columns(self, *alterations: Mapping[str, object]) -> None:
         """Rename columns, change their types or whether they take nulls, and move to the new version.
 
         Parameters
@@ -1107,7 +1266,7 @@ class LanceDataset:
     def create_scalar_index(
         self,
         column: str | list[str],
-        index_type: Any,
+        index_type: object,
         name: str | None = None,
         *,
         replace: bool = True,
@@ -1116,8 +1275,8 @@ class LanceDataset:
         index_uuid: str | None = None,
         progress_callback: Callable[[IndexProgress], None] | None = None,
         format_version: int | str | None = None,
-        document_granularity: Any = None,
-        **kwargs: Any,
+        document_granularity: object = None,
+        **kwargs: object,
     ) -> None:
         """Build an index over a column, and move to the version that has it. Filters use it from then on.
 
@@ -1190,10 +1349,10 @@ class LanceDataset:
         metric: str = "L2",
         replace: bool = False,
         num_partitions: int | None = None,
-        ivf_centroids: Any = None,
-        pq_codebook: Any = None,
+        ivf_centroids: object = None,
+        pq_codebook: object = None,
         num_sub_vectors: int | None = None,
-        accelerator: Any = None,
+        accelerator: object = None,
         index_cache_size: int | None = None,
         shuffle_partition_batches: int | None = None,
         shuffle_partition_concurrency: int | None = None,
@@ -1211,7 +1370,7 @@ class LanceDataset:
         streaming_refine_passes: int | None = None,
         skip_transpose: bool = False,
         progress_callback: Callable[[IndexProgress], None] | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> Self:
         """Build an index over a column of vectors, and move to the version that has it; ``nearest`` uses it from then on.
 
@@ -1851,7 +2010,7 @@ class LanceDataset:
         base_uri: str | os.PathLike[str] | LanceDataset,
         operation: LanceOperation.BaseOperation | Transaction,
         read_version: int | None = None,
-        commit_lock: Any = None,
+        commit_lock: object = None,
         storage_options: Mapping[str, str] | None = None,
         enable_v2_manifest_paths: bool | None = None,
         detached: bool | None = False,
@@ -1859,7 +2018,7 @@ class LanceDataset:
         *,
         commit_message: str | None = None,
         enable_stable_row_ids: bool | None = None,
-        namespace_client: Any = None,
+        namespace_client: object = None,
         table_id: Sequence[str] | None = None,
         namespace_client_managed_versioning: bool = False,
         base_store_params: Mapping[str, Mapping[str, str]] | None = None,
@@ -1915,7 +2074,7 @@ class LanceDataset:
     def commit_batch(
         dest: str | os.PathLike[str] | LanceDataset,
         transactions: Sequence[Transaction],
-        commit_lock: Any = None,
+        commit_lock: object = None,
         storage_options: Mapping[str, str] | None = None,
         enable_v2_manifest_paths: bool | None = None,
         detached: bool | None = False,
@@ -1946,7 +2105,7 @@ def restored(
     uri: str,
     snapshot: Snapshot,
     session: Session,
-    default_scan_options: Mapping[str, Any] | None,
+    default_scan_options: Mapping[str, object] | None,
     storage_options: Mapping[str, str] | None,
 ) -> V:
     """A view of a version that is open already."""

@@ -165,7 +165,7 @@ class LanceFragment:
 
     def merge_columns(
         self,
-        value_func: Any,
+        value_func: object,
         columns: list[str] | None = None,
         batch_size: int | None = None,
         reader_schema: pa.Schema | None = None,
@@ -185,7 +185,7 @@ class LanceFragment:
         return fragment_metadata(fragment), LanceSchema(schema)
 
     def merge(
-        self, data_obj: Any, left_on: str, right_on: str | None = None, schema: pa.Schema | None = None
+        self, data_obj: object, left_on: str, right_on: str | None = None, schema: pa.Schema | None = None
     ) -> tuple[FragmentMetadata, LanceSchema]:
         """This fragment with the columns of other rows, found by a key, and the schema of the table with them.
 
@@ -198,7 +198,7 @@ class LanceFragment:
 
     def update_columns(
         self,
-        data_obj: Any,
+        data_obj: object,
         left_on: str = ROW_ID,
         right_on: str | None = None,
         schema: pa.Schema | None = None,
@@ -313,8 +313,8 @@ class LanceFragment:
         filter: str | pc.Expression | None = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
-        *more: Any,
-        **options: Any,
+        *more: object,
+        **options: object,
     ) -> pa.Table:
         """The fragment's live rows; the options are those of :meth:`scanner`."""
         named = by_name("to_table", FRAGMENT_POSITIONS, more, options)
@@ -355,7 +355,7 @@ class LanceFragment:
         """The first live rows."""
         return self.scanner(limit=num_rows).to_table()
 
-    def take(self, indices: Any, columns: Sequence[str] | None = None) -> pa.Table:
+    def take(self, indices: object, columns: Sequence[str] | None = None) -> pa.Table:
         """Rows by their position among the fragment's live rows, in the order given."""
         return self.open_session(columns).take(indices)
 
@@ -390,7 +390,7 @@ class FragmentSession:
         self._fragment = fragment
         self._scan = Scan(fragment._ds.table, plan)
 
-    def take(self, indices: Any) -> pa.Table:
+    def take(self, indices: object) -> pa.Table:
         """Rows by their position among the fragment's live rows, in the order given."""
         rows = row_numbers(indices)
         number, position = self._fragment.fragment_id, self._fragment._position
@@ -402,50 +402,50 @@ class FragmentSession:
 
 @overload
 def write_fragments(
-    data: Any,
-    dataset_uri: Any,
+    data: object,
+    dataset_uri: object,
     schema: pa.Schema | None = None,
     *,
     return_transaction: Literal[True],
     mode: str = "append",
-    progress: Any = None,
+    progress: object = None,
     storage_options: Mapping[str, str] | None = None,
     base_store_params: Mapping[str, Mapping[str, str]] | None = None,
-    namespace_client: Any = None,
+    namespace_client: object = None,
     table_id: Sequence[str] | None = None,
-    session: Any = None,
+    session: object = None,
     **options: Unpack[FragmentKeywords],
 ) -> Transaction: ...
 @overload
 def write_fragments(
-    data: Any,
-    dataset_uri: Any,
+    data: object,
+    dataset_uri: object,
     schema: pa.Schema | None = None,
     *,
     return_transaction: Literal[False] = False,
     mode: str = "append",
-    progress: Any = None,
+    progress: object = None,
     storage_options: Mapping[str, str] | None = None,
     base_store_params: Mapping[str, Mapping[str, str]] | None = None,
-    namespace_client: Any = None,
+    namespace_client: object = None,
     table_id: Sequence[str] | None = None,
-    session: Any = None,
+    session: object = None,
     **options: Unpack[FragmentKeywords],
 ) -> list[FragmentMetadata]: ...
 @takes(FragmentKeywords, defaults=DEFAULTS)
 def write_fragments(
-    data: Any,
-    dataset_uri: Any,
+    data: object,
+    dataset_uri: object,
     schema: pa.Schema | None = None,
     *,
     return_transaction: bool = False,
     mode: str = "append",
-    progress: Any = None,
+    progress: object = None,
     storage_options: Mapping[str, str] | None = None,
     base_store_params: Mapping[str, Mapping[str, str]] | None = None,
-    namespace_client: Any = None,
+    namespace_client: object = None,
     table_id: Sequence[str] | None = None,
-    session: Any = None,
+    session: object = None,
     **options: Unpack[FragmentKeywords],
 ) -> list[FragmentMetadata] | Transaction:
     """Write rows into new fragments without committing them, so that many processes can write and one commits.

@@ -57,7 +57,7 @@ class DatasetOptimizer:
     def __init__(self, dataset: Movable) -> None:
         self._dataset = dataset
 
-    def enable_auto_cleanup(self, auto_cleanup_config: AutoCleanupConfig, **kwargs: Any) -> None:
+    def enable_auto_cleanup(self, auto_cleanup_config: AutoCleanupConfig, **kwargs: object) -> None:
         """Have writers remove old versions by themselves, and move to the new version.
 
         Parameters
@@ -71,7 +71,7 @@ class DatasetOptimizer:
             update_config(self._dataset.table.snapshot, cleanup_config(auto_cleanup_config), replace=False)
         )
 
-    def disable_auto_cleanup(self, **kwargs: Any) -> None:
+    def disable_auto_cleanup(self, **kwargs: object) -> None:
         """Have writers keep old versions again, and move to the new version."""
         self._dataset._move(delete_config_keys(self._dataset.table.snapshot, list(CLEANUP_KEYS)))
 
@@ -81,7 +81,7 @@ class DatasetOptimizer:
         num_indices_to_merge: int | None = None,
         index_names: list[str] | None = None,
         retrain: bool = False,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         """Extend indices by the rows that they do not know yet, and move to the new version.
 

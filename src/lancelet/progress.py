@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from lancelet.store import open_store
 
@@ -37,21 +37,21 @@ class FragmentWriteProgress(ABC):
     """What the ``progress`` of :func:`lancelet.write_dataset` is; anything with these methods will do."""
 
     @abstractmethod
-    def begin(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
+    def begin(self, fragment: FragmentMetadata, **kwargs: object) -> None:
         """A fragment is begun. Its file has a name, and nothing in it yet."""
 
     @abstractmethod
-    def complete(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
+    def complete(self, fragment: FragmentMetadata, **kwargs: object) -> None:
         """The files of a fragment are complete."""
 
 
 class NoopFragmentWriteProgress(FragmentWriteProgress):
     """Does nothing."""
 
-    def begin(self, fragment: FragmentMetadata, **kargs: Any) -> None:
+    def begin(self, fragment: FragmentMetadata, **kargs: object) -> None:
         pass
 
-    def complete(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
+    def complete(self, fragment: FragmentMetadata, **kwargs: object) -> None:
         pass
 
 
@@ -78,12 +78,12 @@ class FileSystemFragmentWriteProgress(FragmentWriteProgress):
         self._store = open_store(base_uri)
         self._metadata = dict(metadata or {})
 
-    def begin(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
+    def begin(self, fragment: FragmentMetadata, **kwargs: object) -> None:
         told = {"fragment_id": fragment.id, "metadata": self._metadata}
         self._store.put(self._mark(fragment), json.dumps(told).encode())
         self._store.put(f"fragment_{fragment.id}.json", json.dumps(fragment.to_json()).encode())
 
-    def complete(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
+    def complete(self, fragment: FragmentMetadata, **kwargs: object) -> None:
         self._store.delete(self._mark(fragment))
 
     def _mark(self, fragment: FragmentMetadata) -> str:

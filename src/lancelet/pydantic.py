@@ -118,7 +118,7 @@ def _vector_type(
             return many
 
         @classmethod
-        def __get_pydantic_core_schema__(cls, source: Any, handler: pydantic.GetCoreSchemaHandler) -> CoreSchema:
+        def __get_pydantic_core_schema__(cls, source: object, handler: pydantic.GetCoreSchemaHandler) -> CoreSchema:
             vector = core_schema.list_schema(core_schema.float_schema(), min_length=dimension, max_length=dimension)
             return core_schema.no_info_after_validator_function(
                 cls, core_schema.list_schema(vector) if many else vector
@@ -142,7 +142,7 @@ def pydantic_to_schema(model: type[pydantic.BaseModel]) -> pa.Schema:
     return pa.schema(_fields(model))
 
 
-def model_rows(model: Any, data: Any, schema: pa.Schema | None = None) -> pa.Table:
+def model_rows(model: object, data: object, schema: pa.Schema | None = None) -> pa.Table:
     """Instances of a model as a table, with other columns than the model's if a schema says so."""
     if not (isinstance(model, type) and issubclass(model, pydantic.BaseModel)):
         raise InvalidType(f"a class of pydantic's BaseModel is wanted, not {model!r}")
@@ -187,11 +187,11 @@ def _fields(model: type[pydantic.BaseModel]) -> list[pa.Field]:
     ]
 
 
-def _is_union(annotation: Any) -> bool:
+def _is_union(annotation: object) -> bool:
     return get_origin(annotation) in (Union, types.UnionType)
 
 
-def _arrow_type(annotation: Any, field: Any) -> pa.DataType:
+def _arrow_type(annotation: object, field: object) -> pa.DataType:
     if _is_union(annotation):
         others = [part for part in get_args(annotation) if part is not type(None)]
         if len(others) == 1:
@@ -207,7 +207,7 @@ def _arrow_type(annotation: Any, field: Any) -> pa.DataType:
     )
 
 
-def _class_type(kind: type, field: Any) -> pa.DataType | None:
+def _class_type(kind: type, field: object) -> pa.DataType | None:
     if issubclass(kind, pydantic.BaseModel):
         return pa.struct(_fields(kind))
     if issubclass(kind, FixedSizeListMixin):

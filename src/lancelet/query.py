@@ -12,7 +12,7 @@ import abc
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from lancelet.errors import InvalidInput, InvalidOption, InvalidType
 from lancelet.index.text.query import (
@@ -65,16 +65,21 @@ class FullTextQuery(abc.ABC):
     Equal queries are equal, and can be keys of dicts.
     """
 
+    _type: ClassVar[FullTextQueryType]
     _inner: Query
+
+    @abc.abstractmethod
+    def __init__(self) -> None:
+        """Queries are made by their kinds."""
 
     @property
     def inner(self) -> Query:
         """The query as a plain value."""
         return self._inner
 
-    @abc.abstractmethod
     def query_type(self) -> FullTextQueryType:
         """Which kind it is."""
+        return self._type
 
     def __and__(self, other: FullTextQuery) -> FullTextQuery:
         return BooleanQuery([(Occur.MUST, self), (Occur.MUST, other)])
@@ -121,6 +126,8 @@ class MatchQuery(FullTextQuery):
     MatchQuery('lazy dog', 'text', operator=FullTextOperator.AND)
     """
 
+    _type = FullTextQueryType.MATCH
+
     def __init__(
         self,
         query: str,
@@ -133,7 +140,7 @@ class MatchQuery(FullTextQuery):
         prefix_length: int = 0,
         document_granularity: DocumentGranularity | None = None,
     ) -> None:
-        self._inner: Query = Match(
+        self._inner = Match(
             _text("query", query),
             _text("column", column),
             _real("boost", boost),
@@ -143,10 +150,6 @@ class MatchQuery(FullTextQuery):
             _count("prefix_length", prefix_length),
             _granularity(document_granularity),
         )
-
-    def query_type(self) -> FullTextQueryType:
-        """Which kind it is."""
-        return FullTextQueryType.MATCH
 
 
 class PhraseQuery(FullTextQuery):
@@ -169,6 +172,8 @@ class PhraseQuery(FullTextQuery):
     PhraseQuery('quick fox', 'text', slop=2)
     """
 
+    _type = FullTextQueryType.MATCH_PHRASE
+
     def __init__(
         self,
         query: str,
@@ -177,13 +182,9 @@ class PhraseQuery(FullTextQuery):
         slop: int = 0,
         document_granularity: DocumentGranularity | None = None,
     ) -> None:
-        self._inner: Query = Phrase(
+        self._inner = Phrase(
             _text("query", query), _text("column", column), _count("slop", slop), _granularity(document_granularity)
         )
-
-    def query_type(self) -> FullTextQueryType:
-        """Which kind it is."""
-        return FullTextQueryType.MATCH_PHRASE
 
 
 class BoostQuery(FullTextQuery):
@@ -204,16 +205,14 @@ class BoostQuery(FullTextQuery):
     BoostQuery(MatchQuery('apple', 'text'), MatchQuery('pie', 'text'))
     """
 
+    _type = FullTextQueryType.BOOST
+
     def __init__(
         self, positive: FullTextQuery, negative: FullTextQuery, *, negative_boost: float = NEGATIVE_BOOST
     ) -> None:
-        self._inner: Query = Boosting(
+        self._inner = Boosting(
             _query("positive", positive), _query("negative", negative), _real("negative_boost", negative_boost)
         )
-
-    def query_type(self) -> FullTextQueryType:
-        """Which kind it is."""
-        return FullTextQueryType.BOOST
 
 
 class MultiMatchQuery(FullTextQuery):
@@ -236,6 +235,8 @@ class MultiMatchQuery(FullTextQuery):
     MultiMatchQuery('apple', ['title', 'text'], boosts=[2.0, 1.0])
     """
 
+    _type = FullTextQueryType.MULTI_MATCH
+
     def __init__(
         self,
         query: str,
@@ -253,13 +254,9 @@ class MultiMatchQuery(FullTextQuery):
                 f"The number of boosts must match the number of queries: {len(factors)} for {len(names)} columns"
             )
         how = _member("operator", operator, FullTextOperator)
-        self._inner: Query = MultiMatch(
+        self._inner = MultiMatch(
             tuple(Match(text, name, boost, operator=how) for name, boost in zip(names, factors, strict=True))
         )
-
-    def query_type(self) -> FullTextQueryType:
-        """Which kind it is."""
-        return FullTextQueryType.MULTI_MATCH
 
 
 class CombinedFieldsQuery(FullTextQuery):
@@ -282,6 +279,8 @@ class CombinedFieldsQuery(FullTextQuery):
     CombinedFieldsQuery('ada lovelace', ['first', 'last'])
     """
 
+    _type = FullTextQueryType.COMBINED_FIELDS
+
     def __init__(
         self,
         query: str,
@@ -295,11 +294,7 @@ class CombinedFieldsQuery(FullTextQuery):
             _text("query", query), names, _boosts(boosts, names), _member("operator", operator, FullTextOperator)
         )
         inner.check()
-        self._inner: Query = inner
-
-    def query_type(self) -> FullTextQueryType:
-        """Which kind it is."""
-        return FullTextQueryType.COMBINED_FIELDS
+        self._inner = inner
 
 
 class BooleanQuery(FullTextQuery):
@@ -317,17 +312,13 @@ class BooleanQuery(FullTextQuery):
     BooleanQuery([(Occur.MUST, MatchQuery('apple', 'text')), (Occur.MUST_NOT, MatchQuery('pie', 'text'))])
     """
 
+    _type = FullTextQueryType.BOOLEAN
+
     def __init__(self, queries: list[tuple[Occur, FullTextQuery]]) -> None:
         groups: dict[Occur, list[Query]] = {occur: [] for occur in Occur}
         for occur, query in _pairs(queries):
             groups[_member("occur", occur, Occur)].append(_query("a part of a boolean query", query))
-        self._inner: Query = Boolean(
-            tuple(groups[Occur.MUST]), tuple(groups[Occur.SHOULD]), tuple(groups[Occur.MUST_NOT])
-        )
-
-    def query_type(self) -> FullTextQueryType:
-        """Which kind it is."""
-        return FullTextQueryType.BOOLEAN
+        self._inner = Boolean(tuple(groups[Occur.MUST]), tuple(groups[Occur.SHOULD]), tuple(groups[Occur.MUST_NOT]))
 
 
 @dataclass
@@ -338,7 +329,7 @@ class MinHashQuery:
     column: str
 
 
-def _text(name: str, value: Any) -> str:
+def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise InvalidType(f"{name} is a text, not {value!r}")
     return value
@@ -363,24 +354,24 @@ def _count(name: str, value: Any) -> int:
     return int(number)
 
 
-def _member(name: str, value: Any, kind: type[Any]) -> Any:
+def _member(name: str, value: object, kind: type[Any]) -> Any:
     if not isinstance(value, kind):
         known = ", ".join(f"{kind.__name__}.{member.name}" for member in kind)
         raise InvalidType(f"{name} is one of {known}, not {value!r}")
     return value
 
 
-def _granularity(value: Any) -> DocumentGranularity | None:
+def _granularity(value: object) -> DocumentGranularity | None:
     return None if value is None else _member("document_granularity", value, DocumentGranularity)
 
 
-def _query(name: str, value: Any) -> Query:
+def _query(name: str, value: object) -> Query:
     if not isinstance(value, FullTextQuery):
         raise InvalidType(f"{name} is a query, such as MatchQuery, not {value!r}")
     return value.inner
 
 
-def _pairs(queries: Any) -> list[tuple[Any, Any]]:
+def _pairs(queries: object) -> list[tuple[Any, Any]]:
     if isinstance(queries, (str, FullTextQuery)) or not isinstance(queries, Iterable):
         raise InvalidType(f"queries is a list of pairs of Occur and a query, not {queries!r}")
     pairs = list(queries)
@@ -390,13 +381,13 @@ def _pairs(queries: Any) -> list[tuple[Any, Any]]:
     return pairs
 
 
-def _names(columns: Any) -> tuple[str, ...]:
+def _names(columns: object) -> tuple[str, ...]:
     if isinstance(columns, str) or not isinstance(columns, Sequence):
         raise InvalidType(f"columns is a list of names, not {columns!r}")
     return tuple(_text("a column", name) for name in columns)
 
 
-def _boosts(boosts: Any, names: tuple[str, ...]) -> tuple[float, ...]:
+def _boosts(boosts: object, names: tuple[str, ...]) -> tuple[float, ...]:
     if boosts is None:
         return (1.0,) * len(names)
     if isinstance(boosts, str) or not isinstance(boosts, Sequence):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lancelet._api.opening import parse_time
 from lancelet._naming.lazy import lazy_names
@@ -25,7 +25,7 @@ __getattr__ = lazy_names(
 )
 
 
-def sanitize_ts(ts: Any) -> datetime:
+def sanitize_ts(ts: object) -> datetime:
     """A point in time out of a datetime, a pandas Timestamp or a text.
 
     Examples

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -217,8 +218,6 @@ def one_pass_train_ivf_pq_on_accelerator(
 
     The parameters are those of :func:`train_ivf_centroids_on_accelerator` and :func:`train_pq_codebook_on_accelerator`.
     """
-    import tempfile
-
     centroids, kmeans = train_ivf_centroids_on_accelerator(
         dataset, column, k, metric_type, accelerator, batch_size, sample_rate=sample_rate, max_iters=max_iters
     )

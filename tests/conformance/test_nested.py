@@ -16,7 +16,7 @@ from drawing import examples
 from lancelet.testing import assert_identical
 from lancelet.testing.strategies import tables
 
-QUICK = settings(max_examples=examples(120), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=examples(70), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 LONG = settings(QUICK, max_examples=examples(200), derandomize=False)
 
 SIZES = st.builds(

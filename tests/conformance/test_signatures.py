@@ -21,7 +21,6 @@ INSIDE = "pylance's own affair, not for its users"
 NO_MODULE = {
     **dict.fromkeys(("arrow", "debug", "hf", "otel", "tracing"), LATER),
     **dict.fromkeys(("download",), "language models for text search are " + LATER),
-    **dict.fromkeys(("mem_wal",), "the MemWAL is " + LATER),
     **dict.fromkeys(("torch", "vector"), "needs packages that the tests do without; those in tests/vector compare it"),
     **dict.fromkeys(("conftest", "dependencies", "lance"), INSIDE),
 }
@@ -40,7 +39,6 @@ def _module_names() -> list[str]:
 
 # What is not there, and why.
 NO_INDICES = "building and searching indices is not supported yet"
-NO_MEM_WAL = "the MemWAL is not supported yet"
 NO_SQL = "queries in SQL are left to engines"
 INNER = "a piece of pylance's binding that only pylance calls"
 BORROWED = "a name of another module that happens to be imported there"
@@ -55,22 +53,6 @@ MISSING = {
             "tokenize",
         ),
         NO_INDICES,
-    ),
-    **dict.fromkeys(
-        (
-            "CompactedSsTable",
-            "ExecutionPlan",
-            "LanceDataset.mem_wal_writer",
-            "LsmPointLookupPlanner",
-            "LsmScanner",
-            "LsmVectorSearchPlanner",
-            "ShardSnapshot",
-            "ShardWriter",
-            "ShardingField",
-            "ShardingSpec",
-            "evaluate_sharding_spec",
-        ),
-        NO_MEM_WAL,
     ),
     **dict.fromkeys(("FFILanceTableProvider", "SqlQuery", "SqlQueryBuilder"), NO_SQL),
     **dict.fromkeys(
@@ -122,6 +104,7 @@ OTHER = {
             "CompactionTask",
             "DatasetDelta",
             "DedicatedBlobWriter",
+            "ExecutionPlan",
             "FragmentSession",
             "IOStats",
             "IndexSegment",
@@ -135,11 +118,13 @@ OTHER = {
             "LanceSchema",
             "LancePageMetadata",
             "LanceStats",
+            "LsmScanner",
             "PackedBlobWriter",
             "RewriteResult",
             "RowDatasetVersionMeta",
             "RowIdMeta",
             "ScanStatistics",
+            "ShardWriter",
             "Tags",
         ),
         GIVEN,

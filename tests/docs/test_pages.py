@@ -1,6 +1,7 @@
 """Every block of Python in README.md, CONTRIBUTING.md and docs/ runs: a page from its first block to its last, in an empty folder.
 
-``python`` blocks are programs, ``pycon`` blocks also give what they say; all blocks of a page share their names.
+``python`` blocks are programs, ``pycon`` blocks also give what they say; all blocks of a page share their names. The ``sql`` of
+the page on SQL is run too, by its session.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-WITH_SPARK = {"spark.md"}
+WITH_SPARK = {"spark.md", "sql.md"}
 RUN = ("python", "pycon")
 NOT_PYTHON = ("", "sql", "text")
 
@@ -42,6 +43,9 @@ def _run(page: Path) -> None:
             result = doctest.DocTestRunner(verbose=False).run(test, out=told.append, clear_globs=False)
             assert result.failed == 0, "".join(told)
             assert result.attempted, f"{page.name}:{line} has no example"
+        elif language == "sql" and page.name == "sql.md":
+            for statement in filter(str.strip, re.split(r";\s*(?:--.*)?$", block, flags=re.MULTILINE)):
+                names["spark"].sql(statement).collect()
 
 
 @pytest.fixture(autouse=True)

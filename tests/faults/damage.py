@@ -19,9 +19,12 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from lancelet.errors import LanceletError
 
 HERE = Path(__file__).parent
 FINDINGS = HERE.parents[1] / "build" / "findings"
@@ -74,6 +77,37 @@ def truncations(data: bytes, count: int, seed: int) -> list[Damage]:
     places = {0, 1, 4, 7, 8, 15, 16, 39, 40, *(len(data) - back for back in (1, 2, 4, 8, 9, 16, 17, 40, 41))}
     places |= {rng.randrange(len(data)) for _ in range(count)}
     return [Damage(at, None) for at in sorted(place for place in places if 0 <= place < len(data))]
+
+
+def all_sorts(data: bytes, count: int, seed: int) -> list[Damage]:
+    """So many flips, half as many lies, and ends that come too early."""
+    return [*flips(data, count, seed), *patches(data, count // 2, seed), *truncations(data, count // 8, seed)]
+
+
+def foreign_errors(victims: Iterable[Path], count: int, seed: int, read: Callable[[], None]) -> list[str]:
+    """Read once for each damage of each file, in this process: errors that are not lancelet's own. Files are sound afterwards."""
+    found = []
+    for victim in victims:
+        intact = victim.read_bytes()
+        for damage in all_sorts(intact, count, seed):
+            _put(victim, damage.apply(intact))
+            try:
+                read()
+            except LanceletError:
+                continue
+            except Exception as error:
+                found.append(f"{victim.name} {damage}: {error!r}")
+            finally:
+                _put(victim, intact)
+    read()
+    return found
+
+
+def _put(victim: Path, data: bytes) -> None:
+    """Another file under the name: the one before may still be mapped."""
+    other = victim.with_suffix(".new")
+    other.write_bytes(data)
+    other.replace(victim)
 
 
 def findings(

@@ -165,7 +165,7 @@ def simulate(seed: int, weather: Weather) -> tuple[Story, int]:
     return story, check(store, story)
 
 
-@pytest.mark.parametrize("block", range(8))
+@pytest.mark.parametrize("block", [*range(4), *(pytest.param(block, marks=pytest.mark.soak) for block in range(4, 8))])
 def test_histories_are_serialisable(block: int) -> None:
     versions = unknown = 0
     for seed in range(block * 25, block * 25 + 25):
@@ -179,7 +179,7 @@ def test_histories_are_serialisable(block: int) -> None:
     assert unknown < versions / 10
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", [0, 1, *(pytest.param(block, marks=pytest.mark.soak) for block in (2, 3))])
 def test_storms(block: int) -> None:
     """Much worse weather: fewer commits, more of them without a known outcome, and still no wrong answer."""
     for seed in range(1000 + block * 25, 1000 + block * 25 + 25):

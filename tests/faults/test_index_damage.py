@@ -12,7 +12,7 @@ import pytest
 
 import lancelet
 from drawing import examples, seeds
-from faults.damage import Damage, findings, flips, patches, truncations
+from faults.damage import Damage, all_sorts, findings
 from lancelet.errors import LanceletError
 
 ROWS = 300
@@ -63,9 +63,7 @@ def seed(*parts: object) -> int:
 
 
 def damages(victim: Path, count: int, *parts: object) -> list[Damage]:
-    data = victim.read_bytes()
-    number = seed(victim.name, *parts)
-    return [*flips(data, count, number), *patches(data, count // 2, number), *truncations(data, count // 8, number)]
+    return all_sorts(victim.read_bytes(), count, seed(victim.name, *parts))
 
 
 def report(found: list[str]) -> None:

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import lance.query
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import lancelet
+import lancelet.query
 from faults.stores import Fault, FaultyStore, Killed, attempt, files_below
 from lancelet.errors import CommitOutcomeUnknown
 from lancelet.execution.table_reader import TableReader
@@ -120,6 +122,22 @@ def near_and_grown(where: Path) -> None:
     lancelet.write_dataset(rows(ROWS, 10), where, mode="append")
 
 
+def worded(table: TableReader) -> object:
+    """A text index built, with places of words."""
+    texts = kind_named("INVERTED")
+    return create_index(table, "t", texts, options={"with_position": True})
+
+
+def told(where: Path) -> None:
+    plain(where)
+    worded(TableReader(open_snapshot(where)))
+
+
+def told_and_grown(where: Path) -> None:
+    told(where)
+    lancelet.write_dataset(rows(ROWS, 10), where, mode="append")
+
+
 def compacted(table: TableReader) -> object:
     return compact(table, compaction_settings({"target_rows_per_fragment": 100}, table.snapshot.manifest))
 
@@ -138,10 +156,15 @@ CHANGES: dict[str, tuple[Callable[[Path], None], Change]] = {
     "nearest compacted": (near_and_grown, compacted),
     "nearest dropped": (near, lambda table: drop_index(table, "v_idx")),
     "parts": (in_parts, lambda table: commit_parts(table, "parts", "k", parts_of(table))),
+    "texts replaced": (told, worded),
+    "texts extended": (told_and_grown, lambda table: optimize_indices(table, merged=0)),
+    "texts merged": (told_and_grown, lambda table: optimize_indices(table, merged=1)),
+    "texts compacted": (told_and_grown, compacted),
 }
 
 
 IN_ALL_WAYS = ("create", "drop", "nearest", "parts")
+IN_SOAKS = ("texts replaced", "texts extended", "texts compacted")
 
 
 def indices(where: Path) -> dict[str, tuple[str, int]]:
@@ -183,6 +206,9 @@ def check_answers(where: Path, label: str) -> None:
         assert sorted(ours.to_table(["k"], filter=text)["k"].to_pylist()) == wanted, (label, text)
         assert ours.count_rows(text) == len(wanted), (label, text)
         assert sorted(theirs.to_table(["k"], filter=text)["k"].to_pylist()) == wanted, (label, text)
+    for dataset, queries in ((ours, lancelet.query), (theirs, lance.query)):
+        found = dataset.to_table(["k", "_score"], full_text_query=queries.MatchQuery("17 3 12 41 45", "t"))
+        assert sorted(found["k"].to_pylist()) == [3, 17, 41, 45][: 4 if ours.count_rows() > ROWS else 2], label
     query = np.array([11, 5] * 4, np.float32)
     live = ours.to_table(["v"], with_row_id=True)
     exact = distances(live["v"], query, "l2")
@@ -255,7 +281,9 @@ def fail_everywhere(folder: Path, prepare: Callable[[Path], None], change: Chang
             change,
             fault,
             id=f"{change}-{fault.name.lower()}",
-            marks=() if fault is Fault.REFUSED or change in IN_ALL_WAYS else pytest.mark.soak,
+            marks=()
+            if (fault is Fault.REFUSED and change not in IN_SOAKS) or change in IN_ALL_WAYS
+            else pytest.mark.soak,
         )
         for change in CHANGES
         for fault in Fault

@@ -19,6 +19,7 @@ import lancelet
 from drawing import examples
 from lancelet.errors import CorruptFile, InvalidInput, InvalidType, MissingPackage
 from lancelet.index.geometry import boxes, shapes
+from lancelet.index.scalar.hilbert import along_curve
 from lancelet.indices import IndexConfig
 
 shapely = pytest.importorskip("shapely", reason="geometries are computed by shapely, of the extra lancelet[geo]")
@@ -293,3 +294,34 @@ def test_a_tree_that_lies_about_its_size_is_refused(tmp_path: Path) -> None:
     except CorruptFile:
         return
     assert answer == found(lancelet.dataset(uri), asked, use_scalar_index=False)
+
+
+def step(x: int, y: int, side: int) -> int:
+    """How far along a curve through a square of cells one of them is: quarter by quarter."""
+    if side == 1:
+        return 0
+    half = side // 2
+    if y >= half:
+        return (1 if x < half else 2) * half * half + step(x % half, y % half, half)
+    if x < half:
+        return step(y, x, half)
+    return 3 * half * half + step(half - 1 - y, side - 1 - x, half)
+
+
+@given(
+    st.lists(st.tuples(*[st.integers(0, 65535)] * 2), min_size=1, max_size=40),
+    st.sampled_from([(0.0, 0.0), (-3.0, 1e6)]),
+)
+@settings(max_examples=examples(50), deadline=None)
+def test_a_curve_goes_through_every_cell_once_and_from_one_to_the_next(
+    cells: list[tuple[int, int]], corner: tuple[float, float]
+) -> None:
+    wide = 65535.0
+    points = np.array(cells, np.float64) + corner
+    found = along_curve(np.concatenate([points, points], axis=1), *corner, wide, wide)
+    assert found.tolist() == [step(x, y, 1 << 16) for x, y in cells]
+
+
+def test_boxes_without_numbers_are_at_the_beginning_of_the_curve() -> None:
+    sides = np.array([[np.nan] * 4, [-np.inf, -np.inf, np.inf, np.inf], [0, 0, 0, 0]], np.float64)
+    assert along_curve(sides, 0.0, 0.0, 1.0, 1.0).tolist() == [0, 0, 0]

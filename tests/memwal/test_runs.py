@@ -139,8 +139,9 @@ def test_keys_are_found_in_runs_of_either(pair: tuple[str, Path], shard: Any) ->
     states = ShardStates.of(open_store(where), shard)
     newest = states.latest()
     assert newest is not None
-    run = Run.open(states.store, newest.sstables[0])
-    key = PrimaryKey.of(open_snapshot(where).manifest.schema)
+    schema = open_snapshot(where).manifest.schema
+    run = Run.open(states.store, newest.sstables[0], schema)
+    key = PrimaryKey.of(schema)
     data = keyed(name).to_pylist()
     for row in data:
         columns = [pa.array([row[column]], dtype) for column, dtype in zip(key.names, key.types, strict=True)]

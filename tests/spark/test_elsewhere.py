@@ -32,7 +32,7 @@ MORE = {
 pytestmark = pytest.mark.skipif(MODE != "local", reason="this is elsewhere")
 
 
-@pytest.mark.parametrize("mode", CHOSEN)
+@pytest.mark.parametrize("mode", [pytest.param("cluster", marks=pytest.mark.soak), "connect-plain"])
 def test_the_same_elsewhere(mode):
     pass_there(mode, CHOSEN[mode])
 

@@ -12,9 +12,11 @@ from lancelet.format.logical_types import parse_logical_type
 from lancelet.format.schema import schema_from_arrow
 from lancelet.spark import bridge, options
 from lancelet.spark.predicates import from_json
+from lancelet.spark.sql import protocol
 
 SOURCES = Path(__file__).parents[2] / "jvm" / "io" / "lancelet" / "spark"
-JAVA = {path.stem: path.read_text() for path in SOURCES.glob("*.java")}
+JAVA = {path.stem: path.read_text() for path in SOURCES.glob("**/*.java")}
+READ = {path.stem: path.read_text() for room in ("read", "catalog") for path in SOURCES.glob(f"{room}/*.java")}
 COLUMNS = schema_from_arrow(pa.schema({"a": pa.int32(), "t": pa.string()}))
 
 
@@ -29,7 +31,7 @@ def mapped(name: str) -> set[str]:
 
 
 def test_options_that_the_bridge_gives_are_those_that_are_read() -> None:
-    given = {name.lower() for source in JAVA.values() for name in texts(source) if re.fullmatch(r"lance\.\w+", name)}
+    given = {name.lower() for source in READ.values() for name in texts(source) if re.fullmatch(r"lance\.\w+", name)}
     assert given - {bridge.LANCE_TYPE} == set(bridge.OPTIONS)
     options.check_known(dict.fromkeys(given, ""), writes=False)
     options.check_known(dict.fromkeys(given, ""), writes=True)
@@ -43,6 +45,31 @@ def test_facts_are_those_that_are_told() -> None:
 def test_what_the_bridge_asks_for_is_known() -> None:
     asked = re.findall(r'\basked\(("\w+"|[^,"]*"\w+" : "\w+")', JAVA["LanceProvider"])
     assert {name for text in asked for name in texts(text)} == set(bridge.ASKS)
+
+
+def constants(source: str) -> list[str]:
+    """Of an enumeration, in small letters."""
+    return [name.lower() for name in re.findall(r"^ +([A-Z_]+)(?:\(\w+\))?[,;]$", source, re.MULTILINE)]
+
+
+def test_questions_are_those_that_are_answered() -> None:
+    assert sorted(constants(JAVA["Ask"])) == sorted(protocol.ASKS)
+    for question in protocol.ASKS:
+        assert callable(protocol.handler(question))
+
+
+def test_names_in_questions_and_answers_are_the_same() -> None:
+    assert sorted(texts(JAVA["Details"])) == sorted(protocol.KEYS)
+    assert sorted(re.findall(r"[A-Z_]+(?= = )", JAVA["Details"])) == sorted(key.upper() for key in protocol.KEYS)
+
+
+def test_refusals_are_of_the_same_kinds() -> None:
+    assert constants(JAVA["Refusal"]) == list(protocol.KINDS)
+
+
+def test_changes_of_tables_are_those_that_are_understood() -> None:
+    assert set(re.findall(r'listed\(\s*"(\w+)"', JAVA["Changes"])) == set(protocol.CHANGES)
+    assert set(re.findall(r'= "(\w+)";', JAVA["LanceCatalog"])) == set(protocol.MODES)
 
 
 def test_types_that_need_no_conversion_are_types_of_lance() -> None:

@@ -327,6 +327,7 @@ def run(spark: object, source: str, target: str, checkpoint: str, formats: str =
     return query
 
 
+@pytest.mark.parametrize("source", ["lance", pytest.param("lance_plain", marks=pytest.mark.soak)])
 def test_from_table_to_table(spark, source, tmp_path):
     first, second, checkpoint = (str(tmp_path / name) for name in ("a.lance", "b.lance", "checkpoint"))
     append(first, 1, 2)

@@ -13,8 +13,8 @@ import pytest
 from lance.file import LanceFileReader, LanceFileWriter
 
 import lancelet
-from drawing import seeds
-from faults.damage import Damage, flips, patches, truncations
+from drawing import SEED, examples
+from faults.damage import foreign_errors
 from lancelet.errors import CorruptFile, LanceletError, NotSupported
 from lancelet.index.folder import IndexFolder
 from lancelet.index.kind import Source
@@ -62,36 +62,10 @@ def build(uri: str, **options: Any) -> lancelet.LanceDataset:
     return dataset
 
 
-def put(victim: Path, data: bytes) -> None:
-    """Another file under the name: the one before may still be mapped."""
-    other = victim.with_suffix(".new")
-    other.write_bytes(data)
-    other.replace(victim)
-
-
-def harmed(victim: Path, data: bytes, damage: Damage, uri: str) -> str | None:
-    put(victim, damage.apply(data))
-    try:
-        read(uri)
-    except LanceletError:
-        return None
-    except Exception as error:
-        return f"{victim.name} {damage}: {error!r}"
-    finally:
-        put(victim, data)
-    return None
-
-
 def findings(tmp_path: Path, form: str, count: int, seed: int) -> list[str]:
     uri = str(tmp_path / form)
     build(uri, **FORMS[form])
-    found = []
-    for victim in sorted((tmp_path / form / "_indices").rglob("*.lance")):
-        data = victim.read_bytes()
-        damages = [*flips(data, count, seed), *patches(data, count // 2, seed), *truncations(data, count // 8, seed)]
-        found += [one for damage in damages if (one := harmed(victim, data, damage, uri))]
-    read(uri)
-    return found
+    return foreign_errors(sorted((tmp_path / form / "_indices").rglob("*.lance")), count, seed, lambda: read(uri))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -102,8 +76,7 @@ def test_damaged_files(tmp_path: Path, form: str) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("form", FORMS)
 def test_thousands_of_damages(tmp_path: Path, form: str) -> None:
-    for number in seeds(0, 4):
-        assert not findings(tmp_path / str(number), form, 1500, number)
+    assert not findings(tmp_path, form, examples(300), 1000 + SEED)
 
 
 # Files that are well formed, and lie

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 import lancelet
-from drawing import seeds
-from faults.damage import Damage, flips, patches, truncations
-from lancelet.errors import LanceletError
+from drawing import SEED, examples
+from faults.damage import foreign_errors
 from lancelet.index.kind import Source
 from lancelet.index.vector.query import ALL_KEPT, VectorQuery
 from vector.samples import open_segments, table_of, vectors
@@ -39,40 +38,11 @@ def read(uri: str) -> None:
         assert segment.statistics()["num_partitions"] == len(segment.sizes)
 
 
-def put(victim: Path, data: bytes) -> None:
-    """Another file under the name: the one before may still be mapped."""
-    other = victim.with_suffix(".new")
-    other.write_bytes(data)
-    other.replace(victim)
-
-
-def harmed(victim: Path, data: bytes, damage: Damage, uri: str) -> str | None:
-    put(victim, damage.apply(data))
-    try:
-        read(uri)
-    except LanceletError:
-        return None
-    except Exception as error:
-        return f"{victim.name} {damage}: {error!r}"
-    finally:
-        put(victim, data)
-    return None
-
-
-def damages_of(data: bytes, count: int, seed: int) -> list[Damage]:
-    return [*flips(data, count, seed), *patches(data, count // 2, seed), *truncations(data, count // 8, seed)]
-
-
 def findings(tmp_path: Path, kind: str, count: int, seed: int) -> list[str]:
     uri = str(tmp_path / kind)
     dataset = lancelet.write_dataset(table_of(vectors("f32", 300)), uri)
     dataset.create_index("v", kind, num_partitions=2, **KINDS[kind])
-    found = []
-    for victim in sorted((tmp_path / kind / "_indices").rglob("*.idx")):
-        data = victim.read_bytes()
-        found += [one for damage in damages_of(data, count, seed) if (one := harmed(victim, data, damage, uri))]
-    read(uri)
-    return found
+    return foreign_errors(sorted((tmp_path / kind / "_indices").rglob("*.idx")), count, seed, lambda: read(uri))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -83,5 +53,4 @@ def test_damaged_files(tmp_path: Path, kind: str) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", KINDS)
 def test_thousands_of_damages(tmp_path: Path, kind: str) -> None:
-    for number in seeds(0, 4):
-        assert not findings(tmp_path / str(number), kind, 2000, number)
+    assert not findings(tmp_path, kind, examples(200), 1000 + SEED)

@@ -88,11 +88,3 @@ def test_vectors_of_one_mapped_file_are_not_copied(tmp_path: Path) -> None:
             assert records.data[place : place + records.size].tobytes() == values[first + row].tobytes()
     (number,) = dataset.table.snapshot.manifest.schema.project(["id"]).fields
     assert dataset.table.reader(0).records(number, 1) is None
-
-
-def test_a_search_repeated_takes_its_columns_by_the_same_plan(tmp_path: Path) -> None:
-    values = vectors("f32")
-    dataset = lancelet.write_dataset(pa.table({"id": np.arange(ROWS), "v": column(values)}), tmp_path)
-    for _ in range(3):
-        refined(dataset, values[0])
-    assert len(dataset.table.takers) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class BlobIterator:
     """The values of a binary column as files; see :class:`BlobColumn`."""
 
-    def __init__(self, binary_iter: Iterator[Any]) -> None:
+    def __init__(self, binary_iter: Iterator[pa.Scalar]) -> None:
         self.binary_iter = binary_iter
 
     def __iter__(self) -> Self:

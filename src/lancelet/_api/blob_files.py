@@ -128,7 +128,7 @@ class BlobFile(io.BufferedIOBase):
 
 
 def take_blobs(
-    table: TableReader, column: str, selection: tuple[str, Any], buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE
+    table: TableReader, column: str, selection: tuple[str, object], buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE
 ) -> list[BlobFile | None]:
     """Blobs of some rows as files, in the order of the rows; None where the value is null."""
     _buffer_size(buffer_size)
@@ -137,7 +137,7 @@ def take_blobs(
 
 
 def read_whole_blobs(
-    table: TableReader, column: str, selection: tuple[str, Any], preserve_order: bool = True
+    table: TableReader, column: str, selection: tuple[str, object], preserve_order: bool = True
 ) -> list[tuple[int, bytes | None]]:
     """Row addresses and whole blobs, in the order of the rows asked for, or else of their addresses."""
     blobs, addresses = _blobs_of(table, column, *selection)
@@ -178,7 +178,7 @@ def read_blob_ranges(
     ]
 
 
-def choose_rows(ids: Any, addresses: Any, indices: Any) -> tuple[str, Any]:
+def choose_rows(ids: object, addresses: object, indices: object) -> tuple[str, Any]:
     """The one way in which a caller names rows."""
     selections = [
         (name, values)
@@ -191,7 +191,7 @@ def choose_rows(ids: Any, addresses: Any, indices: Any) -> tuple[str, Any]:
 
 
 def lazy_frame(
-    table: TableReader, plan: ScanPlan, blobs: Mapping[str, tuple[str, ...]], kwargs: Mapping[str, Any]
+    table: TableReader, plan: ScanPlan, blobs: Mapping[str, tuple[str, ...]], kwargs: Mapping[str, object]
 ) -> pd.DataFrame:
     """The result of a plan as a data frame with files in place of the blobs of some outputs."""
     addressed = any(name == ROW_ADDRESS for name, _ in plan.outputs)
@@ -253,7 +253,7 @@ class _Piece(StoredBlob):
 
 
 def _blobs_of(
-    table: TableReader, column: str, selector: str, rows: Any
+    table: TableReader, column: str, selector: str, rows: object
 ) -> tuple[list[StoredBlob | None], npt.NDArray[np.uint64]]:
     """The blobs of some rows and the addresses of the rows."""
     schema = table.snapshot.manifest.schema

@@ -68,7 +68,7 @@ class KMeans:
         """The middle of each cluster; None before :meth:`fit`."""
         return None if self._centroids is None else fixed_lists(self._centroids, "centroids")
 
-    def fit(self, data: Any) -> None:
+    def fit(self, data: object) -> None:
         """Find clusters of vectors: rows of an array, lists of a fixed size, or tensors of one dimension."""
         rows = self._normal(_rows(data))
         if len(rows) < self.k:
@@ -76,7 +76,7 @@ class KMeans:
         found, _ = train_centroids(rows, self.k, ranking_metric(self._metric), self.max_iters, self._seed)
         self._centroids = found
 
-    def predict(self, data: Any) -> pa.UInt32Array:
+    def predict(self, data: object) -> pa.UInt32Array:
         """The number of the cluster of each vector."""
         if self._centroids is None:
             raise InvalidInput("there are no clusters yet: call fit first, or give centroids")
@@ -89,7 +89,7 @@ class KMeans:
         return normalized(rows) if self._metric.normalizes else rows
 
 
-def _rows(data: Any) -> np.ndarray[Any, Any]:
+def _rows(data: object) -> np.ndarray[Any, Any]:
     if isinstance(data, np.ndarray) and data.ndim != 2:
         raise InvalidInput(f"vectors are the rows of two dimensions, not of {data.shape}")
     lists = fixed_lists(data, "vectors")

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 def commit_change(
-    place: Any,
+    place: object,
     change: LanceOperation.BaseOperation | Transaction,
     read_version: int | None,
     *,
-    commit_lock: Any,
+    commit_lock: object,
     storage_options: Mapping[str, str] | None,
     base_store_params: Mapping[str, Mapping[str, str]] | None,
     commit_message: str | None,

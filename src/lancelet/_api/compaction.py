@@ -257,7 +257,7 @@ class Compaction:
         return metrics_of(done)
 
 
-def _task(content: Any, version: int, settings: CompactionSettings) -> CompactionTask:
+def _task(content: object, version: int, settings: CompactionSettings) -> CompactionTask:
     fragments = _fragments(_member(content, "fragments"))
     members = [_member_of(fragment, settings) for fragment in fragments]
     return CompactionTask(version, settings, task_of(members, settings.target_rows_per_fragment), fragments)
@@ -269,7 +269,7 @@ def _member_of(fragment: Fragment, settings: CompactionSettings) -> WornFragment
     return WornFragment(0, reason, rows, deleted, sum(file.size or 0 for file in fragment.files))
 
 
-def _fragments(content: Any) -> tuple[Fragment, ...]:
+def _fragments(content: object) -> tuple[Fragment, ...]:
     if not isinstance(content, list):
         raise InvalidInput("not the JSON of a list of fragments")
     return tuple(_fragment(stored_fragment(FragmentMetadata.from_json(json.dumps(entry)))) for entry in content)
@@ -283,7 +283,7 @@ def _fragment(fragment: Fragment) -> Fragment:
     return fragment
 
 
-def _member(content: Any, name: str) -> Any:
+def _member(content: object, name: str) -> Any:
     if not isinstance(content, Mapping) or name not in content:
         raise InvalidInput(f"the JSON has no {name!r}")
     return content[name]

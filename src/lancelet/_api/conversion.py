@@ -94,7 +94,7 @@ def _shown_fragments(fragments: Iterable[Fragment]) -> list[FragmentMetadata]:
     return [fragment_metadata(fragment) for fragment in fragments]
 
 
-def _stored_fragments(fragments: Any) -> tuple[Fragment, ...]:
+def _stored_fragments(fragments: object) -> tuple[Fragment, ...]:
     if isinstance(fragments, (str, bytes)) or not isinstance(fragments, Iterable):
         raise InvalidType(f"fragments are a list of FragmentMetadata, not {type(fragments)}")
     return tuple(stored_fragment(fragment) for fragment in fragments)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from lancelet._api.session import Session, index_cache_bytes
 from lancelet.dataset import LanceDataset
@@ -17,15 +16,15 @@ def dataset(
     version: int | str | None = None,
     asof: datetime | str | None = None,
     block_size: int | None = None,
-    commit_lock: Any = None,
+    commit_lock: object = None,
     index_cache_size: int | None = None,
     storage_options: Mapping[str, str] | None = None,
-    default_scan_options: Mapping[str, Any] | None = None,
+    default_scan_options: Mapping[str, object] | None = None,
     metadata_cache_size_bytes: int | None = None,
     index_cache_size_bytes: int | None = None,
-    read_params: Mapping[str, Any] | None = None,
+    read_params: Mapping[str, object] | None = None,
     session: Session | None = None,
-    namespace_client: Any = None,
+    namespace_client: object = None,
     table_id: Sequence[str] | None = None,
     base_store_params: Mapping[str, Mapping[str, str]] | None = None,
     *,

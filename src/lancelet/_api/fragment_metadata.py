@@ -62,7 +62,7 @@ class DataFile:
         self.base_id = base_id
 
     @classmethod
-    def create(cls, dataset: Any, path: str, *, base_id: int | None = None) -> DataFile:
+    def create(cls, dataset: object, path: str, *, base_id: int | None = None) -> DataFile:
         """Describe a data file that no version refers to, for a change that is to be committed.
 
         Parameters

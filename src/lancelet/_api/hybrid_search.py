@@ -95,7 +95,7 @@ def hybrid_plan(
     return HybridPlan(texts, vectors, how, count, first, shown, _order(names, columns, marks, with_row_id))
 
 
-def _stored(columns: Any) -> Any:
+def _stored(columns: object) -> Any:
     """The columns that are asked for, without those that the search makes."""
     if isinstance(columns, Mapping):
         return {name: expr for name, expr in columns.items() if name not in FUSED_FIELDS or expr != name}
@@ -121,7 +121,7 @@ def _order(names: Sequence[str], columns: Any, marks: Sequence[str], with_row_id
     return (*found[:last], *(name for name in marks if name not in asked), *found[last:])
 
 
-def _fusion(name: Any, rrf_k: Any, weight: Any) -> Fusion:
+def _fusion(name: object, rrf_k: object, weight: object) -> Fusion:
     if name == "rrf":
         constant = _real("rrf_k", rrf_k)
         if not constant > 0:

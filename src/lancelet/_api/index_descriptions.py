@@ -96,7 +96,7 @@ class IndexDescription:
     total_size_bytes: int | None
 
 
-def remap_row_addresses(snapshot: Snapshot, addresses: Any) -> pa.Array | None:
+def remap_row_addresses(snapshot: Snapshot, addresses: object) -> pa.Array | None:
     """Present addresses of rows that compactions may have moved; null for rows that are gone.
 
     None when the version remembers no compaction.

@@ -30,16 +30,16 @@ _STAGE = "read rows"
 def build_index(
     table: TableReader,
     column: str | list[str],
-    index_type: Any,
+    index_type: object,
     name: str | None,
-    options: Mapping[str, Any],
+    options: Mapping[str, object],
     *,
     replace: bool,
     train: bool,
     fragment_ids: list[int] | None,
     uuid: str | None,
     progress: Callable[[IndexProgress], None] | None,
-    named: Mapping[str, Any],
+    named: Mapping[str, object],
 ) -> Snapshot:
     """Build an index over all rows, and commit it; see :meth:`lancelet.LanceDataset.create_scalar_index`.
 
@@ -76,10 +76,10 @@ def build_index(
 def build_index_part(
     table: TableReader,
     column: str | list[str],
-    index_type: Any,
+    index_type: object,
     name: str | None,
     fragment_ids: list[int] | None,
-    options: Mapping[str, Any],
+    options: Mapping[str, object],
     *,
     uuid: str | None,
     progress: Callable[[IndexProgress], None] | None,

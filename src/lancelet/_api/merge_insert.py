@@ -183,7 +183,7 @@ class MergeInsertBuilder:
 
     # Execution
 
-    def execute(self, data_obj: Any, *, schema: pa.Schema | None = None) -> MergeResult:
+    def execute(self, data_obj: object, *, schema: pa.Schema | None = None) -> MergeResult:
         """Merge rows into the table, and move the dataset to the new version.
 
         Parameters
@@ -209,7 +209,9 @@ class MergeInsertBuilder:
         self._dataset._move(snapshot)
         return result
 
-    def execute_uncommitted(self, data_obj: Any, *, schema: pa.Schema | None = None) -> tuple[Transaction, MergeResult]:
+    def execute_uncommitted(
+        self, data_obj: object, *, schema: pa.Schema | None = None
+    ) -> tuple[Transaction, MergeResult]:
         """Write what a merge needs, and return what is left to commit, for :meth:`lancelet.LanceDataset.commit`."""
         self._clauses.check()
         snapshot = self._dataset.table.snapshot
@@ -224,7 +226,7 @@ class MergeInsertBuilder:
         plan = plan_merge(snapshot, self._clauses, schema or table_schema(snapshot.manifest.schema))
         return "\n".join(_lines(plan, snapshot, verbose=verbose)) + "\n"
 
-    def analyze_plan(self, data_obj: Any, *, schema: pa.Schema | None = None) -> str:
+    def analyze_plan(self, data_obj: object, *, schema: pa.Schema | None = None) -> str:
         """Do everything but commit, and tell what it took. The files that were written are removed again."""
         self._clauses.check()
         table = self._dataset.table
@@ -270,7 +272,7 @@ def _metrics(merged: Merged, seconds: float, read: int) -> str:
     return ", ".join(f"{name}={value}" for name, value in {**numbers, **merged.result}.items())
 
 
-def _text(value: Any, name: str) -> str | None:
+def _text(value: object, name: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise InvalidType(f"{name} is SQL text, not {type(value)}")
     return value

@@ -48,21 +48,21 @@ class NearestOptions(TypedDict, total=False):
 
 def nearest_query(
     schema: Schema,
-    column: Any,
-    q: Any,
+    column: object,
+    q: object,
     *,
-    k: Any,
-    metric: Any,
-    nprobes: Any,
-    minimum_nprobes: Any,
-    maximum_nprobes: Any,
-    refine_factor: Any,
+    k: object,
+    metric: object,
+    nprobes: object,
+    minimum_nprobes: object,
+    maximum_nprobes: object,
+    refine_factor: object,
     use_index: bool,
-    ef: Any,
-    query_parallelism: Any,
-    approx_mode: Any,
-    distance_range: Any,
-    search_effort: Any,
+    ef: object,
+    query_parallelism: object,
+    approx_mode: object,
+    distance_range: object,
+    search_effort: object,
 ) -> Nearest:
     """The search, or an error that says which argument makes no sense."""
     values, is_several = _query_values(q)
@@ -112,7 +112,7 @@ def nearest_query(
     return search
 
 
-def _query_values(q: Any) -> tuple[npt.NDArray[Any], bool]:
+def _query_values(q: object) -> tuple[npt.NDArray[Any], bool]:
     """The query vectors as rows of a matrix of numbers, and whether they came as several."""
     array = _array(q)
     if array.size == 0:
@@ -164,7 +164,7 @@ def _array(q: Any) -> npt.NDArray[Any]:
     return found
 
 
-def _of_objects(q: Any, found: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _of_objects(q: object, found: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if any(value is None for value in found.ravel().tolist()):
         raise InvalidInput("the query vector has a null in it; all of its elements must be numbers")
     try:
@@ -238,18 +238,18 @@ def _whole(name: str, value: Any) -> int:
         raise InvalidType(f"{name} is a whole number, not {value!r}") from None
 
 
-def _number(name: str, value: Any, least: int, text: str) -> int:
+def _number(name: str, value: object, least: int, text: str) -> int:
     number = _whole(name, value)
     if number < least:
         raise InvalidInput(text.format(value))
     return number
 
 
-def _optional(name: str, value: Any, least: int, text: str) -> int | None:
+def _optional(name: str, value: object, least: int, text: str) -> int | None:
     return None if value is None else _number(name, value, least, text)
 
 
-def _effort(value: Any) -> float | None:
+def _effort(value: object) -> float | None:
     if value is None:
         return None
     effort = _real("search_effort", value)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lancelet.errors import InvalidInput, InvalidType, NotSupported, RowNotFound
 from lancelet.namespace_client.tables import is_named, located, manager_of
@@ -40,7 +40,7 @@ def find_table(
     base_store_params: Mapping[str, Mapping[str, str]] | None,
     allowed_prefixes: Sequence[str] | None,
     serialized_manifest: bytes | None,
-    namespace_client: Any,
+    namespace_client: object,
     table_id: Sequence[str] | None,
     is_managed: bool,
 ) -> OpenTable:
@@ -81,7 +81,7 @@ def open_table(
     return open_snapshot(uri, version, asof=asof, storage_options=storage_options)
 
 
-def parse_time(moment: Any) -> datetime:
+def parse_time(moment: object) -> datetime:
     """A point in time: a datetime, a pandas Timestamp, or a text; without a zone it is local time."""
     if isinstance(moment, datetime):
         return moment

@@ -34,7 +34,7 @@ class RowIdSequence:
     __slots__ = ("_ids",)
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, row_ids: Any) -> None:
+    def __init__(self, row_ids: object) -> None:
         self._ids = np.array(_unsigned(row_ids), np.uint64)
         distinct, counts = np.unique(self._ids, return_counts=True)
         if len(distinct) < len(self._ids):
@@ -72,7 +72,7 @@ class RowIdSequence:
         return np.array_equal(self._ids, other._ids) if isinstance(other, RowIdSequence) else NotImplemented
 
 
-def _unsigned(row_ids: Any) -> Any:
+def _unsigned(row_ids: object) -> Any:
     if isinstance(row_ids, (pa.Array, pa.ChunkedArray)):
         if row_ids.null_count:
             raise InvalidInput(f"row ids are never null, {row_ids.null_count} of them are")

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def write_rows(
-    data: Any,
-    place: Any,
+    data: object,
+    place: object,
     schema: pa.Schema | None,
     options: WriteOptions,
     *,
-    progress: Any = None,
+    progress: object = None,
     storage_options: Mapping[str, str] | None = None,
     base_store_params: Mapping[str, Mapping[str, str]] | None = None,
     allowed_prefixes: Sequence[str] | None = None,
@@ -49,15 +49,15 @@ def write_rows(
 
 
 def write_new_fragments(
-    data: Any,
-    place: Any,
+    data: object,
+    place: object,
     schema: pa.Schema | None,
     options: WriteOptions,
     *,
-    progress: Any,
+    progress: object,
     storage_options: Mapping[str, str] | None,
     base_store_params: Mapping[str, Mapping[str, str]] | None,
-    namespace_client: Any,
+    namespace_client: object,
     table_id: Sequence[str] | None,
 ) -> tuple[list[FragmentMetadata], Transaction]:
     """Write rows into fragments, and return them with the transaction that would commit them."""
@@ -83,7 +83,7 @@ def write_new_fragments(
 class NumberedProgress:
     """Tells of fragments under the number that one of them will have."""
 
-    def __init__(self, progress: Any, number: int) -> None:
+    def __init__(self, progress: object, number: int) -> None:
         self._progress = _with_methods(progress)
         self._number = number
 
@@ -94,7 +94,7 @@ class NumberedProgress:
         self._progress.complete(replace(fragment, id=self._number))
 
 
-def call_progress(progress: Any) -> Progress | None:
+def call_progress(progress: object) -> Progress | None:
     """An object with ``begin`` and ``complete``, which take a :class:`FragmentMetadata`, as those who write call it."""
     if progress is None:
         return None
@@ -105,7 +105,7 @@ def call_progress(progress: Any) -> Progress | None:
     )
 
 
-def _with_methods(progress: Any) -> Any:
+def _with_methods(progress: object) -> Any:
     if not (callable(getattr(progress, "begin", None)) and callable(getattr(progress, "complete", None))):
         raise InvalidType(f"progress has the methods begin and complete, {type(progress)} has not")
     return progress

@@ -41,13 +41,13 @@ class Sampler(ABC):
     def __call__(
         self,
         ds: LanceDataset,
-        *args: Any,
+        *args: object,
         batch_size: int = 128,
         columns: Columns = None,
         filter: str | None = None,  # noqa: A002
         batch_readahead: int = 16,
         with_row_id: bool = False,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> Iterator[pa.RecordBatch]:
         """Batches of the dataset."""
 
@@ -89,7 +89,7 @@ class FullScanSampler(FragmentSampler):
     """
 
     def iter_fragments(  # type: ignore[override]
-        self, dataset: LanceDataset, **kwargs: Any
+        self, dataset: LanceDataset, **kwargs: object
     ) -> Iterator[LanceFragment]:
         """All fragments."""
         return iter(dataset.get_fragments())
@@ -143,7 +143,7 @@ class ShardedFragmentSampler(_Shard, FragmentSampler):
         return ShardedFragmentSampler(*_torch_place(), randomize=randomize, seed=seed)
 
     def iter_fragments(  # type: ignore[override]
-        self, dataset: LanceDataset, **kwargs: Any
+        self, dataset: LanceDataset, **kwargs: object
     ) -> Iterator[LanceFragment]:
         """The fragments of this process."""
         fragments = dataset.get_fragments()

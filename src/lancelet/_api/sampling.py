@@ -131,7 +131,7 @@ def taken(
         yield from table.combine_chunks().to_batches()
 
 
-def filtered_row_ids(dataset: LanceDataset, filt: Any) -> npt.NDArray[np.uint64]:
+def filtered_row_ids(dataset: LanceDataset, filt: object) -> npt.NDArray[np.uint64]:
     """Row ids of the rows for which a filter is true, in the table's order."""
     found = dataset.to_table(columns=[], filter=filt, with_row_id=True)
     ids: npt.NDArray[np.uint64] = found[ROW_ID].to_numpy()

@@ -117,13 +117,13 @@ _SETTERS = {
 
 def build_scanner(
     dataset: Scanned,
-    defaults: Mapping[str, Any] | None,
+    defaults: Mapping[str, object] | None,
     columns: Columns,
     filter: str | pc.Expression | FullTextQuery | Mapping[str, Any] | None,  # noqa: A002
     limit: int | None,
     offset: int | None,
-    more: Sequence[Any],
-    options: Mapping[str, Any],
+    more: Sequence[object],
+    options: Mapping[str, object],
 ) -> LanceScanner:
     """A scan of a dataset, with its defaults and with the options that are not None."""
     named = by_name("scanner", SCANNER_POSITIONS, more, options) if more else options
@@ -138,7 +138,7 @@ def build_scanner(
     return builder.to_scanner()
 
 
-def frame_options(more: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[ScanOptions, dict[str, Any]]:
+def frame_options(more: Sequence[object], keywords: Mapping[str, object]) -> tuple[ScanOptions, dict[str, Any]]:
     """The options of a scan for a data frame, and those that are pyarrow's."""
     wanted = by_name("to_pandas", FRAME_POSITIONS, more, keywords)
     options: Any = {name: value for name, value in wanted.items() if name in FRAME_OPTIONS}
@@ -154,7 +154,7 @@ def slice_limit(start: int, end: int) -> int:
     return end - start
 
 
-def set_options(options: Mapping[str, Any], known: type) -> dict[str, Any]:
+def set_options(options: Mapping[str, object], known: type) -> dict[str, Any]:
     """The options that are set; None stands for those that are not."""
     refuse_unknown("scanner", options, known)
     return {name: value for name, value in options.items() if value is not None}

@@ -232,7 +232,7 @@ class ScannerBuilder:
         self._with_row_address = with_row_address
         return self
 
-    def with_fragments(self, fragments: Iterable[Any] | None) -> ScannerBuilder:
+    def with_fragments(self, fragments: Iterable[object] | None) -> ScannerBuilder:
         """Only these fragments, in this order."""
         if fragments is None:
             self._fragment_ids = None
@@ -310,7 +310,7 @@ class ScannerBuilder:
     def nearest(
         self,
         column: str,
-        q: Any,
+        q: object,
         k: int | None = None,
         metric: str | None = None,
         nprobes: int | None = None,
@@ -322,7 +322,7 @@ class ScannerBuilder:
         query_parallelism: int | None = None,
         approx_mode: str = "normal",
         distance_range: tuple[float | None, float | None] | None = None,
-        search_effort: Any = None,
+        search_effort: object = None,
     ) -> ScannerBuilder:
         """The rows whose vectors are nearest to ``q``, the nearest first, with their distances as ``_distance``.
 
@@ -666,7 +666,7 @@ class LanceScanner:
     def __arrow_c_schema__(self) -> object:
         return self.projected_schema.__arrow_c_schema__()
 
-    def to_pandas(self, *, blob_mode: str = "lazy", **kwargs: Any) -> pd.DataFrame:
+    def to_pandas(self, *, blob_mode: str = "lazy", **kwargs: object) -> pd.DataFrame:
         """The result as a data frame.
 
         Parameters
@@ -746,17 +746,17 @@ class LanceScanner:
         raise NotSupported("a scanner has no take; use LanceDataset.take")
 
     @staticmethod
-    def from_dataset(*args: Any, **kwargs: Any) -> NoReturn:
+    def from_dataset(*args: object, **kwargs: object) -> NoReturn:
         """Not supported: see :meth:`lancelet.LanceDataset.scanner`."""
         raise NotSupported("a scanner is not made from a pyarrow dataset; use LanceDataset.scanner")
 
     @staticmethod
-    def from_fragment(*args: Any, **kwargs: Any) -> NoReturn:
+    def from_fragment(*args: object, **kwargs: object) -> NoReturn:
         """Not supported: see :meth:`lancelet.LanceFragment.scanner`."""
         raise NotSupported("a scanner is not made from a pyarrow fragment; use LanceFragment.scanner")
 
     @staticmethod
-    def from_batches(*args: Any, **kwargs: Any) -> NoReturn:
+    def from_batches(*args: object, **kwargs: object) -> NoReturn:
         """Not supported: see :meth:`lancelet.LanceDataset.scanner`."""
         raise NotSupported("a scanner is not made from batches; use LanceDataset.scanner")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 from lancelet.errors import InvalidInput, NotSupported
 from lancelet.file import FileCache
@@ -49,9 +48,9 @@ class Session:
         self,
         index_cache_size_bytes: int | None = None,
         metadata_cache_size_bytes: int | None = None,
-        index_cache_backend: Any = None,
-        metadata_cache_backend: Any = None,
-        store_registry: Any = None,
+        index_cache_backend: object = None,
+        metadata_cache_backend: object = None,
+        store_registry: object = None,
         *,
         verify_checksums: bool | None = None,
     ) -> None:

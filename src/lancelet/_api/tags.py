@@ -114,7 +114,7 @@ class Branches:
         replace_branch_metadata(self._snapshot.root, branch, metadata)
 
 
-def _checked(reference: Any) -> Reference | None:
+def _checked(reference: object) -> Reference | None:
     return None if reference is None else check_reference(reference)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from lancelet.errors import InvalidInput, InvalidType
 from lancelet.index.text.query import Match, MultiMatch, Query
@@ -15,7 +14,7 @@ def is_text_query(value: object) -> bool:
     return isinstance(value, FullTextQuery)
 
 
-def check_text_query(query: Any, columns: Any) -> None:
+def check_text_query(query: object, columns: object) -> None:
     """Raise for what is no query at all."""
     if isinstance(query, FullTextQuery):
         return

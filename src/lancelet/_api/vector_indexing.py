@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 _ACCELERATED: Final = "IVF_PQ"
 
 
-def is_vector_type(index_type: Any) -> bool:
+def is_vector_type(index_type: object) -> bool:
     """Whether an index of this type is one on vectors."""
     kind = known_named(index_type) if isinstance(index_type, str) else None
     return kind is not None and kind.has_metric
 
 
-def refuse_vector_type(index_type: Any) -> None:
+def refuse_vector_type(index_type: object) -> None:
     """Raise for a vector index where one on plain values is to be built."""
     if is_vector_type(index_type):
         raise NotSupported(f"{index_type} is no scalar index; create_index builds it")
@@ -105,7 +105,7 @@ def vector_options(index_type: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _check_version(version: Any, index_type: str) -> None:
+def _check_version(version: object, index_type: str) -> None:
     if str(version).upper() not in FILE_VERSIONS:
         raise InvalidInput(f"Invalid index_file_version: {version!r}; there is 'V3'")
     # As in pylance, other kinds never had the old layout.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 @takes(TableKeywords, defaults=DEFAULTS)
 def write_dataset(
-    data_obj: Any,
+    data_obj: object,
     uri: str | os.PathLike[str] | LanceDataset | None = None,
     schema: pa.Schema | None = None,
     mode: str = "create",
     *,
-    progress: Any = None,
+    progress: object = None,
     storage_options: Mapping[str, str] | None = None,
     base_store_params: Mapping[str, Mapping[str, str]] | None = None,
     allowed_prefixes: Sequence[str] | None = None,
-    namespace_client: Any = None,
+    namespace_client: object = None,
     table_id: Sequence[str] | None = None,
     session: Session | None = None,
     **options: Unpack[TableKeywords],
@@ -117,7 +117,7 @@ def write_dataset(
     """
     how = write_options(mode, **options)
 
-    def write(place: Any, options: Mapping[str, str] | None, manager: Manager | None = None) -> LanceDataset:
+    def write(place: object, options: Mapping[str, str] | None, manager: Manager | None = None) -> LanceDataset:
         snapshot = write_rows(
             data_obj,
             place,

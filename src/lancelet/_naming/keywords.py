@@ -16,7 +16,7 @@ def takes(
     names: Iterable[str] | None = None,
     *,
     positions: Iterable[str] = (),
-    defaults: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, object] | None = None,
     others: bool = False,
 ) -> Callable[[F], F]:
     """Have a function that takes a typed dict as keywords show them one by one, in ``help()`` and to editors.
@@ -58,7 +58,9 @@ def takes(
     return show
 
 
-def by_name(call: str, positions: Sequence[str], values: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
+def by_name(
+    call: str, positions: Sequence[str], values: Sequence[object], options: Mapping[str, object]
+) -> dict[str, Any]:
     """Options with those that were given by position among them.
 
     Examples
@@ -75,7 +77,7 @@ def by_name(call: str, positions: Sequence[str], values: Sequence[Any], options:
     return {**placed, **options}
 
 
-def refuse_unknown(call: str, options: Mapping[str, Any], known: type) -> None:
+def refuse_unknown(call: str, options: Mapping[str, object], known: type) -> None:
     """Raise for a keyword that a typed dict does not have."""
     for name in options:
         if name not in known.__annotations__:

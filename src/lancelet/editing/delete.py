@@ -51,7 +51,7 @@ def delete_from_fragment(table: TableReader, fragment: Fragment, predicate: Pred
     """The fragment without the rows that match; None when none is left. Nothing is committed."""
     condition, text = _condition(table, predicate)
     with WrittenFiles(table.snapshot.store) as files:
-        rows = _matching(table, condition, (fragment.id,))
+        rows = matching_rows(table, condition, (fragment.id,))
         deletion = delete_rows(table.snapshot, rows, predicate=text, files=files)
     if deletion.operation.deleted_fragment_ids:
         return None
@@ -76,7 +76,7 @@ def _delete(table: TableReader, predicate: Predicate) -> tuple[Snapshot, int]:
     check_writable(snapshot.manifest.path, snapshot.manifest.message.writer_feature_flags)
     condition, text = _condition(table, predicate)
     with WrittenFiles(snapshot.store) as files:
-        rows = _matching(table, condition, None)
+        rows = matching_rows(table, condition)
         deletion = delete_rows(snapshot, rows, predicate=text, files=files)
         done = commit(snapshot, deletion.operation, affected_rows=deletion.affected_rows, files=files)
     return done, deletion.num_rows
@@ -96,8 +96,8 @@ def _condition(table: TableReader, predicate: Predicate) -> tuple[Expr, str]:
     return condition, to_sql(condition)
 
 
-def _matching(
-    table: TableReader, condition: Expr, fragments: tuple[int, ...] | None
+def matching_rows(
+    table: TableReader, condition: Expr, fragments: tuple[int, ...] | None = None
 ) -> Mapping[int, npt.NDArray[np.int64]]:
     """Physical offsets of the rows that match, by fragment."""
     outputs: tuple[tuple[str, Expr], ...] = ((ROW_ADDRESS, Column((ROW_ADDRESS,), pa.uint64())),)

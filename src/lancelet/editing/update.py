@@ -6,7 +6,7 @@ All expressions see the row as it was: ``{"a": "b", "b": "a"}`` swaps two column
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -51,7 +51,7 @@ class UpdateResult(TypedDict):
 def update_rows(
     table: TableReader,
     updates: Mapping[str, str],
-    where: Any = None,
+    where: object = None,
     *,
     retries: int,
     timeout: float,
@@ -83,7 +83,7 @@ def update_rows(
     return retried(table, attempt, retries, timeout)
 
 
-def plan_update(schema: Schema, updates: Mapping[str, str], where: Any) -> ScanPlan:
+def plan_update(schema: Schema, updates: Mapping[str, str], where: object) -> ScanPlan:
     """A scan of the new rows: every column, or the expression that replaces it, then the address."""
     condition = plan_filter(schema, where)
     if condition is None and where is not None:
@@ -128,7 +128,7 @@ def _values(schema: Schema, updates: Mapping[str, str]) -> dict[str, Expr]:
     return found
 
 
-def _updated_field(schema: Schema, name: Any) -> Field:
+def _updated_field(schema: Schema, name: object) -> Field:
     if not isinstance(name, str):
         raise InvalidType(f"a column is named by a text, not by {name!r}")
     for field in schema.fields:

@@ -59,8 +59,7 @@ class MatchingScan(RankedScan):
         self.matching: Matching = plan.matching
         super().__init__(table, plan, plan.matching, threads)
         self._columns: dict[str, ColumnSearch] = {}
-        self._is_told = find is not None
-        self._find_column = find or self._searched
+        self._find_told = find
         self._segments = segments
         self._items = ItemKeys() if plan.matching.has_items else None
         self._items_found: tuple[npt.NDArray[np.float32], npt.NDArray[np.uint64], npt.NDArray[np.uint32]]
@@ -73,7 +72,7 @@ class MatchingScan(RankedScan):
         debug("texts of %s are searched in %s", table.snapshot.uri, ", ".join(c.name for c in self.matching.columns))
         # A filter that comes after the search looks at the best rows only, as in pylance.
         limit = None if plan.limit is None or plan.order_by else plan.offset + plan.limit
-        if not self._is_told:
+        if self._find_told is None:
             self.check()
         scores, keys = self.evaluate(self.matching.query, limit)
         if self._items is None:
@@ -96,16 +95,14 @@ class MatchingScan(RankedScan):
             if isinstance(leaf, Phrase):
                 self.column(leaf.column).check_positions()
 
-    def _searched(self, name: str, query: Query, limit: int | None) -> Answer | None:
-        return self.column(name).find(query, limit)
-
     def evaluate(self, query: Query, limit: int | None) -> Answer:
         """The best rows for a query, or all."""
         columns = columns_asked(query)
         if limit == 0:
             return np.empty(0, np.float32), np.empty(0, np.uint64)
         if len(columns) == 1:
-            found = self._find_column(columns[0], query, limit)
+            find = self._find_told
+            found = self.column(columns[0]).find(query, limit) if find is None else find(columns[0], query, limit)
             if found is not None:
                 return found
         match query:
@@ -144,7 +141,7 @@ class MatchingScan(RankedScan):
         plan, condition = self.plan, self._condition
         wanted = self.table.all_rows.fragments if plan.fragment_ids is None else frozenset(plan.fragment_ids)
         if condition is None and plan.mask is None:
-            return AllowedRows(self.table, wanted)
+            return self.table.kept(("live rows", wanted), lambda: AllowedRows(self.table, wanted))
 
         def make() -> AllowedRows:
             return AllowedRows(self.table, wanted, passing_rows(self._reads), self._key)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lancelet.errors import InvalidInput, UnknownColumn
+from lancelet.execution.costs import KEPT_PLANS
 from lancelet.execution.shown import scan_field
 from lancelet.format.schema import join_path, split_path
 from lancelet.format.system_columns import DOC_INDEX, SCORE
@@ -17,13 +19,13 @@ if TYPE_CHECKING:
     from lancelet.format.schema import Field, Schema
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TextColumn:
     """A column of texts, of lists of texts, or of JSON documents."""
 
     path: tuple[str, ...]
 
-    @property
+    @cached_property
     def name(self) -> str:
         return join_path(self.path)
 
@@ -64,10 +66,12 @@ def matching_of(schema: Schema, query: Query) -> Matching:
     """
     check_query(query)
     columns = {name: text_column(schema, name) for name in columns_asked(query)}
-    named = with_columns(query, {name: column.name for name, column in columns.items()})
-    return Matching(named, tuple({column.name: column for column in columns.values()}.values()))
+    if any(column.name != name for name, column in columns.items()):
+        query = with_columns(query, {name: column.name for name, column in columns.items()})
+    return Matching(query, tuple({column.name: column for column in columns.values()}.values()))
 
 
+@lru_cache(KEPT_PLANS)
 def text_column(schema: Schema, name: str) -> TextColumn:
     """The column that a query names; in another case of letters too, where no other is meant."""
     try:

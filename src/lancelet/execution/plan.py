@@ -77,8 +77,7 @@ class ScanPlan:
 
     @cached_property
     def output_schema(self) -> pa.Schema:
-        stored = self.storage_schema
-        return resolve_extensions(stored) if self.projection.names_extension else stored
+        return resolve_extensions(self.storage_schema) if self.projection.names_extension else self.storage_schema
 
     @cached_property
     def storage_schema(self) -> pa.Schema:

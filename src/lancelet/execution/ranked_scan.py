@@ -209,14 +209,12 @@ class RankedScan(ABC):
     def _taking(self, outputs: Outputs) -> Scan:
         """A scan that takes some outputs, kept with the version: searches often ask for the same columns again."""
         binary = self.plan.blobs_as_binary & {name for name, _ in outputs}
-        takers, key = self.table.takers, (outputs, binary, self._threads)
-        taker: Scan | None = takers.get(key)
-        if taker is None:
-            taker = Scan(self.table, ScanPlan(self.plan.schema, outputs, blobs_as_binary=binary), self._threads)
-            if len(takers) >= KEPT_PLANS:
-                takers.clear()
-            takers[key] = taker
-        return taker
+        schema, table, threads = self.plan.schema, self.table, self._threads
+
+        def make() -> Scan:
+            return Scan(table, ScanPlan(schema, outputs, blobs_as_binary=binary), threads)
+
+        return table.kept(("take", schema, outputs, binary, threads), make)
 
     def _shown(self, hits: Hits) -> pa.Table:
         """The columns of the result for some rows."""

@@ -140,7 +140,7 @@ class Scan:
         """Rows, each once, fragment by fragment; and where among them those are that were asked for (None: as they are)."""
         if not len(owners):
             return [], None
-        numbers, places = _distinct(owners << OFFSET_BITS | offsets)
+        numbers, places = _each_once(owners << OFFSET_BITS | offsets)
         first, last = int(numbers[0]) >> OFFSET_BITS, int(numbers[-1]) >> OFFSET_BITS
         if first == last:
             parts = [self._take_from(first, numbers & OFFSET_MASK)]
@@ -558,17 +558,17 @@ class Scan:
         return arrow_array((unit.rows_before + offsets - gone).astype(np.uint64))
 
 
-def _distinct(numbers: Indices) -> tuple[Indices, Indices | None]:
-    """Numbers in order, each once, and where among them each of those is that were given; None: as they are."""
+def _each_once(numbers: Indices) -> tuple[Indices, Indices | None]:
+    """Numbers in ascending order, each once; and where among them those are that were asked for (None: as they are)."""
     if (numbers[1:] > numbers[:-1]).all():
         return numbers, None
     order = numbers.argsort()
-    rising = numbers[order]
-    if (rising[1:] == rising[:-1]).any():
+    ascending = numbers[order]
+    if not (ascending[1:] > ascending[:-1]).all():
         return np.unique(numbers, return_inverse=True)
-    places = np.empty_like(order)
+    places = np.empty(len(order), np.int64)
     places[order] = np.arange(len(order))
-    return rising, places
+    return ascending, places
 
 
 def _repeats(numbers: Sequence[int] | None) -> bool:

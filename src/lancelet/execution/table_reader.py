@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lancelet.encoding.rows import Indices, RowRange
 from lancelet.errors import InvalidInput, NotSupported, RowNotFound
-from lancelet.execution.costs import MAX_READERS
+from lancelet.execution.costs import KEPT_PLANS, MAX_READERS
 from lancelet.execution.fragment_reader import FragmentReader
 from lancelet.file import FileCache
 from lancelet.format.system_columns import ROW_ID
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from lancelet.execution.vector_indices import VectorIndices
     from lancelet.index.row_set import RowSet
 
+T = TypeVar("T")
+
 
 class TableReader:
     """Holds what repeated reads of one version share."""
@@ -36,8 +38,7 @@ class TableReader:
         self.snapshot = snapshot
         self.cache = FileCache() if cache is None else cache
         self._readers: dict[int, FragmentReader] = {}
-        self.takers: dict[Hashable, Any] = {}
-        """Scans that single rows are taken by; whoever opens them keeps the last few here."""
+        self._kept: dict[Hashable, Any] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
         return TableReader, (self.snapshot, self.cache)
@@ -50,6 +51,16 @@ class TableReader:
             if len(self._readers) >= MAX_READERS:
                 self._readers = {}
             self._readers[position] = found
+        return found
+
+    def kept(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What is small and the same for all reads that are asked in one way, made by the first of them."""
+        found: T | None = self._kept.get(key)
+        if found is None:
+            found = make()
+            if len(self._kept) >= KEPT_PLANS:
+                self._kept = {}
+            self._kept[key] = found
         return found
 
     def readers(self, fragment_ids: Sequence[int] | None = None) -> Iterator[FragmentReader]:
@@ -129,25 +140,29 @@ class TableReader:
 
     def _find(self, addresses: npt.NDArray[np.uint64]) -> tuple[Indices, Indices, npt.NDArray[np.bool_]]:
         numbers, offsets = split_addresses(addresses)
-        if len(numbers) and (numbers == numbers[0]).all():
-            return self._find_in(int(numbers[0]), offsets)
-        owners = np.empty(len(numbers), np.int64)
+        position = self.snapshot.manifest.fragments.position
+        known = dict.fromkeys(numbers.tolist())
+        if len(known) == 1:
+            owner = position(*known)
+            if owner is not None:
+                return np.full(len(numbers), owner, np.int64), offsets, self._alive(owner, offsets)
+        owners = np.full(len(numbers), -1, np.int64)
         found = np.zeros(len(numbers), np.bool_)
-        for number in dict.fromkeys(numbers.tolist()):
-            here = numbers == number
-            owners[here], _, found[here] = self._find_in(number, offsets[here])
+        for number in known:
+            owner = position(number)
+            if owner is not None:
+                here = numbers == number
+                owners[here] = owner
+                found[here] = self._alive(owner, offsets[here])
         return owners, offsets, found
 
-    def _find_in(self, number: int, offsets: Indices) -> tuple[Indices, Indices, npt.NDArray[np.bool_]]:
-        """The same for rows of one fragment."""
-        owner = self.snapshot.manifest.fragments.position(number)
-        if owner is None:
-            return np.full(len(offsets), -1, np.int64), offsets, np.zeros(len(offsets), np.bool_)
+    def _alive(self, owner: int, offsets: Indices) -> npt.NDArray[np.bool_]:
+        """Which physical rows of a fragment are there."""
         reader = self.reader(owner)
-        alive: npt.NDArray[np.bool_] = offsets < reader.physical_rows
+        alive = offsets < reader.physical_rows
         if reader.fragment.deletion_file is not None:
             alive &= ~reader.deletions.contains(offsets)
-        return np.full(len(offsets), owner, np.int64), offsets, alive
+        return alive
 
     def locate_live(self, addresses: npt.NDArray[np.uint64]) -> tuple[Indices, Indices, npt.NDArray[np.bool_]]:
         """Places of fragments, physical offsets, and whether the table still has the row at an address."""

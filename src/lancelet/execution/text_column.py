@@ -398,8 +398,11 @@ class _WithUnindexed:
 
 def best(answers: Sequence[Answer], limit: int | None) -> Answer:
     """The best rows of several answers; of equal ones those with the lower ids."""
-    scores = np.concatenate([np.empty(0, np.float32), *(scores for scores, _ in answers)])
-    ids = np.concatenate([np.empty(0, np.uint64), *(ids for _, ids in answers)])
+    if len(answers) == 1:
+        ((scores, ids),) = answers
+    else:
+        scores = np.concatenate([np.empty(0, np.float32), *(scores for scores, _ in answers)])
+        ids = np.concatenate([np.empty(0, np.uint64), *(ids for _, ids in answers)])
     order = np.lexsort((ids, -scores))[:limit]
     return scores[order], ids[order]
 

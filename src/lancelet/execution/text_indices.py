@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -70,7 +71,7 @@ class OpenTexts:
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TextIndex:
     """The index that a search asks."""
 
@@ -78,7 +79,7 @@ class TextIndex:
     parts: tuple[TextPart, ...]
     """All its segments."""
 
-    @property
+    @cached_property
     def fragments(self) -> frozenset[int]:
         """What it knows of this version."""
         return frozenset().union(*(part.fragments for part in self.parts))
@@ -92,6 +93,7 @@ class TextIndices:
         self.where = Whereabouts(table.snapshot, lambda: table.row_id_index, table.physical_rows)
         manifest = table.snapshot.manifest
         self._by_field: dict[int, list[TextPart]] = {}
+        self._chosen: dict[tuple[TextColumn, bool], TextIndex | None] = {}
         fields = {node.id: node for node in manifest.schema.walk()} if len(manifest.indices) else {}
         for entry in read_indices(manifest) if fields else ():
             node = fields.get(entry.fields[0]) if len(entry.fields) == 1 else None
@@ -142,6 +144,11 @@ class TextIndices:
 
     def choose(self, column: TextColumn, *, has_items: bool = False) -> TextIndex | None:
         """The index on a column: the first one with such texts; None where it has none."""
+        if (column, has_items) not in self._chosen:
+            self._chosen[column, has_items] = self._choose(column, has_items)
+        return self._chosen[column, has_items]
+
+    def _choose(self, column: TextColumn, has_items: bool) -> TextIndex | None:
         known = self._by_field.get(column.field(self._table.snapshot.manifest.schema).id, [])
         parts = [part for part in known if part.has_items == has_items]
         if not parts:

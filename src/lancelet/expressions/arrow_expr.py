@@ -21,7 +21,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,6 +32,10 @@ from lancelet.expressions.expr import MAX_DEPTH, Expr, Literal, depth_of, storag
 from lancelet.expressions.literals import number_from_text
 
 __all__ = ["from_arrow"]
+
+
+_Options: TypeAlias = dict[str, Any]
+"""What a call of Arrow's is told besides its arguments."""
 
 
 def from_arrow(expression: pc.Expression, schema: pa.Schema) -> Expr:
@@ -179,7 +183,7 @@ class _Reader:
         self._values = values
 
     def read(self) -> Expr:
-        open_calls: list[tuple[str, list[Expr | _Chain], dict[str, Any]]] = [("", [], {})]
+        open_calls: list[tuple[str, list[Expr | _Chain], _Options]] = [("", [], {})]
         at = 0
         while at < len(self._steps):
             kind, text = self._steps[at]
@@ -207,12 +211,12 @@ class _Reader:
                 raise InvalidInput(f"this version of pyarrow writes expressions in an unknown form ({kind})")
         return _closed(open_calls[0][1][0])
 
-    def _options(self, index: int) -> dict[str, Any]:
+    def _options(self, index: int) -> _Options:
         """The options of a function, as Arrow scalars; a cast's target is the type of its scalar."""
         scalar = self._values[index]
         return {name: scalar[name] for name in (scalar.type.field(i).name for i in range(scalar.type.num_fields))}
 
-    def _call(self, name: str, args: list[Expr], options: dict[str, Any]) -> Expr:
+    def _call(self, name: str, args: list[Expr], options: _Options) -> Expr:
         plain = name.removesuffix("_checked")
         if plain in _COMPARISONS:
             return build.compare(_COMPARISONS[plain], args[0], args[1], narrow=True)
@@ -224,39 +228,39 @@ class _Reader:
             return self._pattern(name, args[0], options)
         if name in _PARTS:
             return build.call("date_part", [Literal(_PARTS[name], pa.string()), args[0]])
-        special: Callable[[list[Expr], dict[str, Any]], Expr] | None = getattr(self, f"_{name}", None)
+        special: Callable[[list[Expr], _Options], Expr] | None = getattr(self, f"_{name}", None)
         if special is None:
             raise InvalidInput(f"the pyarrow function {name}() is not supported in filters and projections")
         return special(args, options)
 
-    def _invert(self, args: list[Expr], options: dict[str, Any]) -> Expr:
+    def _invert(self, args: list[Expr], options: _Options) -> Expr:
         return build.negation(args[0])
 
-    def _is_null(self, args: list[Expr], options: dict[str, Any]) -> Expr:
+    def _is_null(self, args: list[Expr], options: _Options) -> Expr:
         missing = build.is_null(args[0])
         if options.get("nan_is_null") and options["nan_is_null"].as_py() and pa.types.is_floating(type_of(args[0])):
             return build.any_of([missing, build.call("is_true", [build.call("isnan", args)])])
         return missing
 
-    def _is_valid(self, args: list[Expr], options: dict[str, Any]) -> Expr:
+    def _is_valid(self, args: list[Expr], options: _Options) -> Expr:
         return build.negation(build.is_null(args[0]))
 
-    def _xor(self, args: list[Expr], options: dict[str, Any]) -> Expr:
+    def _xor(self, args: list[Expr], options: _Options) -> Expr:
         return build.compare("!=", build.condition(args[0]), build.condition(args[1]))
 
-    def _is_in(self, args: list[Expr], options: dict[str, Any]) -> Expr:
+    def _is_in(self, args: list[Expr], options: _Options) -> Expr:
         items = [_literal(item) for item in options["value_set"].values]
         return build.in_list(args[0], items, narrow=True)
 
-    def _cast(self, args: list[Expr], options: dict[str, Any]) -> Expr:
+    def _cast(self, args: list[Expr], options: _Options) -> Expr:
         return build.cast(args[0], options["to_type"].type)
 
-    def _if_else(self, args: list[Expr], options: dict[str, Any]) -> Expr:
+    def _if_else(self, args: list[Expr], options: _Options) -> Expr:
         # pyarrow gives null where the condition is null, CASE gives the last value.
         test, chosen, other = args
         return build.call("case", [build.is_null(test), Literal(None, pa.null()), test, chosen, other])
 
-    def _struct_field(self, args: list[Expr], options: dict[str, Any]) -> Expr:
+    def _struct_field(self, args: list[Expr], options: _Options) -> Expr:
         result = args[0]
         for part in str(options["field_ref"].as_py()).replace("][", "].[").removeprefix(".").split("."):
             kind = type_of(result)
@@ -268,15 +272,15 @@ class _Reader:
             result = build.call("get_field", [result, Literal(part, pa.string())])
         return result
 
-    def _list_element(self, args: list[Expr], options: dict[str, Any]) -> Expr:
+    def _list_element(self, args: list[Expr], options: _Options) -> Expr:
         # pyarrow counts from 0 and knows no other end.
         return build.call("array_element", [args[0], build.call("add", [args[1], number_from_text("1")])])
 
-    def _match_like(self, args: list[Expr], options: dict[str, Any]) -> Expr:
+    def _match_like(self, args: list[Expr], options: _Options) -> Expr:
         pattern = Literal(options["pattern"].as_py(), pa.string())
         return build.like(args[0], pattern, ignore_case=options["ignore_case"].as_py())
 
-    def _pattern(self, name: str, text: Expr, options: dict[str, Any]) -> Expr:
+    def _pattern(self, name: str, text: Expr, options: _Options) -> Expr:
         pattern = Literal(options["pattern"].as_py(), pa.string())
         ignore_case = options["ignore_case"].as_py()
         if name == "match_substring_regex":

@@ -120,7 +120,7 @@ def _near_rows(args: list[Datum]) -> npt.NDArray[np.int64] | None:
     return None
 
 
-def _distance(one: Any, other: Any) -> Any:
+def _distance(one: object, other: object) -> Any:
     return shapely().distance(one, other)
 
 
@@ -139,7 +139,7 @@ def _unary(kind: pa.DataType, compute: Callable[[Any], Any]) -> Function:
     return Function(partial(_bind, 1, kind), partial(_run_unary, compute))
 
 
-def _lengths(found: Any) -> Any:
+def _lengths(found: object) -> Any:
     """Of lines; other geometries have none."""
     return np.where(shapely().get_dimensions(found) == 1, shapely().length(found), 0.0)
 
@@ -148,7 +148,7 @@ def _side(number: int) -> Callable[[Any], Any]:
     return lambda found: np.asarray(shapely().bounds(found)).reshape(-1, 4)[:, number]
 
 
-def _texts(found: Any) -> npt.NDArray[np.object_]:
+def _texts(found: object) -> npt.NDArray[np.object_]:
     """WKT without spaces that mean nothing, as pylance writes it."""
     texts = np.asarray(shapely().to_wkt(found, rounding_precision=-1), object)
     tidy = [None if text is None else re.sub(r"(?<=[A-Z]) \(", "(", text).replace(", ", ",") for text in texts.tolist()]

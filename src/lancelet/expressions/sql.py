@@ -23,7 +23,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -36,6 +36,11 @@ from lancelet.expressions.expr import MAX_DEPTH, Column, Expr, Literal, depth_of
 from lancelet.expressions.functions import find_function
 from lancelet.expressions.literals import number_from_text, place
 from lancelet.expressions.type_names import SQL_TYPES, timestamp_of
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+    from sqlglot.dialects.dialect import Dialect
+    from sqlglot.errors import ParseError
 
 __all__ = ["parse_expression", "parse_filter"]
 
@@ -154,7 +159,7 @@ class _Source:
         source.parsed_text = "".join([*pieces, text[at:]])
         return source
 
-    def parse(self) -> Any:
+    def parse(self) -> exp.Expr:
         """The sqlglot tree."""
         from sqlglot import TokenType, exp
         from sqlglot.errors import ParseError, TokenError
@@ -221,7 +226,7 @@ def _unclosed(text: str) -> int | None:
     return next((match.start() for match in _QUOTED.finditer(text) if match[1]), None)
 
 
-def _explained(error: Any, text: str) -> tuple[int | None, str]:
+def _explained(error: ParseError, text: str) -> tuple[int | None, str]:
     """Where sqlglot stopped, and why, in words."""
     detail = error.errors[0] if error.errors else {}
     line, column, token = detail.get("line"), detail.get("col"), detail.get("highlight") or ""
@@ -238,7 +243,7 @@ def _explained(error: Any, text: str) -> tuple[int | None, str]:
 
 
 @lru_cache(maxsize=1)
-def _dialect() -> Any:
+def _dialect() -> Dialect:
     from sqlglot import parser, tokens
     from sqlglot.dialects.dialect import Dialect
 
@@ -298,7 +303,7 @@ class _Translation:
     source: _Source
     qualified: bool = False
 
-    def expr(self, node: Any, top: bool = False) -> Expr:
+    def expr(self, node: exp.Expr | None, top: bool = False) -> Expr:
         """``top``: only AND and OR stand above this node."""
         if node is None:
             raise FilterSyntaxError(_excerpt(self.source.text), None, "an operand is missing")
@@ -314,12 +319,12 @@ class _Translation:
         if name in _ARITHMETIC:
             operands = [self.expr(node.this), self.expr(node.expression)]
             return build.call(_ARITHMETIC[name], operands, narrow=top and name != "DPipe")
-        method: Callable[[Any, bool], Expr] | None = getattr(self, f"_{name.lower()}", None)
+        method: Callable[[exp.Expr, bool], Expr] | None = getattr(self, f"_{name.lower()}", None)
         if method is None:
             raise InvalidInput(f"{_excerpt(_sql(node))!r} is not supported in filters and projections")
         return method(node, top)
 
-    def _column(self, node: Any, top: bool) -> Expr:
+    def _column(self, node: exp.Expr, top: bool) -> Expr:
         parts = [part for part in (node.args.get(key) for key in ("catalog", "db", "table", "this")) if part]
         if any(type(part).__name__ != "Identifier" for part in parts):
             raise InvalidInput(f"{_sql(node)!r} is not a column; quote unusual names with backticks")
@@ -329,10 +334,10 @@ class _Translation:
             return _CONSTANTS[word]() if word not in map(str.lower, self.schema.names) else self._named(parts, exact)
         return self._named(parts, exact)
 
-    def _named(self, parts: list[Any], exact: bool) -> Expr:
+    def _named(self, parts: list[exp.Expr], exact: bool) -> Expr:
         return build.column(self.schema, [part.this for part in parts], exact, self.qualified)
 
-    def _dot(self, node: Any, top: bool) -> Expr:
+    def _dot(self, node: exp.Expr, top: bool) -> Expr:
         if type(node.expression).__name__ != "Identifier":
             raise InvalidInput(f"{_sql(node)!r} is not a field of a struct")
         return self._field(self.expr(node.this), node.expression.this)
@@ -342,7 +347,7 @@ class _Translation:
             return build.field_of(parent, name)
         return build.call("get_field", [parent, _text(name)])
 
-    def _bracket(self, node: Any, top: bool) -> Expr:
+    def _bracket(self, node: exp.Expr, top: bool) -> Expr:
         parent = self.expr(node.this)
         if len(node.expressions) != 1 or type(node.expressions[0]).__name__ == "Slice":
             raise InvalidInput(f"{_sql(node)!r}: a list takes one index in brackets")
@@ -351,7 +356,7 @@ class _Translation:
             return self._field(parent, index.value)
         return build.call("array_element", [parent, index])
 
-    def _literal(self, node: Any, top: bool) -> Expr:
+    def _literal(self, node: exp.Expr, top: bool) -> Expr:
         if node.is_string:
             return _text(node.this)
         try:
@@ -360,20 +365,20 @@ class _Translation:
             # A number to the tokenizer: digits and an "e" without an exponent.
             raise FilterSyntaxError(_excerpt(self.source.text), None, f"{node.this} is no number") from None
 
-    def _hexstring(self, node: Any, top: bool) -> Expr:
+    def _hexstring(self, node: exp.Expr, top: bool) -> Expr:
         digits = node.this
         try:
             return Literal(bytes.fromhex("0" * (len(digits) % 2) + digits), pa.binary())
         except ValueError:
             raise InvalidInput(f"X'{digits}' is not a hexadecimal literal") from None
 
-    def _boolean(self, node: Any, top: bool) -> Expr:
+    def _boolean(self, node: exp.Expr, top: bool) -> Expr:
         return Literal(bool(node.this), pa.bool_())
 
-    def _null(self, node: Any, top: bool) -> Expr:
+    def _null(self, node: exp.Expr, top: bool) -> Expr:
         return Literal(None, pa.null())
 
-    def _neg(self, node: Any, top: bool) -> Expr:
+    def _neg(self, node: exp.Expr, top: bool) -> Expr:
         arg = self.expr(node.this)
         if isinstance(arg, Literal) and arg.type in (pa.int64(), pa.uint64()) and isinstance(arg.value, int):
             if arg.value <= 2**63:
@@ -381,12 +386,12 @@ class _Translation:
             return Literal(-float(arg.value), pa.float64())
         return build.call("negate", [arg])
 
-    def _not(self, node: Any, top: bool) -> Expr:
+    def _not(self, node: exp.Expr, top: bool) -> Expr:
         inner = node.this
         # x NOT IN, NOT BETWEEN and NOT LIKE are single predicates to pylance, NOT (x IN ...) is not.
         return build.negation(self.expr(inner, top and type(inner).__name__ in ("In", "Between")))
 
-    def _is(self, node: Any, top: bool) -> Expr:
+    def _is(self, node: exp.Expr, top: bool) -> Expr:
         arg, test = self.expr(node.this), node.expression
         if type(test).__name__ == "Null":
             return build.is_null(arg)
@@ -394,14 +399,14 @@ class _Translation:
             return build.call("is_true" if test.this else "is_false", [arg])
         raise InvalidInput(f"{_sql(node)!r}: IS takes NULL, TRUE, FALSE or DISTINCT FROM")
 
-    def _nullsafeeq(self, node: Any, top: bool) -> Expr:
+    def _nullsafeeq(self, node: exp.Expr, top: bool) -> Expr:
         narrow = top and not _is_cast(node.this) and not _is_cast(node.expression)
         return build.same(self.expr(node.this), self.expr(node.expression), narrow)
 
-    def _nullsafeneq(self, node: Any, top: bool) -> Expr:
+    def _nullsafeneq(self, node: exp.Expr, top: bool) -> Expr:
         return build.negation(self._nullsafeeq(node, top))
 
-    def _in(self, node: Any, top: bool) -> Expr:
+    def _in(self, node: exp.Expr, top: bool) -> Expr:
         if node.args.get("query") or node.args.get("field") or node.args.get("unnest"):
             raise InvalidInput(f"{_excerpt(_sql(node))!r}: IN takes a list of values in parentheses")
         arg = self.expr(node.this)
@@ -413,20 +418,20 @@ class _Translation:
         values = [(self.expr(item), top and not _is_cast(item)) for item in items]
         return build.in_list(arg, [build.narrowed(value, arg) if narrow else value for value, narrow in values])
 
-    def _between(self, node: Any, top: bool) -> Expr:
+    def _between(self, node: exp.Expr, top: bool) -> Expr:
         if node.args.get("symmetric"):
             raise InvalidInput("BETWEEN SYMMETRIC is not supported")
         low, high = node.args["low"], node.args["high"]
         narrow = top and not _is_cast(low) and not _is_cast(high)
         return build.between(self.expr(node.this), self.expr(low), self.expr(high), narrow)
 
-    def _like(self, node: Any, top: bool) -> Expr:
+    def _like(self, node: exp.Expr, top: bool) -> Expr:
         return self._matches(node, None)
 
-    def _ilike(self, node: Any, top: bool) -> Expr:
+    def _ilike(self, node: exp.Expr, top: bool) -> Expr:
         return self._matches(node, None)
 
-    def _escape(self, node: Any, top: bool) -> Expr:
+    def _escape(self, node: exp.Expr, top: bool) -> Expr:
         escape = self.expr(node.expression)
         if not isinstance(escape, Literal) or not isinstance(escape.value, str) or len(escape.value) != 1:
             raise InvalidInput(f"{_sql(node)!r}: ESCAPE takes one character in quotes")
@@ -434,20 +439,20 @@ class _Translation:
         result = self._matches(node.this.this if negated else node.this, escape.value)
         return build.negation(result) if negated else result
 
-    def _matches(self, node: Any, escape: str | None) -> Expr:
+    def _matches(self, node: exp.Expr, escape: str | None) -> Expr:
         ignore_case = type(node).__name__ == "ILike"
         if type(node).__name__ not in ("Like", "ILike") or type(node.expression).__name__ in ("Any", "All"):
             raise InvalidInput(f"{_sql(node)!r}: LIKE takes one pattern")
         result = build.like(self.expr(node.this), self.expr(node.expression), ignore_case, escape)
         return build.negation(result) if node.args.get("negate") else result
 
-    def _cast(self, node: Any, top: bool) -> Expr:
+    def _cast(self, node: exp.Expr, top: bool) -> Expr:
         return build.cast(self.expr(node.this), self._type(node.args["to"]))
 
-    def _trycast(self, node: Any, top: bool) -> Expr:
+    def _trycast(self, node: exp.Expr, top: bool) -> Expr:
         return build.cast(self.expr(node.this), self._type(node.args["to"]), lenient=True)
 
-    def _type(self, node: Any) -> pa.DataType:
+    def _type(self, node: exp.Expr) -> pa.DataType:
         if _type_name(node) != "ARRAY":
             return _type(node)
         # As in MySQL and pylance, the word ARRAY behind a type changes nothing; other ways to ask for a list are refused.
@@ -455,7 +460,7 @@ class _Translation:
             raise InvalidInput(f"CAST makes no lists ({_sql(node)}); write arrow_cast(x, 'List(Int32)')")
         return self._type(node.expressions[0])
 
-    def _case(self, node: Any, top: bool) -> Expr:
+    def _case(self, node: exp.Expr, top: bool) -> Expr:
         operand = self.expr(node.this) if node.this is not None else None
         args: list[Expr] = []
         for branch in node.args["ifs"]:
@@ -465,29 +470,29 @@ class _Translation:
         default = node.args.get("default")
         return build.call("case", [*args, Literal(None, pa.null()) if default is None else self.expr(default)])
 
-    def _array(self, node: Any, top: bool) -> Expr:
+    def _array(self, node: exp.Expr, top: bool) -> Expr:
         items = [self.expr(item) for item in node.expressions]
         if not all(isinstance(item, Literal) for item in items):
             return build.call("make_array", items)
         return _literal_list([item for item in items if isinstance(item, Literal)])
 
-    def _extract(self, node: Any, top: bool) -> Expr:
+    def _extract(self, node: exp.Expr, top: bool) -> Expr:
         return build.call("date_part", [_text(str(node.this.this)), self.expr(node.expression)])
 
-    def _regexplike(self, node: Any, top: bool) -> Expr:
+    def _regexplike(self, node: exp.Expr, top: bool) -> Expr:
         return build.call("regexp_like", self._present(node.this, node.expression, node.args.get("flag")))
 
-    def _trim(self, node: Any, top: bool) -> Expr:
+    def _trim(self, node: exp.Expr, top: bool) -> Expr:
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position")), "btrim")
         return build.call(name, self._present(node.this, node.args.get("expression")))
 
-    def _substring(self, node: Any, top: bool) -> Expr:
+    def _substring(self, node: exp.Expr, top: bool) -> Expr:
         return build.call("substr", self._present(node.this, node.args.get("start"), node.args.get("length")))
 
-    def _present(self, *nodes: Any) -> list[Expr]:
+    def _present(self, *nodes: exp.Expr | None) -> list[Expr]:
         return [self.expr(node) for node in nodes if node is not None]
 
-    def _anonymous(self, node: Any, top: bool) -> Expr:
+    def _anonymous(self, node: exp.Expr, top: bool) -> Expr:
         name = str(node.this).lower()
         if name == "position" and len(node.expressions) == 1 and node.expressions[0].args.get("field"):
             inner = node.expressions[0]  # POSITION(part IN text)
@@ -505,7 +510,7 @@ class _Translation:
             return _CONSTANTS[name]()
         return build.call(find_function(str(node.this)), args)
 
-    def _interval_or(self, node: Any, function: str) -> Expr:
+    def _interval_or(self, node: exp.Expr, function: str) -> Expr:
         """INTERVAL '1 day' is the text in functions that take one, and nothing elsewhere."""
         if function not in _WITH_INTERVALS or type(node).__name__ != "Interval":
             return self.expr(node)
@@ -515,15 +520,15 @@ class _Translation:
         return _text(f"{count.name} {unit.name if unit is not None else ''}".strip())
 
 
-def _is_cast(node: Any) -> bool:
+def _is_cast(node: object) -> bool:
     return type(node).__name__ in ("Cast", "TryCast")
 
 
-def _sql(node: Any) -> str:
+def _sql(node: exp.Expr) -> str:
     return str(node.sql())
 
 
-def _chain(node: Any, kind: type[Any]) -> Iterator[Any]:
+def _chain(node: exp.Expr, kind: type[exp.Expr]) -> Iterator[exp.Expr]:
     """The operands of a chain of ANDs or ORs, left to right, however long it is."""
     stack = [node]
     while stack:
@@ -553,11 +558,11 @@ def _literal_list(items: list[Literal]) -> Literal:
 _LIST_TYPE = re.compile(r"\bARRAY\s*[<\[(]|\w\s*\[\s*\d*\s*\]", re.IGNORECASE)
 
 
-def _type_name(node: Any) -> str:
+def _type_name(node: exp.Expr) -> str:
     return str(node.this.name if hasattr(node.this, "name") else node.this)
 
 
-def _type(node: Any) -> pa.DataType:
+def _type(node: exp.Expr) -> pa.DataType:
     name = _type_name(node)
     params = [int(param.name) for param in node.expressions if param.name.isdigit()]
     if name in ("TIMESTAMP", "DATETIME", "TIMESTAMPNTZ"):

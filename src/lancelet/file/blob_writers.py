@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -295,7 +295,7 @@ class DedicatedBlobWriter(_SideFile):
         return BlobDescriptor(DEDICATED, blob_id=self._blob_id, blob_size=size)
 
 
-def check_blob_id(number: Any) -> int:
+def check_blob_id(number: object) -> int:
     """The number of a file of blobs, if it is one."""
     if isinstance(number, bool) or not isinstance(number, int):
         raise InvalidType(f"a blob id is a number, not {number!r}")
@@ -306,7 +306,7 @@ def check_blob_id(number: Any) -> int:
     return number
 
 
-def _unsigned(title: str, number: Any) -> int:
+def _unsigned(title: str, number: object) -> int:
     if isinstance(number, bool) or not isinstance(number, int):
         raise InvalidType(f"{title} is a number, not {number!r}")
     if not 0 <= number < 1 << 64:
@@ -314,14 +314,14 @@ def _unsigned(title: str, number: Any) -> int:
     return number
 
 
-def _numbers(title: str, values: Any) -> pa.Array:
+def _numbers(title: str, values: object) -> pa.Array:
     try:
         return pa.array(values, pa.uint64())
     except (pa.ArrowInvalid, OverflowError) as error:
         raise InvalidOption(f"{title} has numbers that are negative or too large: {error}") from None
 
 
-def _plain_bytes(data: Any) -> bytes:
+def _plain_bytes(data: object) -> bytes:
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise InvalidType(f"the payload of a blob is bytes, not {type(data)}")
     return bytes(data)
@@ -336,7 +336,7 @@ def _is_binary(dtype: pa.DataType) -> bool:
     )
 
 
-def _check_relative(path: Any) -> None:
+def _check_relative(path: object) -> None:
     if not isinstance(path, str):
         raise InvalidType(f"the path of a managed blob is a text, not {path!r}")
     if not path or "\\" in path or any(part in ("", ".", "..") for part in path.split("/")):

@@ -127,7 +127,7 @@ class LanceFileReader:
         storage_options: Mapping[str, str] | None = None,
         columns: Sequence[str] | None = None,
         *,
-        namespace_client: Any = None,
+        namespace_client: object = None,
         table_id: Sequence[str] | None = None,
     ) -> None:
         options = vended(path, storage_options, namespace_client, table_id)
@@ -170,7 +170,7 @@ class LanceFileReader:
         pieces = (RowRange(at, min(at + batch_size, stop)) for at in range(start, stop, _checked(batch_size)))
         return self._results(pieces)
 
-    def take_rows(self, indices: Any, *, batch_size: int = 1024, batch_readahead: int = 16) -> ReaderResults:
+    def take_rows(self, indices: object, *, batch_size: int = 1024, batch_readahead: int = 16) -> ReaderResults:
         """Single rows, in ascending order."""
         rows = np.asarray(indices, np.int64)
         if (np.diff(rows) <= 0).any():

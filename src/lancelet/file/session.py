@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lancelet.errors import InvalidInput, InvalidOption, MissingFile, StorageError
 from lancelet.file.blob_writers import DedicatedBlobWriter, PackedBlobWriter
@@ -59,7 +59,7 @@ class LanceFileSession:
         self,
         base_path: str,
         storage_options: Mapping[str, str] | None = None,
-        namespace_client: Any = None,
+        namespace_client: object = None,
         table_id: Sequence[str] | None = None,
     ) -> None:
         self._store = open_store(base_path, vended(base_path, storage_options, namespace_client, table_id))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -130,7 +130,7 @@ class BlobArray(pa.ExtensionArray):  # type: ignore[misc]
     """Blobs that are to be written, see :func:`blob_array`."""
 
     @classmethod
-    def from_pylist(cls, values: Iterable[Any]) -> BlobArray:
+    def from_pylist(cls, values: Iterable[object]) -> BlobArray:
         """Blobs of Python values, see :func:`blob_array`."""
         rows = [_parts(value) for value in values]
         columns = zip(*rows, strict=True) if rows else ((),) * LOGICAL.num_fields
@@ -144,7 +144,7 @@ class BlobArray(pa.ExtensionArray):  # type: ignore[misc]
 _NULL = (None, None, None, None)
 
 
-def _parts(value: Any) -> tuple[bytes | None, str | None, int | None, int | None]:
+def _parts(value: object) -> tuple[bytes | None, str | None, int | None, int | None]:
     if value is None:
         return _NULL
     if isinstance(value, bytes):
@@ -158,7 +158,7 @@ def _parts(value: Any) -> tuple[bytes | None, str | None, int | None, int | None
     return value.data, value.uri, value.position, value.size
 
 
-def blob_array(values: Iterable[Any]) -> BlobArray:
+def blob_array(values: Iterable[object]) -> BlobArray:
     """Blobs to be written.
 
     Parameters
@@ -217,7 +217,7 @@ def blob_field(
     return pa.field(name, BlobType(), nullable, metadata or None)
 
 
-def _checked(title: str, number: Any, least: int) -> str:
+def _checked(title: str, number: object, least: int) -> str:
     if isinstance(number, bool) or not isinstance(number, int):
         raise InvalidType(f"{title} is a number of bytes, not {number!r}")
     if number < least:

@@ -26,7 +26,7 @@ def schema_to_json(schema: pa.Schema) -> dict[str, Any]:
     return content
 
 
-def json_to_schema(schema_json: Any) -> pa.Schema:
+def json_to_schema(schema_json: object) -> pa.Schema:
     """The Arrow schema of what :func:`schema_to_json` made.
 
     Examples
@@ -63,7 +63,7 @@ def _type_to_json(dtype: pa.DataType) -> dict[str, Any]:
     return {"type": format_logical_type(dtype)}
 
 
-def _field_from_json(entry: Any) -> pa.Field:
+def _field_from_json(entry: object) -> pa.Field:
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str) or not isinstance(entry.get("type"), dict):
         raise InvalidInput(f"a field in JSON has a 'name' and a 'type', not {entry!r}")
     return pa.field(entry["name"], _type_from_json(entry["type"]), entry.get("nullable", True), entry.get("metadata"))

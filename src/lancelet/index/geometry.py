@@ -73,7 +73,9 @@ def boxes(values: pa.Array, extension: str) -> tuple[Boxes, npt.NDArray[np.bool_
             for axis in (0, 1) if len(some) else ():
                 around[some, axis] = np.minimum.reduceat(np.append(points[:, axis], np.inf), ends)[::2]
                 around[some, axis + 2] = np.maximum.reduceat(np.append(points[:, axis], -np.inf), ends)[::2]
-    return around, valid & ~np.isnan(around).any(axis=1)
+    for side in range(4):
+        valid = valid & ~np.isnan(around[:, side])
+    return around, valid
 
 
 def shapes(values: pa.Array, extension: str) -> npt.NDArray[np.object_]:

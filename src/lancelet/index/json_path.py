@@ -73,7 +73,7 @@ class JsonKind(ScalarKind):
         target = next((kind for kind in _TARGETS if kind.details_name.lower() == name), None)
         return self if target is None else _over(target)
 
-    def chosen(self, options: Mapping[str, Any]) -> Kind:
+    def chosen(self, options: Mapping[str, object]) -> Kind:
         """The kind over the target that a user asks for."""
         name = options.get(TARGET)
         if not isinstance(name, str):
@@ -87,7 +87,7 @@ class JsonKind(ScalarKind):
             raise InvalidInput(f"a JSON index is over one of {_names()}, not over {name!r}")
         return _over(target)
 
-    def check(self, column: pa.Field, options: Mapping[str, Any]) -> None:
+    def check(self, column: pa.Field, options: Mapping[str, object]) -> None:
         if self.target is None:
             self.chosen(options).check(column, options)
             return
@@ -201,7 +201,7 @@ def _target_entry(entry: IndexMetadata, details: JsonIndexDetails) -> IndexMetad
     return replace(entry, type_url=details.target_details.type_url, details=details.target_details.value)
 
 
-def _parameters(options: Mapping[str, Any]) -> Mapping[str, Any]:
+def _parameters(options: Mapping[str, object]) -> Mapping[str, Any]:
     """Options of the target, as a dict or as its JSON."""
     given = options.get(PARAMETERS) or {}
     if isinstance(given, str):
@@ -214,7 +214,7 @@ def _parameters(options: Mapping[str, Any]) -> Mapping[str, Any]:
     return given
 
 
-def _chosen_type(options: Mapping[str, Any]) -> pa.DataType | None:
+def _chosen_type(options: Mapping[str, object]) -> pa.DataType | None:
     name = options.get(DATA_TYPE)
     dtype = next((one for one in _TAGS if str(one) == name), None)
     if name is not None and dtype is None:

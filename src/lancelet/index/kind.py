@@ -240,11 +240,11 @@ class Kind(KnownKind, ABC):
         """Whether a segment is of a form that this version knows."""
         return True
 
-    def options_of(self, name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    def options_of(self, name: str, options: Mapping[str, object]) -> Mapping[str, Any]:
         """Options of users who called the kind by one of its names."""
         return options
 
-    def chosen(self, options: Mapping[str, Any]) -> Kind:
+    def chosen(self, options: Mapping[str, object]) -> Kind:
         """The kind that is built with some options, where one name is that of several."""
         return self
 
@@ -257,14 +257,14 @@ class Kind(KnownKind, ABC):
         return values
 
     @abstractmethod
-    def check(self, column: pa.Field, options: Mapping[str, Any]) -> None:
+    def check(self, column: pa.Field, options: Mapping[str, object]) -> None:
         """Raise when a column cannot have such an index, or an option is not known."""
 
-    def options_on(self, column: pa.Field, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    def options_on(self, column: pa.Field, options: Mapping[str, object]) -> Mapping[str, Any]:
         """Options that were checked, with what the column says of them."""
         return options
 
-    def name_suffix(self, options: Mapping[str, Any]) -> str:
+    def name_suffix(self, options: Mapping[str, object]) -> str:
         """What follows the name of the column in that of an index, when nobody names it."""
         return "_idx"
 
@@ -276,11 +276,11 @@ class Kind(KnownKind, ABC):
         """The same for a segment of the same index, which shares what this one has learned."""
         return self.options(folder)
 
-    def learned(self, rows: NewRows, options: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def learned(self, rows: NewRows, options: Mapping[str, object]) -> Mapping[str, Any] | None:
         """Options with what is learned from rows, so that segments over some of them go together; None: these are too few."""
         return options
 
-    def is_worth_merging(self, rows: int, options: Mapping[str, Any]) -> bool:
+    def is_worth_merging(self, rows: int, options: Mapping[str, object]) -> bool:
         """Whether segments that were built side by side, over so many rows in all, are best made one."""
         return True
 
@@ -293,7 +293,7 @@ class Kind(KnownKind, ABC):
         return True
 
     def rebalanced(
-        self, segments: Sequence[Segment], options: Mapping[str, Any], new_rows: int
+        self, segments: Sequence[Segment], options: Mapping[str, object], new_rows: int
     ) -> Mapping[str, Any] | None:
         """Options for one segment in place of all, where what they learned does not fit the rows any more; None: it does."""
         return None
@@ -303,7 +303,9 @@ class Kind(KnownKind, ABC):
         """Open a segment over values of a type."""
 
     @abstractmethod
-    def write(self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]) -> Built:
+    def write(
+        self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, object]
+    ) -> Built:
         """Write a segment of the entries of older ones and of new rows, of which ``out.memory_limit`` may be in memory."""
 
 

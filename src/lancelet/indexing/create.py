@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid as uuids
 from collections.abc import Callable, Mapping, Sequence
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lancelet._naming.texts import check_text
 from lancelet.editing.retry import retried
@@ -42,7 +42,7 @@ def create_index(
     name: str | None = None,
     replace: bool = True,
     train: bool = True,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     uuid: str | None = None,
     watch: Watch | None = None,
     stages: Stages | None = None,
@@ -73,7 +73,7 @@ def build_segment(
     fragments: Sequence[int],
     files: WrittenFiles,
     *,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     uuid: str | None = None,
     watch: Watch | None = None,
     stages: Stages | None = None,
@@ -139,7 +139,7 @@ def name_index(
     kind: Kind,
     name: str | None,
     replace: bool,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
 ) -> tuple[str, tuple[ops.IndexSegment, ...]]:
     """The name of a new index, and the segments that it replaces.
 

@@ -201,7 +201,7 @@ class _Upkeep:
         like: IndexMetadata,
         old: Sequence[IndexMetadata],
         fragments: frozenset[int],
-        options: Mapping[str, Any],
+        options: Mapping[str, object],
     ) -> list[table_pb2.IndexMetadata]:
         """A segment with the entries of old ones and the rows of some fragments; of graphs there may be several for new rows."""
         kind = kind_of_entry(like)

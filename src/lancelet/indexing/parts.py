@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lancelet.errors import InvalidInput
 from lancelet.index.folder import IndexFolder
@@ -31,7 +31,7 @@ def build_part(
     name: str,
     fragments: Sequence[int],
     *,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     uuid: str | None = None,
     watch: Watch | None = None,
     stages: Stages | None = None,

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -38,7 +38,7 @@ def stage_part(
     kind: Kind,
     name: str,
     fragments: Sequence[int],
-    options: Mapping[str, Any],
+    options: Mapping[str, object],
     uuid: str | None,
     watch: Watch | None = None,
 ) -> None:

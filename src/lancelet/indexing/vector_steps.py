@@ -309,7 +309,9 @@ class _Sorted(VectorKind):
             )
         return frozenset(numbers)
 
-    def write(self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]) -> Built:
+    def write(
+        self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, object]
+    ) -> Built:
         about = read_options(rows.dtype, options)
         with VectorFileWriter(out, _INDEX_TYPE, self._model) as writer:
             for number in range(len(self._model.centroids)):

@@ -69,7 +69,7 @@ class IndicesBuilder:
         num_partitions: int | None = None,
         *,
         distance_type: str = "l2",
-        accelerator: Any = None,
+        accelerator: object = None,
         sample_rate: int = 256,
         max_iters: int = 50,
         fragment_ids: list[int] | None = None,
@@ -171,7 +171,7 @@ class IndicesBuilder:
         num_subvectors: int | None,
         *,
         distance_type: str = "l2",
-        accelerator: Any = None,
+        accelerator: object = None,
         sample_rate: int = 256,
         max_iters: int = 50,
         num_bits: int = 8,
@@ -200,7 +200,7 @@ class IndicesBuilder:
         )
         return {"ivf_centroids": ivf.centroids, "pq_codebook": pq.codebook}
 
-    def assign_ivf_partitions(self, ivf_model: IvfModel, accelerator: Any, *, output_uri: str | None = None) -> str:
+    def assign_ivf_partitions(self, ivf_model: IvfModel, accelerator: object, *, output_uri: str | None = None) -> str:
         """Write a table of ``row_id`` and ``partition`` for all vectors; tells its place.
 
         Parameters
@@ -354,14 +354,14 @@ def _vectors(dataset: LanceDataset, columns: Sequence[str]) -> tuple[int, np.dty
     return dimension, element
 
 
-def _metric(distance_type: Any) -> Metric:
+def _metric(distance_type: object) -> Metric:
     try:
         return metric_named(distance_type)
     except InvalidInput as error:
         raise InvalidInput(f"Distance type {distance_type} not supported: {error}") from None
 
 
-def _partition_count(number: Any, rows: int) -> int:
+def _partition_count(number: object, rows: int) -> int:
     if number is None:
         return max(1, round(math.sqrt(rows)))
     if isinstance(number, float):
@@ -374,7 +374,7 @@ def _partition_count(number: Any, rows: int) -> int:
     return int(number)
 
 
-def _part_count(number: Any, dimension: int) -> int:
+def _part_count(number: object, dimension: int) -> int:
     if number is None:
         for length in _PART_LENGTHS:
             if dimension % length == 0:
@@ -393,15 +393,15 @@ def _part_count(number: Any, dimension: int) -> int:
     return int(number)
 
 
-def _check_sample_rate(rate: Any) -> None:
+def _check_sample_rate(rate: object) -> None:
     if not isinstance(rate, int) or rate < 2:
         raise InvalidInput(f"The sample_rate must be an int greater than 1, got {rate}")
 
 
-def _check_steps(steps: Any) -> None:
+def _check_steps(steps: object) -> None:
     if not isinstance(steps, int) or steps < 1:
         raise InvalidInput(f"max_iters is 1 or more, not {steps!r}")
 
 
-def _accelerator(device: Any) -> Accelerator | None:
+def _accelerator(device: object) -> Accelerator | None:
     return None if device is None else Accelerator(device)

@@ -65,7 +65,7 @@ def _rows_of(snapshot: Snapshot) -> Iterator[tuple[int, str, str, str]]:
             yield version, base.path, file.name if base.is_dataset_root else file.path, file.role.value
 
 
-def _batches(schema: pa.Schema, rows: Iterator[tuple[Any, ...]]) -> Iterator[pa.RecordBatch]:
+def _batches(schema: pa.Schema, rows: Iterator[tuple[object, ...]]) -> Iterator[pa.RecordBatch]:
     held: list[tuple[Any, ...]] = []
 
     def batch() -> pa.RecordBatch:

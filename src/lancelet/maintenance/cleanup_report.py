@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lancelet.errors import InvalidCleanup, InvalidInput, InvalidType
 from lancelet.table.cleanup.plan import CleanupPlan, CleanupPolicy, CleanupReferencedBranch, plan_cleanup
@@ -140,7 +140,7 @@ def _shown(store: Store, plan: CleanupPlan, limit: int) -> list[CleanupCandidate
     ]
 
 
-def _positive(name: str, number: Any, most: int, least: int = 1) -> int:
+def _positive(name: str, number: object, most: int, least: int = 1) -> int:
     if isinstance(number, bool) or not isinstance(number, int):
         raise InvalidType(f"{name} is a number, not {number!r}")
     if not least <= number <= most:

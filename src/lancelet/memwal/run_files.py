@@ -21,7 +21,9 @@ from lancelet.errors import CorruptFile
 from lancelet.execution.table_reader import TableReader
 from lancelet.file import FileCache
 from lancelet.format.file_versions import V2_0, writable_version
+from lancelet.format.proto import table_pb2
 from lancelet.format.schema import Field, Schema
+from lancelet.format.schema_messages import schema_messages
 from lancelet.index.folder import IndexFolder, SegmentWriter
 from lancelet.index.kind import ROW, VALUE
 from lancelet.index.metadata import IndexMetadata, read_indices
@@ -37,6 +39,7 @@ from lancelet.log import LOGGER
 from lancelet.memwal.names import BLOOM_FILTER, PK_INDEX_DIR, TOMBSTONE, new_run_folder
 from lancelet.memwal.primary_key import PrimaryKey, bloom_filter, key_bytes, key_values, last_of_each, may_hold
 from lancelet.memwal.shard_manifest import SsTable
+from lancelet.memwal.wal_entry import check_added
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.deletion_write import write_deletions
 from lancelet.table.commit.next_manifest import first_manifest
@@ -51,7 +54,6 @@ from lancelet.writing.fragments import Limits, write_fragment_files
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lancelet.format.proto import table_pb2
     from lancelet.index.scalar.btree_segment import BTreeSegment
     from lancelet.store import Store
     from lancelet.table.manifest.fragment import Fragment
@@ -157,9 +159,10 @@ class Run:
     cache: FileCache = field(default_factory=FileCache, compare=False)
 
     @classmethod
-    def open(cls, shard: Store, sstable: SsTable, cache: FileCache | None = None) -> Run:
+    def open(cls, shard: Store, sstable: SsTable, schema: Schema, cache: FileCache | None = None) -> Run:
+        """A run of a table that has this schema now."""
         store = shard.child(sstable.path)
-        return cls(sstable, store, open_snapshot(store), cache or FileCache())
+        return cls(sstable, store, _shown_as(open_snapshot(store), schema), cache or FileCache())
 
     @cached_property
     def table(self) -> TableReader:
@@ -191,6 +194,43 @@ class Run:
             found = btree_lookup.open_segment(_KeyFolder(self.snapshot, entry), dtype)
             self.__dict__["_opened_index"] = found
         return found
+
+
+def _shown_as(run: Snapshot, schema: Schema) -> Snapshot:
+    """A run with the columns that its table has now, which are found by their ids; those that came later are null.
+
+    The column ``_tombstone`` may have the id of one that came later: then that one goes by another id here.
+    """
+    own = run.manifest.schema
+    stored = {field.id for field in own.fields if field.name != TOMBSTONE}
+    (mark,) = (field for field in own.fields if field.name == TOMBSTONE)
+    if own.fields == (*schema.fields, mark):
+        return run
+    following = max((node.id for fields in (own, schema) for node in fields.walk()), default=0) + 1
+    now = {field.id for field in schema.fields}
+    changed = {field.name for field in own.fields if field is not mark and field.id not in now}
+    fields = []
+    for wanted in schema.fields:
+        shown = wanted
+        if wanted.id not in stored:
+            check_added(wanted.name, wanted.nullable, changed, "its runs")
+            shown, following = _renumbered(wanted, following)
+        fields.append(shown)
+    message = table_pb2.Manifest()
+    message.CopyFrom(run.manifest.message)
+    del message.fields[:]
+    message.fields.extend(schema_messages(Schema((*fields, mark), own.metadata)))
+    return Snapshot.of(run.store, run.manifest.with_message(message))
+
+
+def _renumbered(field: Field, following: int) -> tuple[Field, int]:
+    """A field with ids that no file has."""
+    number, children = following, []
+    following += 1
+    for child in field.children:
+        shown, following = _renumbered(child, following)
+        children.append(shown)
+    return replace(field, id=number, children=tuple(children)), following
 
 
 class _KeyFolder(IndexFolder):

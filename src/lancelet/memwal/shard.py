@@ -26,7 +26,7 @@ from lancelet.memwal.memtable import MemTable
 from lancelet.memwal.primary_key import PrimaryKey
 from lancelet.memwal.run_files import write_run
 from lancelet.memwal.shard_manifest import ShardManifest, ShardStates, SsTable
-from lancelet.memwal.wal_entry import WalEntry, encode_entry, entry_schema
+from lancelet.memwal.wal_entry import WalEntry, encode_entry, entry_schema, fitted
 
 if TYPE_CHECKING:
     from lancelet.table.manifest.snapshot import Snapshot
@@ -90,15 +90,7 @@ class Shard:
 
     def _take_in(self, entry: WalEntry) -> None:
         """Rows of an entry that somebody else wrote."""
-        schema = self.schema
-        batches = []
-        for batch in entry.batches:
-            missing = [name for name in schema.names if name not in batch.schema.names]
-            columns = [
-                pa.nulls(batch.num_rows, schema.field(name).type) if name in missing else batch.column(name)
-                for name in schema.names
-            ]
-            batches.append(pa.RecordBatch.from_arrays(columns, schema=schema))
+        batches = [fitted(batch, self.schema) for batch in entry.batches]
         self.active.add(batches, entry.position)
 
     def append(self, batches: Sequence[pa.RecordBatch]) -> int:

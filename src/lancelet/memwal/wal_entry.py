@@ -12,13 +12,13 @@ writer who was there before cannot.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from lancelet.errors import CorruptFile
+from lancelet.errors import CorruptFile, NotSupported, UnfitData
 from lancelet.memwal.names import TOMBSTONE
 
 if TYPE_CHECKING:
@@ -48,6 +48,43 @@ def entry_schema(schema: Schema) -> pa.Schema:
         arrow = field.arrow_field
         fields.append(arrow.with_metadata({**(arrow.metadata or {}), FIELD_ID: str(field.id).encode()}))
     return pa.schema([*fields, TOMBSTONE_FIELD])
+
+
+def fitted(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
+    """Rows of an entry in the columns that the table has now, which are found by their ids."""
+    if batch.schema.equals(target, check_metadata=True):
+        return batch
+    numbers = {_id_of(field): place for place, field in enumerate(batch.schema) if field.name != TOMBSTONE}
+    kept = {_id_of(field) for field in target}
+    changed = {field.name for field in batch.schema if field.name != TOMBSTONE and _id_of(field) not in kept}
+    columns = []
+    for field in list(target)[:-1]:
+        place = numbers.get(_id_of(field))
+        if place is not None:
+            columns.append(batch.column(place))
+        else:
+            check_added(field.name, field.nullable, changed, "rows in the log")
+            columns.append(pa.nulls(batch.num_rows, field.type))
+    return pa.RecordBatch.from_arrays([*columns, batch.column(TOMBSTONE)], schema=target)
+
+
+def _id_of(field: pa.Field) -> bytes:
+    found: bytes = (field.metadata or {}).get(FIELD_ID, field.name.encode())
+    return found
+
+
+def check_added(name: str, nullable: bool, changed: Collection[str], what: str) -> None:
+    """Raise when older rows have no value for a column that the table has now, and null would be a lie."""
+    if name in changed:
+        raise NotSupported(
+            f"column '{name}' was given another type, or dropped and made anew, while {what} have it as it was: compact the "
+            "MemWAL before such a change; a version from before it still reads them"
+        )
+    if not nullable:
+        raise UnfitData(
+            f"column '{name}' came to the table later than {what}, which have no value for it, and it cannot be null; let it be "
+            "null (alter_columns), or compact the MemWAL before adding such a column"
+        )
 
 
 def encode_entry(schema: pa.Schema, batches: Sequence[pa.RecordBatch], epoch: int, generation: int) -> bytes:

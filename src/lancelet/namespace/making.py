@@ -14,7 +14,7 @@ Before that step nothing is seen of it; the row of a table in ``{name}.lance`` f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -97,6 +97,31 @@ def create_namespace(root: Root, names: Names, mode: str | None, properties: Map
                 f"namespace {shown(ident)} has {len(below)} object(s) in it; drop it with behavior='Cascade' first"
             )
         return catalog.with_changed(object_id(ident), CatalogEntry(object_id(ident), NAMESPACE, None, properties))
+
+    root.manifest.change(edit)
+    return kept
+
+
+def alter_namespace(
+    root: Root, names: Names, properties: Mapping[str, str], removed: Iterable[str] = ()
+) -> Mapping[str, str]:
+    """Set and remove properties of a namespace; returns those that it has then."""
+    ident = identifier(names, "namespace")
+    if not ident:
+        raise UnsupportedOperationError("the root namespace has no properties")
+    if root.manifest is None:
+        raise only_root(ident)
+    kept: dict[str, str] = {}
+
+    def edit(catalog: Catalog) -> pa.Table:
+        root.check_namespace(ident, catalog)
+        entry = catalog.of_kind(object_id(ident), NAMESPACE)
+        assert entry is not None
+        kept.clear()
+        kept.update({**entry.properties, **properties})
+        for key in removed:
+            kept.pop(key, None)
+        return catalog.with_changed(entry.object_id, replace(entry, properties=dict(kept)))
 
     root.manifest.change(edit)
     return kept

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lancelet.errors import CommitOutcomeUnknown, InvalidInput
@@ -34,6 +34,8 @@ class Located:
     storage_options: dict[str, str] | None
     manager: Manager | None = None
     """Who makes its versions; None: whoever commits."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Those that the namespace has for it."""
 
 
 def is_named(uri: object, namespace_client: object, table_id: Sequence[str] | None) -> bool:
@@ -139,9 +141,10 @@ def _place(client: Any, table_id: Sequence[str], told: Any, storage_options: Map
     manager = manager_of(client, table_id, managed=told.managed_versioning is True)
     # A directory namespace that limits its tables does so wherever they are opened.
     limit: dict[str, str] = getattr(client, "limit_options", dict)()
+    properties = dict(told.properties or {})
     if storage_options is None and told.storage_options is None and not limit:
-        return Located(told.location, None, manager)
-    return Located(told.location, {**limit, **_merged(storage_options, told.storage_options)}, manager)
+        return Located(told.location, None, manager, properties)
+    return Located(told.location, {**limit, **_merged(storage_options, told.storage_options)}, manager, properties)
 
 
 def _merged(given: Mapping[str, str] | None, told: Mapping[str, str] | None) -> dict[str, str]:

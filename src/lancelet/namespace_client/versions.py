@@ -105,7 +105,7 @@ class NamespaceVersions:
     def _name(self) -> str:
         return f"{self.client.namespace_id()}, table {'.'.join(self.table_id)}"
 
-    def _told(self, method: str, request: Any) -> Any | None:
+    def _told(self, method: str, request: object) -> Any | None:
         """What a question about versions is answered with; None when there is no such version, or no table."""
         ln = load_models()
 
@@ -124,7 +124,7 @@ class NamespaceVersions:
     def _failure(self, error: Exception) -> StorageError:
         return StorageError(self._name, f"{type(error).__name__}: {error}")
 
-    def _entry(self, told: Any) -> RegisteredVersion:
+    def _entry(self, told: object) -> RegisteredVersion:
         version, path, size = (_field(told, name) for name in ("version", "manifest_path", "manifest_size"))
         if not isinstance(version, int) or not isinstance(path, str):
             raise StorageError(self._name, f"tells a version without its number or its manifest: {told!r}")
@@ -143,6 +143,6 @@ def _scheme(path: str) -> str:
     return "V1" if name is not None and name.scheme is NamingScheme.V1 else "V2"
 
 
-def _field(told: Any, name: str) -> Any:
+def _field(told: object, name: str) -> Any:
     """A part of an answer: answers are models, or dicts where requests are."""
     return told.get(name) if isinstance(told, Mapping) else getattr(told, name, None)

@@ -21,7 +21,16 @@ PREDICATES = "lance.predicates"
 LIMIT = "lance.limit"
 PARALLELISM = "lance.parallelism"
 """Tasks that the cluster runs at the same time."""
-OPTIONS = (ASKED, REQUESTED, CASE_SENSITIVE, NAMED, URI, VERSION, PREDICATES, LIMIT, PARALLELISM)
+REPLACED = "lance.replaced"
+"""With a write to a table of a catalog: conditions, as PREDICATES; rows for which they are true go when the new ones come."""
+OPTIONS = (ASKED, REQUESTED, CASE_SENSITIVE, NAMED, URI, VERSION, PREDICATES, LIMIT, PARALLELISM, REPLACED)
+
+KEEPS_COLUMNS = "lance.keepscolumns"
+"""From Python to Python: who overwrites a table of a catalog gives it new rows, not new columns."""
+DEFINITION = "lance.definition"
+"""From Python to Python: what a table is to be that a query makes."""
+DEFINITION_MODE = "lance.definitionmode"
+"""With it: whether the table is new (``create``) or replaces one (``overwrite``)."""
 
 LANCE_TYPE = "lance.type"
 """In the metadata of a Spark field: the Lance type that it has no type for."""

@@ -28,7 +28,7 @@ _LOAD_BRIDGE = (
     "lancelet.spark.configure(builder) adds it before the start, lancelet.spark.add_bridge(spark) to a session over Spark "
     "Connect"
 )
-BRIDGE_CLASS = "io.lancelet.spark.LanceProvider"
+BRIDGE_CLASS = "io.lancelet.spark.read.LanceProvider"
 
 
 @dataclass(frozen=True, slots=True)

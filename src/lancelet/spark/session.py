@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from lancelet.errors import MissingFile, NotSupported
 from lancelet.spark.search.function import register_functions
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 JAR = Path(__file__).parent / "jars" / "lancelet-bridge.jar"
+CATALOG = "io.lancelet.spark.catalog.LanceCatalog"
+EXTENSIONS = "io.lancelet.spark.sql.LanceExtensions"
+_CATALOG_SETTING = "spark.sql.catalog.lance"
 
 
-def configure(builder: SparkSession.Builder, *, bridge: bool = True) -> SparkSession.Builder:
-    """Add to a session's builder what makes reads of Lance tables fast, and the Python that has lancelet.
+def configure(
+    builder: SparkSession.Builder, *, bridge: bool = True, root: str | Path | None = None
+) -> SparkSession.Builder:
+    """Add to a session's builder the SQL catalog ``lance``, what makes reads fast, and the Python that has lancelet.
 
     Parameters
     ----------
@@ -25,8 +28,11 @@ def configure(builder: SparkSession.Builder, *, bridge: bool = True) -> SparkSes
         Of a session that is not started yet: a running one takes no more jars. Nothing is changed for a server of Spark
         Connect that runs elsewhere: its Pythons need lancelet, and :func:`add_bridge` hands it the bridge.
     bridge
-        Add the classes that let Spark push columns, conditions, limits and counts down. Without them everything
-        works, but reads fetch all columns and all rows.
+        Add the classes that let Spark push columns, conditions, limits and counts down, and the SQL catalog. Without
+        them data frames work, but reads fetch all columns and all rows.
+    root
+        The folder whose tables have names in the catalog: ``lance.sales.orders``. Without it, the catalog knows tables by
+        their paths: ``lance.`/data/orders.lance```.
 
     Examples
     --------
@@ -42,10 +48,19 @@ def configure(builder: SparkSession.Builder, *, bridge: bool = True) -> SparkSes
     builder = builder.config("spark.pyspark.python", os.environ["PYSPARK_PYTHON"])
     if not bridge:
         return builder
-    jars = [jar for jar in str(builder._options.get("spark.jars", "")).split(",") if jar]
-    if str(_jar()) not in jars:
-        jars.append(str(JAR))
-    return builder.config("spark.jars", ",".join(jars))
+    builder = _with_entry(builder, "spark.jars", str(bridge_jar()))
+    builder = _with_entry(builder, "spark.sql.extensions", EXTENSIONS)
+    if _CATALOG_SETTING not in builder._options:
+        builder = builder.config(_CATALOG_SETTING, CATALOG)
+    if root is not None:
+        builder = builder.config(f"{_CATALOG_SETTING}.impl", "dir").config(f"{_CATALOG_SETTING}.root", str(root))
+    return builder
+
+
+def _with_entry(builder: SparkSession.Builder, setting: str, entry: str) -> SparkSession.Builder:
+    """Add to a list that others may have begun."""
+    entries = [one for one in str(builder._options.get(setting, "")).split(",") if one]
+    return builder if entry in entries else builder.config(setting, ",".join([*entries, entry]))
 
 
 def add_bridge(spark: SparkSession) -> None:
@@ -62,10 +77,11 @@ def add_bridge(spark: SparkSession) -> None:
             "this session is not one of Spark Connect, and takes no more jars; call lancelet.spark.configure(builder) "
             "before it starts"
         )
-    spark.addArtifacts(str(_jar()))
+    spark.addArtifacts(str(bridge_jar()))
 
 
-def _jar() -> Path:
+def bridge_jar() -> Path:
+    """Where the bridge is, for ``spark.jars`` of sessions that others start."""
     if not JAR.exists():
         raise MissingFile(str(JAR), "the bridge is not built; run `make jar`, or configure with bridge=False")
     return JAR
@@ -87,8 +103,6 @@ def local_session(
     settings
         More settings of Spark, which win over those made here.
     """
-    from pyspark.sql import SparkSession
-
     builder = SparkSession.builder.master(f"local[{cores}]")
     own = {
         "spark.driver.memory": memory,

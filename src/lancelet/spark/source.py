@@ -14,6 +14,8 @@ from lancelet.errors import InvalidInput, TableNotFound
 from lancelet.execution.plan import plan_outputs
 from lancelet.format.system_columns import SYSTEM_FIELDS
 from lancelet.spark import bridge
+from lancelet.spark.arrays import conformed_batches
+from lancelet.spark.fragment_ids import is_wanted, scanned_columns, with_fragment_ids
 from lancelet.spark.names import distinguishes_case, find_name
 from lancelet.spark.options import WHOLE_FRAGMENTS, ReadOptions, TableRef, check_new, count, flag, read_options
 from lancelet.spark.requested import check_requested, own_names
@@ -155,7 +157,9 @@ class LanceReader(DataSourceReader):
         self._most = most
         self._parallelism = parallelism
         self._whole_fragments = whole_fragments
-        self._job = read_job(snapshot, options, schema, conditions)
+        self._with_fragments = is_wanted(schema, snapshot.manifest.schema.names)
+        scanned = scanned_columns(schema) if self._with_fragments else schema
+        self._job = read_job(snapshot, options, scanned, conditions)
 
     @property
     def job(self) -> ReadJob:
@@ -182,13 +186,15 @@ class LanceReader(DataSourceReader):
         return [InputPartition(split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from lancelet.spark.arrays import conformed_batches
         from lancelet.spark.plan import read_split
 
         if partition.value is None:
             return
         with a_task():
-            yield from conformed_batches(read_split(self._job, partition.value), arrow_schema(self._spark))
+            batches = read_split(self._job, partition.value)
+            if self._with_fragments:
+                batches = with_fragment_ids(batches, self._spark)
+            yield from conformed_batches(batches, arrow_schema(self._spark))
 
 
 def table_columns(snapshot: Snapshot, options: ReadOptions) -> StructType:

@@ -17,18 +17,27 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from lancelet.errors import InvalidInput, TableExists
+from lancelet.editing.delete import matching_rows
+from lancelet.editing.retry import retried
+from lancelet.errors import CommitConflict, InvalidInput, RetryableCommitConflict, TableExists
+from lancelet.execution.table_reader import TableReader
 from lancelet.file.checksums import are_wanted
-from lancelet.spark.added_columns import add_missing, missing_columns, widened
+from lancelet.spark import bridge
+from lancelet.spark.added_columns import add_missing, holds, missing_columns, widened
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.attempts import new_stem, sweep, sweep_failed, written_paths
 from lancelet.spark.named_tables import NamedTable
 from lancelet.spark.names import distinguishes_case
 from lancelet.spark.options import check_known, chosen_types, count, flag, size, storage_options, table_uri
 from lancelet.spark.sentences import in_a_sentence
+from lancelet.spark.sql.definition import Definition
 from lancelet.spark.types import stored_columns, written_schema
 from lancelet.spark.workers import a_task
 from lancelet.store import open_store
+from lancelet.table.commit.deletion_write import delete_rows
+from lancelet.table.commit.operations import Append, Update
+from lancelet.table.commit.patience import CHANGE_SECONDS
+from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.snapshot import open_snapshot
 from lancelet.writing.defaults import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
@@ -66,6 +75,8 @@ class WriteJob:
     """What the table is to get first."""
     named: NamedTable | None = None
     """Its name in a namespace, which the write may have declared."""
+    replaced: str | None = None
+    """Conditions on rows that go when the new ones come."""
 
     def store(self) -> Store:
         return open_store(self.uri, self.storage_options or None)
@@ -113,6 +124,9 @@ def _plan_write(
     spark: StructType, options: Mapping[str, str], mode: str, uri: str, storage: Mapping[str, str]
 ) -> WriteJob:
     target = Target.at(open_store(uri, storage or None))
+    text = options.get(bridge.DEFINITION)
+    if text is not None:
+        return _plan_definition(Definition.parse(text), options, uri, storage, target)
     chosen = write_options(
         mode,
         max_rows_per_file=count(options, "maxRowsPerFile", least=1) or MAX_ROWS_PER_FILE,
@@ -124,7 +138,8 @@ def _plan_write(
     )
     snapshot = target.snapshot
     appends = snapshot is not None and mode == "append"
-    stored = stored_columns(snapshot.manifest.schema) if appends and snapshot is not None else None
+    keeps = appends or flag(options, bridge.KEEPS_COLUMNS)
+    stored = stored_columns(snapshot.manifest.schema) if keeps and snapshot is not None else None
     arrow = written_schema(spark, chosen_types(options), stored, case_sensitive=distinguishes_case(options))
     version = None if snapshot is None else snapshot.version
     if snapshot is not None and chosen.checksums is None:
@@ -133,12 +148,39 @@ def _plan_write(
     new = None
     if appends and snapshot is not None and flag(options, "mergeSchema"):
         new = missing_columns(snapshot.manifest.schema, arrow)
+    if keeps and not appends and snapshot is not None:
+        plan = prepare(arrow, target, replace(chosen, mode="append"))
+        return WriteJob(uri, storage, version, arrow, replace(plan, appends=False), chosen, stem)
     if not new or snapshot is None:
-        return WriteJob(uri, storage, version, arrow, prepare(arrow, target, chosen), chosen, stem)
+        plan, replaced = prepare(arrow, target, chosen), options.get(bridge.REPLACED)
+        return WriteJob(uri, storage, version, arrow, plan, chosen, stem, replaced=replaced)
     plan = prepare(_without(arrow, new), target, chosen)
     stored_version = snapshot.manifest.data_storage_version
     schema = fitted_schema(widened(snapshot, new), arrow, plan.version, stored_version, snapshot.uri)
     return WriteJob(uri, storage, version, arrow, replace(plan, schema=schema), chosen, stem, new)
+
+
+def _plan_definition(
+    definition: Definition, options: Mapping[str, str], uri: str, storage: Mapping[str, str], target: Target
+) -> WriteJob:
+    """A write that makes or replaces a table."""
+    chosen = definition_options(definition, options[bridge.DEFINITION_MODE])
+    chosen = replace(
+        chosen,
+        max_rows_per_file=count(options, "maxRowsPerFile", least=1) or chosen.max_rows_per_file,
+        max_bytes_per_file=size(options, "maxBytesPerFile") or chosen.max_bytes_per_file,
+    )
+    version = None if target.snapshot is None else target.snapshot.version
+    plan = prepare(definition.arrow, target, chosen)
+    return WriteJob(uri, storage, version, definition.arrow, plan, chosen, new_stem())
+
+
+def definition_options(definition: Definition, mode: str) -> WriteOptions:
+    """How a table is written that is made, or that replaces another one."""
+    chosen = write_options(
+        mode, data_storage_version=definition.file_version, enable_stable_row_ids=definition.stable_row_ids
+    )
+    return replace(chosen, config={**chosen.config, **definition.config})
 
 
 def _without(arrow: pa.Schema, new: pa.Schema) -> pa.Schema:
@@ -171,9 +213,48 @@ def commit_write(job: WriteJob, fragments: tuple[Fragment, ...]) -> Snapshot:
         if job.new_columns is not None:
             assert target.snapshot is not None
             target = Target(target.store, add_missing(target.snapshot, job.new_columns, job.plan.schema))
-        snapshot = commit_rows(job.arrow, job.plan, fragments, target, job.options, files)
+        if job.replaced is not None:
+            snapshot = _commit_replacing(job, job.replaced, fragments, target, files)
+        else:
+            snapshot = commit_rows(job.arrow, job.plan, fragments, target, job.options, files)
     sweep(target.store, job.stem, kept)
     return snapshot
+
+
+def _commit_replacing(
+    job: WriteJob, replaced: str, fragments: tuple[Fragment, ...], target: Target, files: WrittenFiles
+) -> Snapshot:
+    """Let new rows take the place of those for which conditions are true, in one version."""
+    from lancelet.spark.predicates import from_json
+
+    assert target.snapshot is not None
+
+    def attempt(table: TableReader) -> Snapshot:
+        snapshot = table.snapshot
+        if not holds(snapshot.manifest.schema, job.plan.schema):
+            raise CommitConflict(
+                snapshot.uri, snapshot.version, "its columns changed while rows were written; write them again"
+            )
+        written = frozenset(files.paths)
+        rows = matching_rows(table, from_json(replaced, snapshot.manifest.schema))
+        deletion = delete_rows(snapshot, rows, files=files)
+        gone = deletion.operation
+        try:
+            return commit(
+                snapshot,
+                Update(gone.deleted_fragment_ids, gone.updated_fragments, fragments)
+                if deletion.num_rows
+                else Append(fragments),
+                properties=job.options.properties,
+                affected_rows=deletion.affected_rows if deletion.num_rows else None,
+                files=files,
+            )
+        except RetryableCommitConflict:
+            for path in set(files.paths) - written:
+                files.discard(path)
+            raise
+
+    return retried(TableReader(target.snapshot), attempt, None, CHANGE_SECONDS)
 
 
 class LanceWriter(DataSourceArrowWriter):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ class Sink(Protocol):
     def path(self) -> str:
         """Full path or URI, for error texts."""
 
-    def write(self, data: Any) -> None:
+    def write(self, data: object) -> None:
         """Append the bytes of anything with the buffer protocol."""
 
     def tell(self) -> int:

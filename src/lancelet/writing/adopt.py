@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lancelet.errors import InvalidBase, InvalidInput, InvalidType, Lines, MissingFile, NotFound, UnfitData
 from lancelet.execution.plan import table_schema
@@ -20,18 +20,18 @@ _UNNUMBERED = -1
 """The id that descriptions of blobs have in files that pylance writes without a table: at the top level, like columns."""
 
 
-def adopted_fragment(snapshot: Snapshot, filename: Any, fragment_id: int) -> Fragment:
+def adopted_fragment(snapshot: Snapshot, filename: object, fragment_id: int) -> Fragment:
     """The fragment that a file below ``data/`` makes, which must have all columns of the table."""
     return Fragment(fragment_id, *_adopted(snapshot, filename, None, whole=True))
 
 
-def adopted_file(snapshot: Snapshot, filename: Any, base_id: int | None = None) -> DataFile:
+def adopted_file(snapshot: Snapshot, filename: object, base_id: int | None = None) -> DataFile:
     """A file with some columns of the table, as a manifest describes it."""
     return _adopted(snapshot, filename, base_id, whole=False)[0][0]
 
 
 def _adopted(
-    snapshot: Snapshot, filename: Any, base_id: int | None, *, whole: bool
+    snapshot: Snapshot, filename: object, base_id: int | None, *, whole: bool
 ) -> tuple[tuple[DataFile], None, int]:
     """The file, no deletions, and the number of rows."""
     if not isinstance(filename, str):

@@ -144,11 +144,11 @@ def _names(bases: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(bases or ())
 
 
-def _is_positive(number: Any) -> bool:
+def _is_positive(number: object) -> bool:
     return isinstance(number, int) and not isinstance(number, bool) and number > 0
 
 
-def refuse_lock(commit_lock: Any) -> None:
+def refuse_lock(commit_lock: object) -> None:
     """Refuse locks, which were for stores without an atomic create; none of ours is."""
     if commit_lock is not None and not callable(commit_lock):
         raise InvalidType(f"commit_lock is called to take a lock, which {type(commit_lock)} cannot be")

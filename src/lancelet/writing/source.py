@@ -22,7 +22,7 @@ class RowSource:
     batches: Iterator[pa.RecordBatch]
 
 
-def open_source(data: Any, schema: pa.Schema | None = None) -> RowSource:
+def open_source(data: object, schema: pa.Schema | None = None) -> RowSource:
     """Rows out of tables, batches, readers, data frames, dicts, models, other datasets, or an iterable of batches.
 
     ``schema`` is for an iterable of batches and for Python values, which do not tell their types; data that has a
@@ -48,7 +48,7 @@ def open_source(data: Any, schema: pa.Schema | None = None) -> RowSource:
         raise InvalidInput(f"the data cannot become a table: {error}") from error
 
 
-def _made(data: Any, schema: pa.Schema | None) -> pa.Table | None:
+def _made(data: object, schema: pa.Schema | None) -> pa.Table | None:
     """A table out of Python values, which the schema says how to read; None for what holds Arrow data."""
     if _is_frame(data, "pandas"):
         return pa.Table.from_pandas(data, schema=schema)
@@ -100,12 +100,12 @@ def _is_model(kind: type) -> bool:
     return any(base.__name__ == "BaseModel" and base.__module__.startswith("pydantic.") for base in kind.__mro__)
 
 
-def _is_frame(data: Any, library: str) -> bool:
+def _is_frame(data: object, library: str) -> bool:
     """Told by name, so that nobody waits for a library that is not used."""
     return type(data).__name__ == "DataFrame" and type(data).__module__.partition(".")[0] == library
 
 
-def _batches(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+def _batches(data: Iterable[object]) -> Iterator[pa.RecordBatch]:
     for batch in data:
         if isinstance(batch, pa.Table):
             yield from batch.to_batches()

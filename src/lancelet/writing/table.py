@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -55,7 +55,7 @@ class Target:
     @classmethod
     def of(
         cls,
-        place: Any,
+        place: object,
         storage_options: Mapping[str, str] | None = None,
         base_params: Mapping[str, Mapping[str, str]] | None = None,
         manager: Manager | None = None,
@@ -97,7 +97,7 @@ class WritePlan:
 
 
 def write_table(
-    data: Any, schema: pa.Schema | None, target: Target, options: WriteOptions, progress: Progress | None = None
+    data: object, schema: pa.Schema | None, target: Target, options: WriteOptions, progress: Progress | None = None
 ) -> Snapshot:
     """Write rows and commit them. An error leaves no new version and no files."""
     store = target.store
@@ -142,7 +142,7 @@ def commit_rows(
 
 
 def write_operation(
-    data: Any, schema: pa.Schema | None, target: Target, options: WriteOptions, progress: Progress | None = None
+    data: object, schema: pa.Schema | None, target: Target, options: WriteOptions, progress: Progress | None = None
 ) -> ops.Append | ops.Overwrite:
     """Write rows, and return what is left to commit. An error leaves no files."""
     source = open_source(data, schema)

@@ -81,6 +81,7 @@ def attempt(text: str) -> bool:
     return True
 
 
+@pytest.mark.spread(0.5)
 @pytest.mark.slow
 @pytest.mark.parametrize("op", ["=", "<", ">=", "+", "-", "/", "%", "||", "<<", "LIKE", "IS DISTINCT FROM", "AND"])
 def test_every_operator_on_every_pair_of_types(op: str):

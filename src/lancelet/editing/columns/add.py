@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -52,7 +52,7 @@ class Addition:
 
 def add_columns(
     table: TableReader,
-    transforms: Any,
+    transforms: object,
     read_columns: Sequence[str] | None = None,
     reader_schema: pa.Schema | None = None,
     batch_size: int | None = None,
@@ -81,7 +81,7 @@ def add_to_fragment(table: TableReader, position: int, source: ColumnSource) -> 
     return with_file(reader.fragment, reader.physical_rows, filled.file, growth.schema), growth.schema
 
 
-def _fields(transforms: Any) -> pa.Schema | None:
+def _fields(transforms: object) -> pa.Schema | None:
     """Columns without values, when that is what was given."""
     if isinstance(transforms, pa.Schema):
         return transforms

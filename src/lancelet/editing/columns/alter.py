@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -48,7 +48,7 @@ Chains: TypeAlias = list[tuple[tuple[Field, ...], Alteration]]
 """Changes with the fields that lead to theirs."""
 
 
-def alter_columns(table: TableReader, alterations: Iterable[Any]) -> Snapshot:
+def alter_columns(table: TableReader, alterations: Iterable[object]) -> Snapshot:
     """Commit changes of columns; see :meth:`lancelet.LanceDataset.alter_columns`."""
     changes = tuple(_alteration(given) for given in alterations)
     if any(change.data_type is not None for change in changes):
@@ -108,7 +108,7 @@ class Recasting:
         """Scans end by themselves."""
 
 
-def _alteration(given: Any) -> Alteration:
+def _alteration(given: object) -> Alteration:
     if not isinstance(given, Mapping):
         raise InvalidType(f"an alteration is a dict with a path and what to change, not {given!r}")
     unknown = [key for key in given if key not in _KEYS]

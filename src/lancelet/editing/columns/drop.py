@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lancelet.errors import InvalidInput, InvalidType
 from lancelet.format.schema import Field, Schema
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lancelet.table.manifest.snapshot import Snapshot
 
 
-def drop_columns(snapshot: Snapshot, columns: Any) -> Snapshot:
+def drop_columns(snapshot: Snapshot, columns: object) -> Snapshot:
     """Commit a version without some columns, named by their paths."""
     if isinstance(columns, str) or not isinstance(columns, Sequence) or not all(isinstance(c, str) for c in columns):
         raise InvalidType(f"columns is a list of names, not {columns!r}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,7 @@ _NOT_FOUND = -1
 
 
 def merge_columns(
-    table: TableReader, data: Any, left_on: str, right_on: str | None, schema: pa.Schema | None
+    table: TableReader, data: object, left_on: str, right_on: str | None, schema: pa.Schema | None
 ) -> Snapshot:
     """Commit the columns of other rows; see :meth:`lancelet.LanceDataset.merge`."""
     with MergeSource(data, schema) as held:
@@ -52,7 +52,7 @@ def merge_columns(
 
 
 def merge_into_fragment(
-    table: TableReader, position: int, data: Any, left_on: str, right_on: str | None, schema: pa.Schema | None
+    table: TableReader, position: int, data: object, left_on: str, right_on: str | None, schema: pa.Schema | None
 ) -> tuple[Fragment, Schema]:
     """A fragment with the columns of other rows, and the new schema. Nothing is committed."""
     with MergeSource(data, schema) as held:
@@ -60,7 +60,7 @@ def merge_into_fragment(
 
 
 def update_fragment_columns(
-    table: TableReader, position: int, data: Any, left_on: str, right_on: str | None, schema: pa.Schema | None
+    table: TableReader, position: int, data: object, left_on: str, right_on: str | None, schema: pa.Schema | None
 ) -> tuple[Fragment, tuple[int, ...], bytes]:
     """A fragment with new values in some columns, their field ids, and a bitmap of the rows that have them."""
     with MergeSource(data, schema) as held:
@@ -105,7 +105,7 @@ class _Keys:
         return found
 
 
-def _keys(table: TableReader, held: MergeSource, left_on: Any, right_on: Any) -> _Keys:
+def _keys(table: TableReader, held: MergeSource, left_on: object, right_on: object) -> _Keys:
     right = left_on if right_on is None else right_on
     if not isinstance(left_on, str) or not isinstance(right, str):
         raise InvalidType(f"a key is named by a text, not by {left_on!r} and {right!r}")

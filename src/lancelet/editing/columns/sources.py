@@ -72,7 +72,7 @@ class ColumnSource(Protocol):
 
 
 def column_source(
-    transforms: Any, read_columns: Sequence[str] | None, reader_schema: pa.Schema | None, batch_size: Any
+    transforms: object, read_columns: Sequence[str] | None, reader_schema: pa.Schema | None, batch_size: object
 ) -> ColumnSource:
     """The source that a user's argument stands for."""
     if batch_size is not None and (isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1):
@@ -329,7 +329,7 @@ def may_be_null(expr: Expr, schema: Schema) -> bool:
             return any(may_be_null(arg, schema) for arg in args)
 
 
-def _batch(result: Any) -> pa.RecordBatch:
+def _batch(result: object) -> pa.RecordBatch:
     """What a function returned, as a batch."""
     if type(result).__name__ == "DataFrame" and type(result).__module__.partition(".")[0] == "pandas":
         return pa.RecordBatch.from_pandas(result)

@@ -11,7 +11,6 @@ import mmap
 import tempfile
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +31,7 @@ _STEP_BYTES = 8 << 20
 class MergeSource:
     """Rows with their numbers, from 0. Closing it lets go of the temporary file."""
 
-    def __init__(self, data: Any, schema: pa.Schema | None = None, *, in_memory: int = IN_MEMORY) -> None:
+    def __init__(self, data: object, schema: pa.Schema | None = None, *, in_memory: int = IN_MEMORY) -> None:
         source = open_source(data, schema)
         self.schema: pa.Schema = source.schema
         self._stored = pa.schema([storage_field(field) for field in source.schema])
@@ -149,7 +148,7 @@ def joined_batches(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
 
 
-def _is_in_memory(data: Any) -> bool:
+def _is_in_memory(data: object) -> bool:
     if isinstance(data, (pa.Table, pa.RecordBatch, dict)):
         return True
     if isinstance(data, list):

@@ -62,6 +62,14 @@ cdef int put(Text *out, const char *text, int64_t size) noexcept nogil:
     return _GOOD
 
 
+cdef bytes taken(Text *out):
+    """The bytes of a text, which is gone then."""
+    try:
+        return (<char *>out.data)[:out.size] if out.size else b""
+    finally:
+        free(out.data)
+
+
 cdef inline uint32_t word(const uint8_t *at) noexcept nogil:
     return (<uint32_t>at[0] << 24) | (<uint32_t>at[1] << 16) | (<uint32_t>at[2] << 8) | at[3]
 
@@ -345,12 +353,10 @@ def to_text(const uint8_t[::1] data, const int64_t[::1] offsets, const uint8_t[:
                 if status:
                     break
             out_offsets[i + 1] = out.size
-    try:
-        if status:
-            return b"", i, status
-        return (<char *>out.data)[:out.size] if out.size else b"", -1, 0
-    finally:
-        free(out.data)
+    found = taken(&out)
+    if status:
+        return b"", i, status
+    return found, -1, 0
 
 
 class JsonError(ValueError):

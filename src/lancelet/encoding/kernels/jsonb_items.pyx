@@ -4,9 +4,9 @@
 from libc.math cimport isfinite, round as round_half_away
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memset
 
-from lancelet.encoding.kernels.jsonb cimport Text, put, put_number, put_value, reserve
+from lancelet.encoding.kernels.jsonb cimport Text, put, put_number, put_value, reserve, taken
 from lancelet.encoding.kernels.jsonb_select cimport (
     _GOOD, _NOTHING, _UNFIT, CONTAINER, FALSE_KIND, NULL_KIND, NUMBER, STRING, TRUE_KIND,
     Item, Items, Number, children, read_number, shape_of, word,
@@ -61,12 +61,10 @@ def gather(
             if status:
                 break
             out_offsets[i + 1] = out.size
-    try:
-        if status:
-            raise MemoryError("JSON values do not fit into memory")
-        return (<char *>out.data)[:out.size] if out.size else b""
-    finally:
-        free(out.data)
+    data_of_all = taken(&out)
+    if status:
+        raise MemoryError("JSON values do not fit into memory")
+    return data_of_all
 
 
 cdef int parse_double(const uint8_t *at, int64_t size, double *out) except -1:
@@ -115,7 +113,40 @@ cdef inline int rounded(double value, int64_t *out) noexcept nogil:
     return 1
 
 
-cdef int as_integer(const uint8_t *at, int64_t size, uint8_t kind, int64_t *out) noexcept nogil:
+ctypedef int (*Reader)(const uint8_t *at, int64_t size, uint8_t kind, void *out) noexcept nogil
+
+
+cdef tuple read_items(
+    const uint8_t[::1] data, const uint8_t[::1] kinds, const int64_t[::1] starts, const int64_t[::1] sizes,
+    Reader read, void *out, int64_t width, uint8_t[::1] out_valid,
+):
+    """Read each item into ``width`` bytes of ``out``; nothing and null are 0, and not valid, where that is asked.
+
+    Returns (-1, 0), or the row that cannot be read, and why.
+    """
+    cdef Py_ssize_t i = 0
+    cdef int status = _GOOD
+    cdef bint is_value
+    cdef bint marks = out_valid is not None
+    cdef const uint8_t *base = &data[0] if data.shape[0] > 0 else NULL
+    cdef uint8_t *to = <uint8_t *>out
+    with nogil:
+        for i in range(kinds.shape[0]):
+            is_value = kinds[i] != _NOTHING and kinds[i] != NULL_KIND
+            if marks:
+                out_valid[i] = is_value
+            memset(to + i * width, 0, width)
+            if is_value:
+                status = read(base + starts[i], sizes[i], kinds[i], to + i * width)
+                if status:
+                    break
+    if status:
+        return i, status
+    return -1, 0
+
+
+cdef int as_integer(const uint8_t *at, int64_t size, uint8_t kind, void *to) noexcept nogil:
+    cdef int64_t *out = <int64_t *>to
     cdef Number number
     cdef double value = 0
     cdef int status
@@ -145,20 +176,25 @@ def integers(
     int64_t[::1] out, uint8_t[::1] out_valid,
 ):
     """Items as integers; nothing and null are null. Returns (-1, 0), or the row that is none, and why."""
-    cdef Py_ssize_t i = 0, n = kinds.shape[0]
-    cdef int status = _GOOD
-    cdef const uint8_t *base = &data[0] if data.shape[0] > 0 else NULL
-    with nogil:
-        for i in range(n):
-            out_valid[i] = kinds[i] != _NOTHING and kinds[i] != NULL_KIND
-            out[i] = 0
-            if out_valid[i]:
-                status = as_integer(base + starts[i], sizes[i], kinds[i], &out[i])
-                if status:
-                    break
-    if status:
-        return i, status
-    return -1, 0
+    cdef void *to = &out[0] if out.shape[0] > 0 else NULL
+    return read_items(data, kinds, starts, sizes, as_integer, to, 8, out_valid)
+
+
+cdef int as_double(const uint8_t *at, int64_t size, uint8_t kind, void *to) noexcept nogil:
+    cdef double *out = <double *>to
+    cdef Number number
+    cdef int status
+    if kind == NUMBER:
+        status = read_number(at, size, &number)
+        out[0] = number.value
+        return status
+    if kind == TRUE_KIND or kind == FALSE_KIND:
+        out[0] = kind == TRUE_KIND
+        return _GOOD
+    if kind != STRING:
+        return _UNFIT
+    with gil:
+        return _GOOD if parse_double(at, size, out) else _UNFIT
 
 
 def floats(
@@ -166,31 +202,8 @@ def floats(
     double[::1] out, uint8_t[::1] out_valid,
 ):
     """The same as doubles."""
-    cdef Py_ssize_t i = 0, n = kinds.shape[0]
-    cdef int status = _GOOD
-    cdef Number number
-    cdef const uint8_t *base = &data[0] if data.shape[0] > 0 else NULL
-    with nogil:
-        for i in range(n):
-            out_valid[i] = kinds[i] != _NOTHING and kinds[i] != NULL_KIND
-            out[i] = 0
-            if not out_valid[i]:
-                continue
-            if kinds[i] == NUMBER:
-                status = read_number(base + starts[i], sizes[i], &number)
-                out[i] = number.value
-            elif kinds[i] == TRUE_KIND or kinds[i] == FALSE_KIND:
-                out[i] = kinds[i] == TRUE_KIND
-            elif kinds[i] == STRING:
-                with gil:
-                    status = _GOOD if parse_double(base + starts[i], sizes[i], &out[i]) else _UNFIT
-            else:
-                status = _UNFIT
-            if status:
-                break
-    if status:
-        return i, status
-    return -1, 0
+    cdef void *to = &out[0] if out.shape[0] > 0 else NULL
+    return read_items(data, kinds, starts, sizes, as_double, to, 8, out_valid)
 
 
 cdef bint is_word(const uint8_t *at, int64_t size, const char *name, int64_t length) noexcept nogil:
@@ -207,32 +220,24 @@ cdef bint is_word(const uint8_t *at, int64_t size, const char *name, int64_t len
     return True
 
 
+cdef int as_truth(const uint8_t *at, int64_t size, uint8_t kind, void *to) noexcept nogil:
+    cdef uint8_t *out = <uint8_t *>to
+    if kind == TRUE_KIND or kind == FALSE_KIND:
+        out[0] = kind == TRUE_KIND
+    elif kind == STRING and (is_word(at, size, b"true", 4) or is_word(at, size, b"yes", 3)):
+        out[0] = 1
+    elif not (kind == STRING and (is_word(at, size, b"false", 5) or is_word(at, size, b"no", 2))):
+        return _UNFIT
+    return _GOOD
+
+
 def truths(
     const uint8_t[::1] data, const uint8_t[::1] kinds, const int64_t[::1] starts, const int64_t[::1] sizes,
     uint8_t[::1] out, uint8_t[::1] out_valid,
 ):
     """The same as true (1) or false (0); also the words true, yes, false and no."""
-    cdef Py_ssize_t i = 0, n = kinds.shape[0]
-    cdef int status = _GOOD
-    cdef const uint8_t *base = &data[0] if data.shape[0] > 0 else NULL
-    cdef const uint8_t *at
-    with nogil:
-        for i in range(n):
-            out_valid[i] = kinds[i] != _NOTHING and kinds[i] != NULL_KIND
-            out[i] = 0
-            if not out_valid[i]:
-                continue
-            at = base + starts[i]
-            if kinds[i] == TRUE_KIND or kinds[i] == FALSE_KIND:
-                out[i] = kinds[i] == TRUE_KIND
-            elif kinds[i] == STRING and (is_word(at, sizes[i], b"true", 4) or is_word(at, sizes[i], b"yes", 3)):
-                out[i] = 1
-            elif not (kinds[i] == STRING and (is_word(at, sizes[i], b"false", 5) or is_word(at, sizes[i], b"no", 2))):
-                status = _UNFIT
-                break
-    if status:
-        return i, status
-    return -1, 0
+    cdef void *to = &out[0] if out.shape[0] > 0 else NULL
+    return read_items(data, kinds, starts, sizes, as_truth, to, 1, out_valid)
 
 
 cdef int put_plain(Text *out, const uint8_t *at, int64_t size, uint8_t kind) noexcept nogil:
@@ -275,12 +280,33 @@ def texts(
                 if status:
                     break
             out_offsets[i + 1] = out.size
-    try:
+    found = taken(&out)
+    if status:
+        return b"", i, status
+    return found, -1, 0
+
+
+cdef inline bint is_array(const uint8_t *at, int64_t size) noexcept nogil:
+    """Whether a container is an array."""
+    return size >= 4 and at[0] >> 5 == 4
+
+
+cdef int as_tag(const uint8_t *at, int64_t size, uint8_t kind, void *to) noexcept nogil:
+    cdef uint8_t *out = <uint8_t *>to
+    cdef Number number
+    cdef int status
+    if kind == TRUE_KIND or kind == FALSE_KIND:
+        out[0] = 1
+    elif kind == STRING:
+        out[0] = 4
+    elif kind == CONTAINER:
+        out[0] = 5 if is_array(at, size) else 6
+    elif kind == NUMBER:
+        status = read_number(at, size, &number)
         if status:
-            return b"", i, status
-        return (<char *>out.data)[:out.size] if out.size else b"", -1, 0
-    finally:
-        free(out.data)
+            return status
+        out[0] = 3 if number.is_double or number.magnitude > <uint64_t>0x7FFFFFFFFFFFFFFF + number.negative else 2
+    return _GOOD
 
 
 def type_tags(
@@ -288,42 +314,23 @@ def type_tags(
     uint8_t[::1] out,
 ):
     """0 null, 1 boolean, 2 integer of 64 bits, 3 another number, 4 text, 5 array, 6 object. Returns as ``integers``."""
-    cdef Py_ssize_t i = 0, n = kinds.shape[0]
-    cdef int status = _GOOD
-    cdef Number number
-    cdef const uint8_t *base = &data[0] if data.shape[0] > 0 else NULL
-    with nogil:
-        for i in range(n):
-            out[i] = 0
-            if kinds[i] == TRUE_KIND or kinds[i] == FALSE_KIND:
-                out[i] = 1
-            elif kinds[i] == STRING:
-                out[i] = 4
-            elif kinds[i] == CONTAINER:
-                out[i] = 5 if sizes[i] >= 4 and base[starts[i]] >> 5 == 4 else 6
-            elif kinds[i] == NUMBER:
-                status = read_number(base + starts[i], sizes[i], &number)
-                if status:
-                    break
-                out[i] = 3 if number.is_double or (
-                    number.magnitude > <uint64_t>0x7FFFFFFFFFFFFFFF + number.negative) else 2
-    if status:
-        return i, status
-    return -1, 0
+    cdef void *to = &out[0] if out.shape[0] > 0 else NULL
+    return read_items(data, kinds, starts, sizes, as_tag, to, 1, None)
+
+
+cdef int as_length(const uint8_t *at, int64_t size, uint8_t kind, void *to) noexcept nogil:
+    if kind == CONTAINER and is_array(at, size):
+        (<int64_t *>to)[0] = word(at) & 0x1FFFFFFF
+    return _GOOD
 
 
 def array_sizes(
     const uint8_t[::1] data, const uint8_t[::1] kinds, const int64_t[::1] starts, const int64_t[::1] sizes,
     int64_t[::1] out,
 ):
-    """How many elements arrays have; 0 for what is no array."""
-    cdef Py_ssize_t i
-    cdef const uint8_t *base = &data[0] if data.shape[0] > 0 else NULL
-    with nogil:
-        for i in range(kinds.shape[0]):
-            out[i] = 0
-            if kinds[i] == CONTAINER and sizes[i] >= 4 and base[starts[i]] >> 5 == 4:
-                out[i] = word(base + starts[i]) & 0x1FFFFFFF
+    """How many elements arrays have; 0 for what is no array. Returns as ``integers``, though no row is refused."""
+    cdef void *to = &out[0] if out.shape[0] > 0 else NULL
+    return read_items(data, kinds, starts, sizes, as_length, to, 8, None)
 
 
 def arrays_with(
@@ -337,7 +344,7 @@ def arrays_with(
     cdef Py_ssize_t i = 0, n = ends.shape[0] - 1
     cdef int64_t k, e, size = wanted.shape[0]
     cdef int status = _GOOD
-    cdef bint is_array = False
+    cdef bint holds_elements = False
     cdef int64_t count = 0
     cdef Text text
     cdef Items below
@@ -354,10 +361,10 @@ def arrays_with(
                 item.kind, item.at, item.size = kinds[k], base + starts[k], sizes[k]
                 if item.kind != CONTAINER:
                     continue
-                status = shape_of(&item, &is_array, &count)
+                status = shape_of(&item, &holds_elements, &count)
                 if status:
                     break
-                if not is_array:
+                if not holds_elements:
                     continue
                 below.count = 0
                 status = children(&item, 0, 0x1FFFFFFF, &below)

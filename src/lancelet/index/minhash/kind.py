@@ -10,6 +10,7 @@ import pyarrow as pa
 from lancelet.errors import InvalidType
 from lancelet.index.kind import Built, Moves, NewRows, Source
 from lancelet.index.ranked import RankedKind
+from lancelet.table.manifest.manifest import parse_message
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFolder, SegmentWriter
@@ -34,7 +35,6 @@ class MinHashKind(RankedKind):
     def opens(self, entry: IndexMetadata) -> bool:
         """Not one whose signatures are made in another way."""
         from lancelet.format.proto.minhash_index_pb2 import MinHashLshIndexDetails
-        from lancelet.table.manifest.manifest import parse_message
 
         return parse_message(entry.details, MinHashLshIndexDetails, entry.name, "index details").signature_version == 0
 

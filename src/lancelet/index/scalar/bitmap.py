@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -29,7 +29,7 @@ class BitmapKind(ScalarKind):
     is_exact = True
     rank = 0
 
-    def check(self, column: pa.Field, options: Mapping[str, Any]) -> None:
+    def check(self, column: pa.Field, options: Mapping[str, object]) -> None:
         if not has_order(key_type(column.type)):
             raise InvalidType(
                 f"column {column.name!r} is {column.type}; a BITMAP index takes integers, floats, booleans, texts, "
@@ -55,7 +55,9 @@ class BitmapKind(ScalarKind):
 
         return BitmapSegment(BitmapFile.open(folder, dtype))
 
-    def write(self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]) -> Built:
+    def write(
+        self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, object]
+    ) -> Built:
         from lancelet.index.scalar.bitmap_segment import write_segment
 
         write_segment(sources, rows, out)

@@ -42,7 +42,7 @@ class BloomFilterKind(ScalarKind):
     type_url = "/lance.index.pb.BloomFilterIndexDetails"
     rank = 5
 
-    def check(self, column: pa.Field, options: Mapping[str, Any]) -> None:
+    def check(self, column: pa.Field, options: Mapping[str, object]) -> None:
         refuse_json(column, self.name)
         if not _fits(column.type):
             raise InvalidInput(
@@ -71,7 +71,9 @@ class BloomFilterKind(ScalarKind):
 
         return open_segment(folder)
 
-    def write(self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]) -> Built:
+    def write(
+        self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, object]
+    ) -> Built:
         from lancelet.index.scalar.bloom_filter_segment import write_segment
 
         write_segment(sources, rows, out, options)

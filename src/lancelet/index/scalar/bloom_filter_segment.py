@@ -228,7 +228,7 @@ def open_segment(folder: IndexFolder) -> BloomFilters:
     return BloomFilters(file, Zones.read(batch, file.path), np.asarray(batch[_HAS_NULL]))
 
 
-def write_segment(sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]) -> None:
+def write_segment(sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, object]) -> None:
     """Write a segment of the zones of older ones and of new rows."""
     old = [(_of(source), source) for source in sources]
     items, chance = (old[-1][0].items, old[-1][0].probability) if old else (DEFAULT_ROWS, DEFAULT_PROBABILITY)

@@ -33,7 +33,7 @@ class BTree(ScalarKind):
     is_exact = True
     rank = 1
 
-    def check(self, column: pa.Field, options: Mapping[str, Any]) -> None:
+    def check(self, column: pa.Field, options: Mapping[str, object]) -> None:
         """Raise when a column cannot have such an index, or an option is not known."""
         if not _can_have(column.type):
             raise InvalidType(
@@ -68,7 +68,9 @@ class BTree(ScalarKind):
 
         return open_segment(folder, _compared(dtype))
 
-    def write(self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]) -> Built:
+    def write(
+        self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, object]
+    ) -> Built:
         """Sort new rows and merge them with those of older segments."""
         from lancelet.index.scalar.btree_files import built
         from lancelet.index.scalar.btree_lookup import write_segment
@@ -105,7 +107,7 @@ def _can_have(dtype: pa.DataType) -> bool:
     return has_order(_compared(dtype)) and not is_json
 
 
-def _page_rows(options: Mapping[str, Any]) -> int | None:
+def _page_rows(options: Mapping[str, object]) -> int | None:
     rows = options.get(_ZONE_SIZE)
     if rows is not None and (not isinstance(rows, int) or not 0 < rows < 1 << 32):
         raise InvalidInput(f"{_ZONE_SIZE} is the number of rows of a page, not {rows!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -29,7 +29,7 @@ class LabelListKind(ScalarKind):
     is_exact = True
     rank = 2
 
-    def check(self, column: pa.Field, options: Mapping[str, Any]) -> None:
+    def check(self, column: pa.Field, options: Mapping[str, object]) -> None:
         if not _is_list(column.type):
             raise InvalidType(
                 f"column {column.name!r} is {column.type}; a LABEL_LIST index takes lists and large lists"
@@ -51,7 +51,9 @@ class LabelListKind(ScalarKind):
 
         return open_segment(folder, dtype)
 
-    def write(self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]) -> Built:
+    def write(
+        self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, object]
+    ) -> Built:
         from lancelet.index.scalar.label_list_segment import write_segment
 
         return Built(index_version=write_segment(sources, rows, out))

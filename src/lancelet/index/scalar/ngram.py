@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -29,7 +29,7 @@ class NGramKind(ScalarKind):
     moves = Moves.REWRITTEN
     rank = 3
 
-    def check(self, column: pa.Field, options: Mapping[str, Any]) -> None:
+    def check(self, column: pa.Field, options: Mapping[str, object]) -> None:
         if not pa.types.is_string(column.type) and not pa.types.is_large_string(column.type):
             raise InvalidType(f"NGRAM index column {column.name} must be a string, not {column.type}")
         refuse_json(column, self.name)
@@ -47,7 +47,9 @@ class NGramKind(ScalarKind):
 
         return NGrams(folder.open(_FILE))
 
-    def write(self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]) -> Built:
+    def write(
+        self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, object]
+    ) -> Built:
         from lancelet.index.scalar.ngram_segment import write_segment
 
         write_segment(sources, rows, out)

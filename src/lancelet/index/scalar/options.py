@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import pyarrow as pa
 
@@ -18,7 +17,7 @@ DEFAULT_PROBABILITY = 0.00057
 _JSON = (b"lance.json", b"arrow.json")
 
 
-def positive(options: Mapping[str, Any], name: str, default: int) -> int:
+def positive(options: Mapping[str, object], name: str, default: int) -> int:
     """An option that counts rows."""
     value = options.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -26,7 +25,7 @@ def positive(options: Mapping[str, Any], name: str, default: int) -> int:
     return value
 
 
-def chosen_probability(options: Mapping[str, Any], default: float) -> float:
+def chosen_probability(options: Mapping[str, object], default: float) -> float:
     """How often a filter may be mistaken."""
     value = options.get(PROBABILITY, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
@@ -40,14 +39,14 @@ def refuse_json(column: pa.Field, kind: str) -> None:
         raise InvalidInput(f"column {column.name!r} holds JSON, of which there can be no {kind} index")
 
 
-def refuse_unknown(options: Mapping[str, Any], known: tuple[str, ...], kind: str) -> None:
+def refuse_unknown(options: Mapping[str, object], known: tuple[str, ...], kind: str) -> None:
     """Raise for an option that a kind does not have."""
     if unknown := sorted(set(options) - set(known)):
         has = f"has {', '.join(known)}" if known else "has none"
         raise InvalidInput(f"{', '.join(unknown)}: not an option of {kind} indices, which {has}")
 
 
-def refuse_options(name: str, options: Mapping[str, Any]) -> None:
+def refuse_options(name: str, options: Mapping[str, object]) -> None:
     """There are none."""
     if options:
         raise InvalidOption(f"a {name} index has no options, not {', '.join(map(repr, options))}")

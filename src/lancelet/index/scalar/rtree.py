@@ -30,7 +30,7 @@ class RTreeKind(ScalarKind):
     moves = Moves.REWRITTEN
     rank = 5
 
-    def check(self, column: pa.Field, options: Mapping[str, Any]) -> None:
+    def check(self, column: pa.Field, options: Mapping[str, object]) -> None:
         from lancelet.index.geometry import NAMES, check_storage
 
         refuse_unknown(options, (_PAGE_SIZE,), self.name)
@@ -67,14 +67,16 @@ class RTreeKind(ScalarKind):
 
         return RTree(folder)
 
-    def write(self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]) -> Built:
+    def write(
+        self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, object]
+    ) -> Built:
         from lancelet.index.scalar.rtree_segment import write_segment
 
         write_segment(sources, rows, out, _page_size(options))
         return Built()
 
 
-def _page_size(options: Mapping[str, Any]) -> int:
+def _page_size(options: Mapping[str, object]) -> int:
     size = options.get(_PAGE_SIZE, 4096)
     if isinstance(size, bool) or not isinstance(size, int) or not 2 <= size < _MOST:
         raise InvalidInput(f"{_PAGE_SIZE} is the number of boxes of a page, at least 2, not {size!r}")

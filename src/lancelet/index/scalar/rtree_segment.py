@@ -27,6 +27,7 @@ from lancelet.index.kind import ROW, VALUE, Entries, NewRows, Source
 from lancelet.index.questions import Answer, Missing, Overlaps, Question
 from lancelet.index.row_set import RowNumbers, RowSet
 from lancelet.index.scalar.digests import NULL, number_digests, set_entries
+from lancelet.index.scalar.hilbert import along_curve
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFileReader, IndexFolder, SegmentWriter
@@ -42,8 +43,8 @@ _SCHEMA: Final = pa.schema(
         pa.field(_ID, pa.uint64(), nullable=False),
     ]
 )
-_BITS: Final = 16
 _ROWS_AT_ONCE: Final = 1 << 18
+_MOST_PLACES: Final = 1 << 32
 
 
 class RTree:
@@ -149,8 +150,10 @@ def box_array(values: pa.Array, extension: str) -> pa.Array:
 def write_segment(sources: Sequence[Source], rows: NewRows, out: SegmentWriter, page_size: int) -> None:
     """Put the boxes of older segments and of new rows in order, and boxes around them."""
     around, ids, nulls = _gathered(sources, rows)
-    total = np.array([*around[:, :2].min(axis=0), *around[:, 2:].max(axis=0)]) if len(ids) else np.full(4, np.nan)
-    order = np.argsort(_curve(around, total), kind="stable")
+    total = np.full(4, np.nan)
+    if len(ids):
+        total = np.array([(np.min if side < 2 else np.max)(around[:, side]) for side in range(4)])
+    order = _order(_curve(around, total))
     level, numbers = around[order], ids[order]
     told = {name: None if np.isnan(side) else float(side) for name, side in zip(_WORDS, total, strict=True)}
     levels = _levels(len(ids), page_size)
@@ -229,21 +232,20 @@ def _levels(items: int, page_size: int) -> list[int]:
 
 def _curve(around: Boxes, total: npt.NDArray[np.float64]) -> npt.NDArray[np.uint32]:
     """How far along a Hilbert curve over all boxes the middle of each is."""
-    most = (1 << _BITS) - 1
     spans = total[2:] - total[:2]
     spans[(spans == 0) | ~np.isfinite(spans)] = 1
-    middles = (around[:, :2] + around[:, 2:]) / 2 - total[:2]
-    x, y = np.clip(np.nan_to_num(most * middles / spans), 0, most).astype(np.uint32).T
-    along = np.zeros(len(around), np.uint32)
-    for bit in range(_BITS - 1, -1, -1):
-        side = np.uint32(1 << bit)
-        right, upper = (x & side) > 0, (y & side) > 0
-        along += (side * side) * ((3 * right) ^ upper).astype(np.uint32)
-        # Each quarter is a curve of its own: the lower ones are turned, the right one of them mirrored too.
-        mirrored = right & ~upper
-        x, y = np.where(mirrored, most - x, x), np.where(mirrored, most - y, y)
-        x, y = np.where(upper, x, y), np.where(upper, y, x)
-    return along
+    return along_curve(around, *total[:2].tolist(), *spans.tolist())
+
+
+def _order(keys: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
+    """The order of keys, of equal ones the first before the others; numbers are sorted faster than places."""
+    if len(keys) > _MOST_PLACES:
+        return np.argsort(keys, kind="stable").astype(np.uint64)
+    both: npt.NDArray[np.uint64] = keys.astype(np.uint64) << np.uint64(32)
+    both |= np.arange(len(keys), dtype=np.uint64)
+    both.sort()
+    both &= np.uint64(_MOST_PLACES - 1)
+    return both
 
 
 def _number(file: IndexFileReader, name: str) -> int:

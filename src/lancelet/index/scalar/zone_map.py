@@ -28,7 +28,7 @@ class ZoneMapKind(ScalarKind):
     type_url = "/lance.table.ZoneMapIndexDetails"
     rank = 4
 
-    def check(self, column: pa.Field, options: Mapping[str, Any]) -> None:
+    def check(self, column: pa.Field, options: Mapping[str, object]) -> None:
         refuse_json(column, self.name)
         refuse_unknown(options, (ROWS_PER_ZONE, USE_SEEDS), self.name)
         positive(options, ROWS_PER_ZONE, DEFAULT_ROWS)
@@ -60,7 +60,9 @@ class ZoneMapKind(ScalarKind):
 
         return open_segment(folder, dtype)
 
-    def write(self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, Any]) -> Built:
+    def write(
+        self, sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, object]
+    ) -> Built:
         from lancelet.index.scalar.zone_map_segment import write_segment
 
         return Built(write_segment(sources, rows, out, options))

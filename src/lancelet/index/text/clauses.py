@@ -93,7 +93,8 @@ def clauses_of_both(query: Query, indexed: Vocabulary, every: Vocabulary) -> tup
     None where either takes more than clauses: words that are nearly the same, and so what is asked, depend on those that
     there are.
     """
-    known, sought = clauses_of(query, indexed), clauses_of(query, every)
+    known = clauses_of(query, indexed)
+    sought = known if every is indexed else clauses_of(query, every)
     return None if known is None or sought is None else (known, sought)
 
 

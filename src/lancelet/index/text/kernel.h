@@ -146,6 +146,29 @@ static void lc_push(lc_search *s, float score, uint32_t doc) {
     s->least = s->scores[0];
 }
 
+/* The best first, and of equal ones the first; without a limit they are left as they are. */
+
+static void lc_put_in_order(lc_search *s) {
+    if (s->limit < 0) return;
+    for (int64_t size = s->size - 1; size > 0; size--) {
+        const float score = s->scores[size];
+        const uint32_t doc = s->found[size];
+        int64_t at = 0;
+        s->scores[size] = s->scores[0], s->found[size] = s->found[0];
+        for (;;) {
+            int64_t child = 2 * at + 1;
+            if (child >= size) break;
+            if (child + 1 < size &&
+                lc_worse(s->scores[child + 1], s->found[child + 1], s->scores[child], s->found[child]))
+                child++;
+            if (!lc_worse(s->scores[child], s->found[child], score, doc)) break;
+            s->scores[at] = s->scores[child], s->found[at] = s->found[child];
+            at = child;
+        }
+        s->scores[at] = score, s->found[at] = doc;
+    }
+}
+
 /* Cursors. */
 
 static void lc_free_cursor(lc_cursor *c) {

@@ -66,6 +66,7 @@ cdef extern from "kernel.h" nogil:
         int error
 
     void lc_run(lc_search*)
+    void lc_put_in_order(lc_search*)
     void lc_free_cursor(lc_cursor*)
     int lc_impact_bounds(const uint8_t*, const int64_t*, int64_t, float, float, float*)
     int64_t lc_block_first(const uint8_t*, int64_t, int, int, int)
@@ -301,7 +302,8 @@ def search(terms, int groups, phrases, const float[::1] norm, keep, int64_t limi
         How many documents; -1: all.
     """
     cdef lc_search s
-    cdef Py_ssize_t i, count = len(terms), phrase_count = len(phrases)
+    cdef Py_ssize_t i, k, count = len(terms), phrase_count = len(phrases)
+    cdef float most
     cdef TermList one
     cdef lc_term* copies = NULL
     cdef lc_phrase* sought = NULL
@@ -330,7 +332,9 @@ def search(terms, int groups, phrases, const float[::1] norm, keep, int64_t limi
                 if bounds.shape[0] != one.term.block_count:
                     raise ValueError("bounds are those of another term")
                 copies[i].bounds = &bounds[0]
-                most = float(np.max(given))
+                most = bounds[0]
+                for k in range(1, bounds.shape[0]):
+                    most = max(most, bounds[k])
                 holding.append(given)
             s.cursors[i].term = &copies[i]
             s.cursors[i].weight = weight
@@ -366,6 +370,7 @@ def search(terms, int groups, phrases, const float[::1] norm, keep, int64_t limi
         s.limit = limit
         with nogil:
             lc_run(&s)
+            lc_put_in_order(&s)
         if s.error == LC_NO_MEMORY:
             raise MemoryError
         if s.error:
@@ -383,6 +388,8 @@ def search(terms, int groups, phrases, const float[::1] norm, keep, int64_t limi
         free(s.found)
         free(s.reach)
         free(s.reached)
+    if limit >= 0:
+        return docs, scores
     order = np.lexsort((docs, -scores))
     return docs[order], scores[order]
 

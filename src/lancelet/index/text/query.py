@@ -16,6 +16,7 @@ import enum
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -25,6 +26,7 @@ from lancelet.errors import InvalidInput
 MAX_EXPANSIONS: Final = 50
 NEGATIVE_BOOST: Final = 0.5
 _MOST_FIELD_BOOST: Final = 1 << 20
+_KEPT_WEIGHTS: Final = 4096
 
 
 class FullTextOperator(enum.Enum):
@@ -216,19 +218,30 @@ class Statistics:
     @property
     def mean(self) -> float:
         """Tokens of a document."""
-        return float(np.float32(self.tokens) / np.float32(self.documents)) if self.documents else 1.0
+        return _mean(self.documents, self.tokens)
 
     def weight(self, term: bytes) -> float:
         """How much a term tells."""
-        count = np.float32(self.frequencies.get(term, 0))
-        half = np.float32(0.5)
-        return float(np.log((np.float32(self.documents) - count + half) / (count + half) + np.float32(1)))
+        return _weight(self.documents, self.frequencies.get(term, 0))
 
     def __add__(self, other: Statistics) -> Statistics:
+        if not self.documents and not self.frequencies:
+            return other
         frequencies = dict(self.frequencies)
         for term, count in other.frequencies.items():
             frequencies[term] = frequencies.get(term, 0) + count
         return Statistics(self.documents + other.documents, self.tokens + other.tokens, frequencies)
+
+
+@lru_cache(_KEPT_WEIGHTS)
+def _mean(documents: int, tokens: float) -> float:
+    return float(np.float32(tokens) / np.float32(documents)) if documents else 1.0
+
+
+@lru_cache(_KEPT_WEIGHTS)
+def _weight(documents: int, having: int) -> float:
+    count, half = np.float32(having), np.float32(0.5)
+    return float(np.log((np.float32(documents) - count + half) / (count + half) + np.float32(1)))
 
 
 NO_TEXTS: Final = Statistics(0, 0, {})

@@ -94,7 +94,7 @@ class CompactionSettings:
             raise InvalidInput(f"not the JSON of compaction options: {error}") from None
 
 
-def compaction_settings(given: Mapping[str, Any], manifest: Manifest) -> CompactionSettings:
+def compaction_settings(given: Mapping[str, object], manifest: Manifest) -> CompactionSettings:
     """Check the options that are given for a table, and fill in the others."""
     if not isinstance(given, Mapping):
         raise InvalidType(f"compaction options are a dict, not {type(given)}")
@@ -156,13 +156,13 @@ def check_output(settings: CompactionSettings, uri: str) -> str:
     return writable_version(version)
 
 
-def _integer(name: str, value: Any) -> int:
+def _integer(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidType(f"{name} is a number, not {value!r}")
     return value
 
 
-def _number(name: str, value: Any) -> int:
+def _number(name: str, value: object) -> int:
     """Zero is allowed, and means the default."""
     number = _integer(name, value)
     if number < 0:
@@ -170,30 +170,30 @@ def _number(name: str, value: Any) -> int:
     return number
 
 
-def _count(name: str, value: Any) -> int | None:
+def _count(name: str, value: object) -> int | None:
     return _number(name, value) or None
 
 
-def _positive(name: str, value: Any) -> int:
+def _positive(name: str, value: object) -> int:
     number = _number(name, value)
     if number == 0:
         raise InvalidOption(f"{name} must be greater than 0; leave it out for the default")
     return number
 
 
-def _fraction(name: str, value: Any) -> float:
+def _fraction(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidType(f"{name} is a fraction of the rows, not {value!r}")
     return float(value)
 
 
-def _switch(name: str, value: Any) -> bool:
+def _switch(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidType(f"{name} is True or False, not {value!r}")
     return value
 
 
-def _mode(name: str, value: Any) -> str:
+def _mode(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise InvalidType(f"{name} is a text, not {value!r}")
     if value not in MODES:
@@ -211,7 +211,7 @@ def _ids(name: str, value: Any) -> tuple[int, ...]:
     return tuple(sorted(set(numbers)))
 
 
-def _version(name: str, value: Any) -> str:
+def _version(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise InvalidType(f"{name} is a text, not {value!r}")
     try:

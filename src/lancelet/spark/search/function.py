@@ -19,6 +19,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from pyspark.sql.functions import udtf
 from pyspark.sql.types import ArrayType, NumericType, StringType
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
 
@@ -78,6 +79,7 @@ _OF_VECTORS = frozenset(
     ]
 )
 _OF_BOTH = frozenset({"fusion", "rrf_k", "weight", "candidates"})
+_OF_REQUESTS = ("filter", "prefilter", "fast_search", "with_row_id", "offset")
 _DEFAULT_K = 10
 _ALL = "*"
 _WHAT: dict[type, str] = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
@@ -135,8 +137,6 @@ def register_functions(spark: SparkSession) -> None:
     +---+---------+
     <BLANKLINE>
     """
-    from pyspark.sql.functions import udtf
-
     # Rows are few, and Arrow would ask for pandas.
     for function in (VectorSearch, TextSearch, HybridSearch):
         registered: Any = udtf(function, useArrow=False)
@@ -241,8 +241,7 @@ def _analyzed(function: Function, args: Sequence[AnalyzeArgument], kwargs: Mappi
     request, options = _request(function, values)
     sought, shapes = {}, {}
     for name in function.sought:
-        read = _text if name == _TEXT else _query
-        sought[name], shapes[name] = read(function, given[name])
+        sought[name], shapes[name] = _sought(function, name, given[name])
     filled = {name: shapes[name] if value is None else value for name, value in sought.items()}
     plan = _plan(request, ds, filled, options)
     if isinstance(plan, ScanPlan) and plan.nearest is not None and plan.nearest.is_batch and request.offset:
@@ -339,38 +338,15 @@ def _open(function: Function, uri: str, version: int | None, storage: Mapping[st
 
 def _request(function: Function, values: Mapping[str, Any]) -> tuple[SearchRequest | TextRequest, SearchOptions]:
     columns = values.get("columns")
-    k = values.get("k")
-    if _TEXT in function.sought:
-        told = (
-            "vector_column",
-            "filter",
-            "candidates",
-            "prefilter",
-            "fusion",
-            "rrf_k",
-            "weight",
-            "fast_search",
-            "with_row_id",
-            "offset",
-        )
-        request: SearchRequest | TextRequest = TextRequest(
-            values.get("search_columns"),
-            k=_DEFAULT_K if k is None else k,
-            columns=None if columns is None or columns == [_ALL] else columns,
-            **{name: values[name] for name in told if values.get(name) is not None},
-        )
-        return request, _options(values)
-    request = SearchRequest(
-        values.get("vector_column"),
-        _DEFAULT_K if k is None else k,
-        filter=values.get("filter"),
-        columns=None if columns is None or columns == [_ALL] else columns,
-        prefilter=bool(values.get("prefilter")),
-        fast_search=bool(values.get("fast_search")),
-        with_row_id=bool(values.get("with_row_id")),
-        offset=values.get("offset") or 0,
-    )
-    return request, _options(values)
+    k = _DEFAULT_K if values.get("k") is None else values["k"]
+    shared = {
+        "columns": None if columns == [_ALL] else columns,
+        **{name: values[name] for name in _OF_REQUESTS if values.get(name) is not None},
+    }
+    if _TEXT not in function.sought:
+        return SearchRequest(values.get("vector_column"), k, **shared), _options(values)
+    more = {name: values[name] for name in ("vector_column", *_OF_BOTH) if values.get(name) is not None}
+    return TextRequest(values.get("search_columns"), k=k, **shared, **more), _options(values)
 
 
 def _options(values: Mapping[str, Any]) -> SearchOptions:
@@ -388,32 +364,25 @@ def _options(values: Mapping[str, Any]) -> SearchOptions:
     return options
 
 
-def _text(function: Function, argument: AnalyzeArgument) -> tuple[Any, Any]:
-    """The text, or None where rows have their own; then a text like any other."""
-    if argument.isTable or not isinstance(argument.dataType, StringType):
-        raise InvalidInput(f"{_TEXT} of {function.name} is a text, not {argument.dataType.simpleString()}")
-    if not argument.isConstantExpression:
-        return None, ""
-    if argument.value is None:
-        raise InvalidInput(f"{_TEXT} of {function.name} is null; give a text")
-    return argument.value, None
-
-
-def _query(function: Function, argument: AnalyzeArgument) -> tuple[Any, Any]:
-    """The query, or None where rows have their own; then what makes one of its shape for vectors of some dimension."""
-    dtype = argument.dataType
-    depth = 0
+def _sought(function: Function, name: str, argument: AnalyzeArgument) -> tuple[Any, Any]:
+    """What is looked for, or None where rows have their own; then what stands for it: any text, or what makes a vector
+    of some dimension.
+    """
+    dtype, depth = argument.dataType, 0
     while isinstance(dtype, ArrayType):
         dtype, depth = dtype.elementType, depth + 1
-    if argument.isTable or depth not in (1, 2) or not isinstance(dtype, NumericType):
-        raise InvalidInput(
-            f"{_VECTOR} of {function.name} is an array of numbers, or an array of such arrays, not {argument.dataType.simpleString()}"
-        )
-    if argument.isConstantExpression:
-        if argument.value is None:
-            raise InvalidInput(f"{_VECTOR} of {function.name} is null; give a vector")
-        return _plain(argument.value), None
-    return None, lambda dimension: np.zeros((1,) * (depth - 1) + (dimension,), np.uint8)
+    if name == _TEXT:
+        wanted, one, fits = "a text", "a text", depth == 0 and isinstance(dtype, StringType)
+    else:
+        wanted, one = "an array of numbers, or an array of such arrays", "a vector"
+        fits = depth in (1, 2) and isinstance(dtype, NumericType)
+    if argument.isTable or not fits:
+        raise InvalidInput(f"{name} of {function.name} is {wanted}, not {argument.dataType.simpleString()}")
+    if not argument.isConstantExpression:
+        return None, "" if name == _TEXT else lambda dimension: np.zeros((1,) * (depth - 1) + (dimension,), np.uint8)
+    if argument.value is None:
+        raise InvalidInput(f"{name} of {function.name} is null; give {one}")
+    return _plain(argument.value), None
 
 
 def _plain(value: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.types import ArrayType, NumericType, StructField, StructType
 
 from lancelet.encoding.plain import arrow_array
 from lancelet.errors import InvalidInput, InvalidType, LanceletError, NotSupported
@@ -27,7 +28,6 @@ from lancelet.spark.workers import a_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
     from lancelet._api.scan_options import SearchOptions
     from lancelet.dataset import LanceDataset
@@ -113,8 +113,6 @@ def join_frame(
     keeps_all = _HOW[how.lower()]
     found = _beside(frame.schema, result_schema(plan), keeps_all)
     job = JoinJob(place, plan, name, keeps_all, arrow_schema(found))
-    from pyspark.sql.types import StructType
-
     return frame.mapInArrow(partial(_run, job), StructType([*frame.schema, *found]))
 
 
@@ -124,8 +122,6 @@ def _any_query(dimension: int) -> Any:
 
 
 def _column_of(frame: Any, on: Any, case_sensitive: bool) -> str:
-    from pyspark.sql.types import ArrayType, NumericType
-
     if not hasattr(frame, "mapInArrow"):
         raise InvalidType(f"rows of a Spark data frame are joined, not of {type(frame)}")
     if not isinstance(on, str):
@@ -145,8 +141,6 @@ def _column_of(frame: Any, on: Any, case_sensitive: bool) -> str:
 
 def _beside(left: StructType, right: StructType, keeps_all: bool) -> StructType:
     """The columns of the table that come out."""
-    from pyspark.sql.types import StructField, StructType
-
     fields = [field for field in right if field.name != QUERY_INDEX]
     taken = {name.lower() for name in left.names}
     for field in fields:

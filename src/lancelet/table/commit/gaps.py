@@ -79,5 +79,5 @@ def _may_edit(operation: ops.UpdateConfig, before: Manifest, after: Manifest) ->
     return _same_columns(before, after)
 
 
-def _untouched(keys: Mapping[str, object], old: Mapping[Any, Any], new: Mapping[Any, Any]) -> bool:
+def _untouched(keys: Mapping[str, object], old: Mapping[Any, object], new: Mapping[Any, object]) -> bool:
     return all(old.get(key) == new.get(key) for key in keys)

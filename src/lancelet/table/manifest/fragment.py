@@ -13,7 +13,7 @@ import enum
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -318,7 +318,7 @@ def _deletion_file(message: table_pb2.DeletionFile, path: str, place: str, *, tr
     )
 
 
-def _sequence(message: table_pb2.DataFragment, group: Any, path: str, place: str) -> bytes | Spilled | None:
+def _sequence(message: table_pb2.DataFragment, group: object, path: str, place: str) -> bytes | Spilled | None:
     kind = message.WhichOneof(group)
     if kind is None:
         return None

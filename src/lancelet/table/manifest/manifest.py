@@ -140,6 +140,10 @@ class Manifest:
         """The message itself; what the next version is made from."""
         return self._message
 
+    def with_message(self, message: table_pb2.Manifest) -> Manifest:
+        """The same file, read as if it had another message: for views of a version under another schema."""
+        return Manifest(self._file, message, self.mended)
+
     @property
     def version(self) -> int:
         return self._message.version

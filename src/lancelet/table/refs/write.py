@@ -172,7 +172,7 @@ def _tag_content(target: Snapshot, created: str | None, updated: str, metadata: 
     }
 
 
-def _put_new(root: Store, path: str, content: Mapping[str, Any]) -> bool:
+def _put_new(root: Store, path: str, content: Mapping[str, object]) -> bool:
     """Create a file; when the store does not say whether it did, the file itself tells."""
     data = _json(content)
     try:
@@ -181,7 +181,7 @@ def _put_new(root: Store, path: str, content: Mapping[str, Any]) -> bool:
         return root.put_if_absent(path, data) or root.read_all(path) == data
 
 
-def _json(content: Mapping[str, Any]) -> bytes:
+def _json(content: Mapping[str, object]) -> bytes:
     return json.dumps(content, indent=2, ensure_ascii=False).encode()
 
 
@@ -191,7 +191,7 @@ def _now() -> str:
     return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%dT%H:%M:%S}.{nanos:09}Z"
 
 
-def _texts(metadata: Any) -> dict[str, str]:
+def _texts(metadata: object) -> dict[str, str]:
     if not isinstance(metadata, Mapping) or not all(isinstance(t, str) for pair in metadata.items() for t in pair):
         raise InvalidType(f"metadata is a mapping of texts to texts, not {metadata!r}")
     return dict(metadata)

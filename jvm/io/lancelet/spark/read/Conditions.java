@@ -1,4 +1,4 @@
-package io.lancelet.spark;
+package io.lancelet.spark.read;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -33,7 +33,7 @@ import org.apache.spark.sql.types.TimestampType;
  * Spark's conditions as the nested lists that {@code lancelet.spark.predicates} reads. Only those are translated that
  * mean exactly the same there: Spark does not check them again.
  */
-final class Conditions {
+public final class Conditions {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final String LANCE_TYPE = "lance.type";
 
@@ -52,7 +52,7 @@ final class Conditions {
   private Conditions() {}
 
   /** All conditions together. */
-  static String toJson(List<Object> conditions) {
+  public static String toJson(List<Object> conditions) {
     List<Object> all = new ArrayList<>(List.of("and"));
     all.addAll(conditions);
     try {
@@ -63,7 +63,7 @@ final class Conditions {
   }
 
   /** The translation, or nothing when Spark has to evaluate the condition itself. */
-  static Optional<List<Object>> translate(Expression condition, StructType columns) {
+  public static Optional<List<Object>> translate(Expression condition, StructType columns) {
     if (!(condition instanceof Predicate predicate)) {
       return Optional.empty();
     }

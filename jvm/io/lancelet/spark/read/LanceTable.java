@@ -1,6 +1,7 @@
-package io.lancelet.spark;
+package io.lancelet.spark.read;
 
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
@@ -11,15 +12,18 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A table whose scans take what Spark pushes down; writes and streams are Spark's own. */
-final class LanceTable extends PythonTable {
+public class LanceTable extends PythonTable {
+  /** Options that choose another version than the one that was loaded. */
+  private static final List<String> VERSIONS = List.of("version", "tag", "branch", "asOf");
+
   private final LanceProvider provider;
   private final StructType columns;
   private final Facts facts;
   private final Map<String, String> named;
   private final Map<String, String> properties;
 
-  /** For a table in Spark's catalog, {@code properties} are those that it has there, and {@code named} its options. */
-  LanceTable(
+  /** For a table in a catalog, {@code properties} are those that it has there, and {@code named} its options. */
+  protected LanceTable(
       LanceProvider provider,
       StructType columns,
       Facts facts,
@@ -41,18 +45,27 @@ final class LanceTable extends PythonTable {
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     CaseInsensitiveStringMap all = withNamed(options);
-    if (facts.uri() != null) {
-      return new LanceScanBuilder(columns, columns, all, facts);
+    if (facts.uri() != null && (named.isEmpty() || VERSIONS.stream().noneMatch(options::containsKey))) {
+      return new LanceScanBuilder(columns, comparable(), all, facts);
     }
     StructType own = provider.ownColumns(columns, all.asCaseSensitiveMap());
     return new LanceScanBuilder(columns, own, all, provider.facts());
   }
 
+  /** The columns that conditions on this table may be about. */
+  protected StructType comparable() {
+    return columns;
+  }
+
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    return super.newWriteBuilder(withNamed(info));
+  }
+
+  /** A write with the options that the table has in a catalog, too. */
+  protected LogicalWriteInfo withNamed(LogicalWriteInfo info) {
     CaseInsensitiveStringMap all = withNamed(info.options());
-    return super.newWriteBuilder(
-        new LogicalWriteInfo() {
+    return new LogicalWriteInfo() {
           @Override
           public CaseInsensitiveStringMap options() {
             return all;
@@ -67,10 +80,10 @@ final class LanceTable extends PythonTable {
           public StructType schema() {
             return info.schema();
           }
-        });
+        };
   }
 
-  private CaseInsensitiveStringMap withNamed(CaseInsensitiveStringMap options) {
+  protected CaseInsensitiveStringMap withNamed(CaseInsensitiveStringMap options) {
     Map<String, String> all = new HashMap<>(named);
     // Names of options have no case.
     for (Map.Entry<String, String> entry : options.asCaseSensitiveMap().entrySet()) {

@@ -1,4 +1,4 @@
-package io.lancelet.spark;
+package io.lancelet.spark.read;
 
 import org.apache.spark.JobArtifactSet;
 import org.apache.spark.sql.classic.SparkSession;

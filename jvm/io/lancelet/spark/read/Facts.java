@@ -1,4 +1,4 @@
-package io.lancelet.spark;
+package io.lancelet.spark.read;
 
 import org.apache.spark.sql.types.Metadata;
 
@@ -11,8 +11,8 @@ import org.apache.spark.sql.types.Metadata;
  * @param bytes size of the data files
  * @param pushes whether conditions, limits and counts may be pushed down
  */
-record Facts(String uri, long version, long rows, long bytes, boolean pushes) {
-  static final Facts NONE = new Facts(null, -1, -1, -1, false);
+public record Facts(String uri, long version, long rows, long bytes, boolean pushes) {
+  public static final Facts NONE = new Facts(null, -1, -1, -1, false);
 
   static Facts of(Metadata metadata) {
     if (!metadata.contains("uri")) {

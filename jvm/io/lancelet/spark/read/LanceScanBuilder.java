@@ -1,4 +1,4 @@
-package io.lancelet.spark;
+package io.lancelet.spark.read;
 
 import java.util.ArrayList;
 import java.util.HashMap;

@@ -1,4 +1,4 @@
-package io.lancelet.spark;
+package io.lancelet.spark.read;
 
 import java.util.Arrays;
 import java.util.HashMap;
@@ -19,7 +19,7 @@ import scala.Option;
  * work; only the scans that it plans ask for less.
  */
 public final class LanceProvider extends PythonDataSourceV2 implements DataSourceRegister {
-  static final String NAME = "lance";
+  public static final String NAME = "lance";
   private static final String PATH = "path";
   private static final String OPTION = "option.";
 
@@ -39,7 +39,7 @@ public final class LanceProvider extends PythonDataSourceV2 implements DataSourc
   }
 
   /** A Python source with the same name and nothing remembered. */
-  static PythonDataSourceV2 freshSource() {
+  public static PythonDataSourceV2 freshSource() {
     PythonDataSourceV2 source = new PythonDataSourceV2();
     source.setShortName(NAME);
     return source;

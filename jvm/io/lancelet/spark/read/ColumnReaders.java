@@ -1,4 +1,4 @@
-package io.lancelet.spark;
+package io.lancelet.spark.read;
 
 import java.util.Collections;
 import org.apache.spark.TaskContext;

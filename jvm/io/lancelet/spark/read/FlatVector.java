@@ -1,4 +1,4 @@
-package io.lancelet.spark;
+package io.lancelet.spark.read;
 
 import org.apache.arrow.vector.BaseFixedWidthVector;
 import org.apache.arrow.vector.BaseVariableWidthVector;

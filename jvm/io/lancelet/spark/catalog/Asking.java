@@ -1,0 +1,100 @@
+package io.lancelet.spark.catalog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import io.lancelet.spark.python.Ask;
+import io.lancelet.spark.python.Details;
+import io.lancelet.spark.python.Python;
+import io.lancelet.spark.python.Refusal;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.AnalysisException;
+import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.internal.SQLConf;
+import scala.Option;
+
+/** Questions about one catalog, or about one thing in it; what Python refuses becomes the error that Spark has for it. */
+public final class Asking {
+  private final String catalog;
+  private final Map<String, String> settings;
+  private final String[] namespace;
+  private final String name;
+
+  private Asking(String catalog, Map<String, String> settings, String[] namespace, String name) {
+    this.catalog = catalog;
+    this.settings = settings;
+    this.namespace = namespace;
+    this.name = name;
+  }
+
+  static Asking about(String catalog, Map<String, String> settings) {
+    return new Asking(catalog, settings, new String[0], null);
+  }
+
+  Asking at(String[] namespace) {
+    return new Asking(catalog, settings, namespace, null);
+  }
+
+  Asking of(Identifier table) {
+    return new Asking(catalog, settings, table.namespace(), table.name());
+  }
+
+  /** The table, as Spark's errors name it. */
+  Identifier identifier() {
+    return Identifier.of(full(namespace), name);
+  }
+
+  public JsonNode ask(Ask question, Map<String, ?> details) {
+    Map<String, Object> all = new HashMap<>(details);
+    all.put(Details.CATALOG_NAME, catalog);
+    all.put(Details.CATALOG, settings);
+    all.put(Details.NAMESPACE, namespace);
+    all.put(Details.NAME, name);
+    all.put(Details.CASE_SENSITIVE, SQLConf.get().caseSensitiveAnalysis());
+    try {
+      return Python.ask(question, all);
+    } catch (Refusal refusal) {
+      Throwable error = inSparksWords(question, refusal);
+      error.addSuppressed(refusal);
+      throw Asking.<RuntimeException>thrown(error);
+    }
+  }
+
+  private Throwable inSparksWords(Ask question, Refusal refusal) {
+    return switch (refusal.kind()) {
+      case NAMESPACE_NOT_FOUND -> new NoSuchNamespaceException(full(namespace));
+      case NAMESPACE_EXISTS -> new NamespaceAlreadyExistsException(full(namespace));
+      case NAMESPACE_NOT_EMPTY -> new NonEmptyNamespaceException(full(namespace), refusal.getMessage(), Option.empty());
+      case TABLE_NOT_FOUND -> name == null ? refusal.plain() : new NoSuchTableException(identifier());
+      case TABLE_EXISTS -> name == null ? refusal.plain() : new TableAlreadyExistsException(identifier());
+      default -> question == Ask.ALTER_TABLE ? unsupportedChange(refusal) : refusal.plain();
+    };
+  }
+
+  /** Spark would put this error around any other one, and then show all its stack. */
+  private static Throwable unsupportedChange(Refusal refusal) {
+    if (refusal.kind() == Refusal.Kind.FAILED) {
+      return refusal.plain();
+    }
+    Map<String, String> sentence = Map.of("message", refusal.getMessage());
+    return new AnalysisException("UNSUPPORTED_TABLE_CHANGE", PythonUtils.toScalaMap(sentence));
+  }
+
+  private String[] full(String[] names) {
+    String[] all = Arrays.copyOf(new String[] {catalog}, names.length + 1);
+    System.arraycopy(names, 0, all, 1, names.length);
+    return all;
+  }
+
+  /** Spark's errors are checked exceptions, which the methods of its catalogs do not all declare. */
+  @SuppressWarnings("unchecked")
+  private static <E extends Throwable> E thrown(Throwable error) throws E {
+    throw (E) error;
+  }
+}

@@ -1,0 +1,34 @@
+package io.lancelet.spark.python;
+
+/** Names inside questions and answers; {@code lancelet.spark.sql.protocol} has the same, and a test compares them. */
+public final class Details {
+  public static final String CATALOG = "catalog";
+  public static final String CATALOG_NAME = "catalog_name";
+  public static final String NAMESPACE = "namespace";
+  public static final String NAME = "name";
+  public static final String TARGET_NAMESPACE = "target_namespace";
+  public static final String TARGET_NAME = "target_name";
+  public static final String CASCADE = "cascade";
+  public static final String PURGE = "purge";
+  public static final String VERSION = "version";
+  public static final String TIMESTAMP = "timestamp";
+  public static final String WRITES = "writes";
+  public static final String COLUMNS = "columns";
+  public static final String PARTITIONS = "partitions";
+  public static final String CONSTRAINTS = "constraints";
+  public static final String PROPERTIES = "properties";
+  public static final String REMOVED = "removed";
+  public static final String CHANGES = "changes";
+  public static final String MODE = "mode";
+  public static final String CASE_SENSITIVE = "case_sensitive";
+  public static final String URI = "uri";
+  public static final String ROWS = "rows";
+  public static final String BYTES = "bytes";
+  public static final String OPTIONS = "options";
+  public static final String METADATA_COLUMNS = "metadata_columns";
+  public static final String PRIMARY_KEY = "primary_key";
+  public static final String READ_ONLY = "read_only";
+  public static final String DECLARED = "declared";
+
+  private Details() {}
+}

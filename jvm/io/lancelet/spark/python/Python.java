@@ -1,0 +1,90 @@
+package io.lancelet.spark.python;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.SparkConf;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.classic.SparkSession;
+import scala.Option;
+
+/**
+ * Python, which knows all about Lance: one process for as long as this Java runs, started when it is first asked and again
+ * when it ended.
+ */
+public final class Python {
+  /** Reads and writes the texts that go between the two. */
+  public static final ObjectMapper JSON = new ObjectMapper();
+
+  private static final List<String> SERVER = List.of("-m", "lancelet.spark.sql.server");
+  private static Child child;
+
+  private Python() {}
+
+  /**
+   * Asks, and waits for the answer.
+   *
+   * @param details what the question is about, by the names in {@link Details}
+   * @throws Refusal when Python says no
+   */
+  public static JsonNode ask(Ask question, Map<String, ?> details) {
+    try {
+      return current().ask(question, details);
+    } catch (Child.Gone gone) {
+      if (question.changes) {
+        throw new IllegalStateException(
+            "the Python process that makes changes for Spark ended while it answered '"
+                + question.written()
+                + "'; nobody knows whether the change was made: look at the table before you try again. "
+                + gone.getMessage());
+      }
+    }
+    try {
+      return current().ask(question, details);
+    } catch (Child.Gone gone) {
+      throw new IllegalStateException(
+          "Spark asks Python about Lance tables, but the process ended: "
+              + gone.getMessage()
+              + ". Its Python needs lancelet (pip install 'lancelet[spark,namespace]'); PYSPARK_PYTHON says which one it is");
+    }
+  }
+
+  private static synchronized Child current() {
+    if (child == null || !child.isAlive()) {
+      try {
+        child = Child.start(interpreter(), SERVER, path());
+      } catch (IOException error) {
+        throw new UncheckedIOException(
+            "Spark asks Python about Lance tables, but " + interpreter() + " cannot be started; set PYSPARK_PYTHON", error);
+      }
+    }
+    return child;
+  }
+
+  /** The Python that Spark plans with. */
+  private static String interpreter() {
+    for (String variable : new String[] {"PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON"}) {
+      String set = System.getenv(variable);
+      if (set != null && !set.isEmpty() && !set.contains("jupyter") && !set.contains("ipython")) {
+        return set;
+      }
+    }
+    SparkConf conf = SparkSession.active().sparkContext().conf();
+    for (String setting : new String[] {"spark.pyspark.driver.python", "spark.pyspark.python"}) {
+      Option<String> set = conf.getOption(setting);
+      if (set.isDefined()) {
+        return set.get();
+      }
+    }
+    return "python3";
+  }
+
+  private static String path() {
+    String given = System.getenv("PYTHONPATH");
+    String own = PythonUtils.sparkPythonPath();
+    return given == null || given.isEmpty() ? own : given + java.io.File.pathSeparator + own;
+  }
+}

@@ -1,0 +1,119 @@
+"""What a MemWAL does not need any more (spec memwal.md 6 and 8.3).
+
+- A run that is in the table, in a version of some age: whoever reads begins with newer versions by now.
+- An entry of the log that is in a run; but not the first one of a writer. A writer that was fenced long ago and knows nothing of it
+  would go on at its position, and must find it taken.
+- A folder of a run that no state names: of a flush that failed. One that is young may be of a flush that goes on.
+
+States of shards stay: they are small, and the newest one is found through them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from lancelet.errors import NotFound
+from lancelet.memwal.details import read_details
+from lancelet.memwal.log import read_entry
+from lancelet.memwal.names import WAL_DIR, entry_path, number_of, run_generation
+from lancelet.memwal.shard_manifest import ShardManifest, ShardStates
+from lancelet.memwal.view import iterate_shards
+from lancelet.table.manifest.snapshot import open_snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from uuid import UUID
+
+    from lancelet.store import Store
+    from lancelet.table.manifest.snapshot import Snapshot
+
+KEPT = timedelta(hours=1)
+"""How old a version must be for runs to go that are in it, and a folder that nothing names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What went."""
+
+    num_runs: int = 0
+    num_entries: int = 0
+    num_leftovers: int = 0
+    """Folders of runs that no state named."""
+
+
+def collect_garbage(snapshot: Snapshot, *, older_than: timedelta = KEPT, now: datetime | None = None) -> Collected:
+    """Remove what nobody needs, of all shards."""
+    before = (now or datetime.now(timezone.utc)) - older_than
+    compacted = _compacted(snapshot, older_than, before)
+    total = Collected()
+    for manifest in iterate_shards(snapshot.store):
+        states = ShardStates.of(snapshot.store, manifest.shard)
+        done = compacted.get(manifest.shard, 0)
+        runs = _drop_runs(states, manifest, done)
+        entries = _drop_entries(states.store, manifest.replay_after)
+        leftovers = _drop_leftovers(states, before)
+        total = Collected(total.num_runs + runs, total.num_entries + entries, total.num_leftovers + leftovers)
+    return total
+
+
+def _compacted(snapshot: Snapshot, older_than: timedelta, before: datetime) -> Mapping[UUID, int]:
+    """How far shards had come in the newest version that is old enough."""
+    try:
+        old = snapshot.latest() if not older_than else open_snapshot(snapshot.store, asof=before)
+    except NotFound:
+        return {}
+    details = read_details(old.manifest)
+    return {} if details is None else details.compacted
+
+
+def _drop_runs(states: ShardStates, manifest: ShardManifest, done: int) -> int:
+    """Runs go from the states first, so that nobody begins to read them, and then from the store."""
+    if not any(run.generation <= done for run in manifest.sstables):
+        return 0
+    gone: dict[str, int] = {}
+
+    def without(newest: ShardManifest) -> ShardManifest | None:
+        gone.update({run.path: run.generation for run in newest.sstables if run.generation <= done})
+        left = tuple(run for run in newest.sstables if run.generation > done)
+        return None if len(left) == len(newest.sstables) else replace(newest, sstables=left)
+
+    states.update(without)
+    for path in gone:
+        states.store.remove_folder(path)
+    return len(gone)
+
+
+def _drop_entries(shard: Store, replayed: int) -> int:
+    """Entries that are in runs, but for the first of each epoch."""
+    positions = sorted(
+        position
+        for name in shard.list_names(WAL_DIR)
+        if (position := number_of(name, ".arrow")) is not None and position <= replayed
+    )
+    epochs = {position: read_entry(shard, position).epoch for position in positions}
+    needed, known = set(), 0
+    for position in positions:
+        if epochs[position] != known:
+            needed.add(position)
+        known = epochs[position]
+    gone = [entry_path(position) for position in positions if position not in needed]
+    shard.delete_many(gone)
+    return len(gone)
+
+
+def _drop_leftovers(states: ShardStates, before: datetime) -> int:
+    """Folders of runs that were never named, or not any more."""
+    newest = states.latest()
+    if newest is None:
+        return 0
+    named = {run.path for run in newest.sstables}
+    gone = 0
+    for folder in states.store.list_folders():
+        if run_generation(folder) is None or folder in named:
+            continue
+        if all(item.modified < before for item in states.store.list_objects(folder)):
+            states.store.remove_folder(folder)
+            gone += 1
+    return gone

@@ -1,0 +1,223 @@
+"""Runs into the base table, in the order of their generations (spec memwal.md 8.1).
+
+A commit takes runs that follow each other, of any shards, and says in the same version how far each shard has come. Of each key
+the newest row of these runs goes in: it replaces the row of the table, or is new, or, as a deletion, takes the row away.
+Another compactor that was faster makes this one go on with what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+
+from lancelet.editing.merge import key_filter
+from lancelet.editing.merge.clauses import Clauses, Matched, plan_merge
+from lancelet.editing.merge.join import Actions, Matches, match_keys
+from lancelet.editing.merge.keys import KeyIndex, plain
+from lancelet.editing.merge.source import MergeSource
+from lancelet.editing.merge.write import Decided, rewrite_rows
+from lancelet.editing.moved import RowWriter
+from lancelet.editing.retry import retried
+from lancelet.encoding.plain import arrow_array, numpy_array
+from lancelet.errors import CommitConflict, MissingFile
+from lancelet.execution.plan import ScanPlan
+from lancelet.execution.scan import Scan
+from lancelet.execution.shown import scan_field
+from lancelet.execution.table_reader import TableReader
+from lancelet.expressions.expr import Column
+from lancelet.memwal.details import require_details
+from lancelet.memwal.names import TOMBSTONE
+from lancelet.memwal.primary_key import PrimaryKey, key_values, last_of_each
+from lancelet.memwal.run_files import Run
+from lancelet.memwal.shard_manifest import ShardStates, SsTable
+from lancelet.memwal.view import iterate_shards
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.patience import CHANGE_SECONDS
+from lancelet.table.commit.run import commit
+from lancelet.table.commit.written import WrittenFiles
+from lancelet.table.manifest.flags import check_writable
+
+if TYPE_CHECKING:
+    from lancelet.table.manifest.snapshot import Snapshot
+
+BATCH_BYTES = 256 << 20
+"""About how many bytes of runs go into one commit; a single run may be larger."""
+_SCAN_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What a compaction did."""
+
+    snapshot: Snapshot
+    num_runs: int = 0
+    num_inserted_rows: int = 0
+    num_updated_rows: int = 0
+    num_deleted_rows: int = 0
+
+
+def compact_runs(
+    table: TableReader, shards: Collection[UUID] | None = None, *, batch_bytes: int = BATCH_BYTES
+) -> Compacted:
+    """Take the runs of all shards, or of some, into the base table; what is there when it begins."""
+    require_details(table.snapshot)
+    pending = {
+        manifest.shard: manifest.sstables
+        for manifest in iterate_shards(table.snapshot.store)
+        if shards is None or manifest.shard in shards
+    }
+    done = Compacted(table.snapshot.latest())
+    while True:
+        table = TableReader(done.snapshot, table.cache)
+        group = _next_group(table, pending, batch_bytes)
+        if not group:
+            return done
+        try:
+            step = retried(table, partial(_merge, group), None, CHANGE_SECONDS)
+        except (CommitConflict, MissingFile):
+            # Another compactor was faster, and its runs may be gone already.
+            newest = done.snapshot.latest()
+            if not _is_behind(newest, group):
+                raise
+            done = replace(done, snapshot=newest)
+            continue
+        done = Compacted(
+            step.snapshot,
+            done.num_runs + step.num_runs,
+            done.num_inserted_rows + step.num_inserted_rows,
+            done.num_updated_rows + step.num_updated_rows,
+            done.num_deleted_rows + step.num_deleted_rows,
+        )
+
+
+def mark_compacted(snapshot: Snapshot, shard: UUID, generation: int) -> Snapshot:
+    """Say that the runs of a shard up to a generation are in the table, without a change of its rows."""
+    return commit(snapshot, ops.UpdateMemWalState((ops.CompactedSsTable(shard, generation),)))
+
+
+Group = list[tuple[UUID, SsTable]]
+
+
+def _next_group(table: TableReader, pending: dict[UUID, tuple[SsTable, ...]], limit: int) -> Group:
+    """Runs that are not in the table yet, as many as may go together; of each shard the oldest."""
+    compacted = require_details(table.snapshot).compacted
+    group: Group = []
+    size = 0
+    for shard, runs in pending.items():
+        for run in runs:
+            if run.generation <= compacted.get(shard, 0):
+                continue
+            more = run.in_memory_bytes or 0
+            if group and size + more > limit:
+                return group
+            group.append((shard, run))
+            size += more
+    return group
+
+
+def _is_behind(newest: Snapshot, group: Group) -> bool:
+    """Whether any of some runs is in the table by now."""
+    compacted = require_details(newest).compacted
+    return any(run.generation <= compacted.get(shard, 0) for shard, run in group)
+
+
+def _merge(group: Group, table: TableReader) -> Compacted:
+    """Commit runs to a version of the table."""
+    snapshot = table.snapshot
+    check_writable(snapshot.manifest.path, snapshot.manifest.message.writer_feature_flags)
+    if _is_behind(snapshot, group):
+        raise CommitConflict(
+            snapshot.uri, snapshot.version, "runs of the MemWAL that were to be compacted are in the table"
+        )
+    reached: dict[UUID, int] = {}
+    for shard, run in group:
+        reached[shard] = max(reached.get(shard, 0), run.generation)
+    progress = tuple(ops.CompactedSsTable(shard, generation) for shard, generation in reached.items())
+    key = PrimaryKey.of(snapshot.manifest.schema)
+    rows = _read_rows(snapshot, group, table)
+    with WrittenFiles(snapshot.store) as files:
+        if key:
+            return replace(_merge_rows(table, key, rows, progress, files), num_runs=len(group))
+        fragments = RowWriter.of(snapshot, files).write(rows.drop_columns([TOMBSTONE]).to_batches())
+        operation = ops.Update(new_fragments=fragments, compacted_sstables=progress)
+        return Compacted(commit(snapshot, operation, files=files), len(group), num_inserted_rows=rows.num_rows)
+
+
+def _read_rows(snapshot: Snapshot, group: Group, table: TableReader) -> pa.Table:
+    """The rows of runs that are not hidden in them, the older ones first; columns that the table has and a run has not are null."""
+    fields = snapshot.manifest.schema.fields
+    schema = pa.schema([*(scan_field(field) for field in fields), pa.field(TOMBSTONE, pa.bool_(), nullable=False)])
+    outputs = tuple((field.name, Column((field.name,), field.type)) for field in schema)
+    parts = []
+    for shard, sstable in group:
+        store = ShardStates.of(snapshot.store, shard).store
+        run = Run.open(store, sstable, snapshot.manifest.schema, table.cache)
+        plan = ScanPlan(run.snapshot.manifest.schema, outputs, batch_size=_SCAN_ROWS)
+        for batch in Scan(run.table, plan).batches():
+            parts.append(pa.RecordBatch.from_arrays(batch.columns, schema=schema))  # noqa: PERF401
+    return pa.Table.from_batches(parts, schema)
+
+
+def _merge_rows(
+    table: TableReader,
+    key: PrimaryKey,
+    rows: pa.Table,
+    progress: tuple[ops.CompactedSsTable, ...],
+    files: WrittenFiles,
+) -> Compacted:
+    snapshot = table.snapshot
+    last = last_of_each(key_values([plain(rows.column(name)) for name in key.names]))
+    if len(last) < rows.num_rows:
+        rows = rows.take(arrow_array(last))
+    gone = numpy_array(plain(rows.column(TOMBSTONE)))
+    # Deletions come last: the numbers of the other rows are those that they have in the source.
+    order = np.concatenate([np.flatnonzero(~gone), np.flatnonzero(gone)])
+    columns = [plain(rows.column(name)).take(arrow_array(order)) for name in key.names]
+    upserts = (
+        rows.filter(arrow_array(~gone)).drop_columns([TOMBSTONE]) if gone.any() else rows.drop_columns([TOMBSTONE])
+    )
+    matches = match_keys(table, key.fields, KeyIndex(columns))
+    index = np.lexsort((matches.addresses, matches.sources))
+    found = Matches(matches.addresses[index], matches.sources[index])
+    first = np.ones(len(found), np.bool_)
+    first[1:] = found.sources[1:] != found.sources[:-1]
+    # Of several rows with one key, which the table does not forbid, one is left.
+    replaces = first & (found.sources < upserts.num_rows)
+    inserted = np.ones(upserts.num_rows, np.bool_)
+    inserted[found.sources[replaces]] = False
+    updated = _by_address(found.where(replaces))
+    actions = Actions(updated, found.addresses[~replaces], inserted)
+    if not upserts.num_rows and not len(actions.deleted):
+        return Compacted(commit(snapshot, ops.UpdateMemWalState(progress)))
+    clauses = Clauses(key.names, matched=Matched.UPDATE, insert=True)
+    with MergeSource(upserts) as source:
+        plan = plan_merge(snapshot, clauses, source.schema)
+        ids = tuple(field.id for field in key.fields)
+        new = arrow_array(inserted)
+        keys = key_filter(ids, [column[: upserts.num_rows].filter(new) for column in columns])
+        change = rewrite_rows(Decided(table, plan, source, actions, keys), RowWriter.of(snapshot, files))
+    operation = replace(change.operation, compacted_sstables=progress)
+    done = commit(snapshot, operation, affected_rows=change.affected_rows, files=files)
+    return Compacted(done, 0, actions.num_inserted, len(updated), len(actions.deleted))
+
+
+def _by_address(matches: Matches) -> Matches:
+    order = np.argsort(matches.addresses, kind="stable")
+    return Matches(matches.addresses[order], matches.sources[order])
+
+
+def pending_runs(snapshot: Snapshot) -> Sequence[tuple[UUID, SsTable]]:
+    """The runs that are not in a version yet, by shard and generation."""
+    compacted = require_details(snapshot).compacted
+    return [
+        (manifest.shard, run)
+        for manifest in iterate_shards(snapshot.store)
+        for run in manifest.sstables
+        if run.generation > compacted.get(manifest.shard, 0)
+    ]

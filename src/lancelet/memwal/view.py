@@ -1,0 +1,274 @@
+"""A table and what its MemWAL has of it, at one moment: the levels, and which of their rows count (spec memwal.md 8.4).
+
+::
+
+    MemTables    newest     of the writer itself, or replayed from the log
+    runs         g, g-1, …  of every shard, those that are not in the table yet
+    base table   oldest
+
+With a primary key the newest row of each key counts, and none if that is a deletion. Shards have different keys. Without a key
+all rows count.
+
+A view is taken from the new to the old: states of shards and logs first, the base table last. What was compacted in between is
+in the base table then, which says so, and its runs are passed over. The other way round, rows could be in neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+from uuid import UUID, uuid4
+
+import numpy as np
+import pyarrow as pa
+
+from lancelet.editing.merge.join import match_keys
+from lancelet.editing.merge.keys import KeyIndex, plain
+from lancelet.editing.moved import lineage_of
+from lancelet.encoding.plain import numpy_array
+from lancelet.errors import CorruptFile, MissingFile
+from lancelet.execution.plan import ScanPlan, table_schema
+from lancelet.execution.scan import Scan
+from lancelet.execution.shown import scan_field
+from lancelet.execution.table_reader import TableReader
+from lancelet.expressions.expr import Column, Expr
+from lancelet.file import FileCache
+from lancelet.format.system_columns import ROW_ADDRESS
+from lancelet.index.row_set import RowSet
+from lancelet.memwal.details import MemWalDetails, read_details
+from lancelet.memwal.log import read_log
+from lancelet.memwal.names import TOMBSTONE
+from lancelet.memwal.primary_key import PrimaryKey, key_values, last_of_each
+from lancelet.memwal.run_files import Run, write_run
+from lancelet.memwal.shard_manifest import ShardManifest, ShardStates, SsTable, list_shards
+from lancelet.memwal.wal_entry import entry_schema, fitted
+from lancelet.store.memory import MemoryStore
+from lancelet.table.manifest.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lancelet.store import Store
+
+_SCAN_ROWS = 1 << 16
+_REPLAYS = 16
+_ADDRESS: tuple[str, Expr] = (ROW_ADDRESS, Column((ROW_ADDRESS,), pa.uint64()))
+
+
+@dataclass(frozen=True)
+class ShardView:
+    """What is looked at of a shard."""
+
+    shard: UUID
+    runs: tuple[SsTable, ...]
+    """By ascending generation."""
+    memtables: tuple[tuple[int, tuple[pa.RecordBatch, ...]], ...] = ()
+    """Rows in memory by ascending generation, each in the columns of the log."""
+    field_values: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """A table whose rows are looked at, and what others hide of it."""
+
+    table: TableReader
+    generation: int
+    """0 for the base table."""
+    shard: UUID | None = None
+    run: Run | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        return table_schema(self.table.snapshot.manifest.schema)
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """The levels of a table at one moment."""
+
+    base: TableReader
+    shards: tuple[ShardView, ...]
+
+    @cached_property
+    def key(self) -> PrimaryKey:
+        return PrimaryKey.of(self.base.snapshot.manifest.schema)
+
+    @cached_property
+    def details(self) -> MemWalDetails | None:
+        return read_details(self.base.snapshot.manifest)
+
+    @cached_property
+    def runs(self) -> dict[UUID, tuple[Level, ...]]:
+        """The levels of each shard, the newest first; those that are in the base table already are not among them."""
+        compacted = {} if self.details is None else self.details.compacted
+        found: dict[UUID, tuple[Level, ...]] = {}
+        for one in self.shards:
+            done = compacted.get(one.shard, 0)
+            store = ShardStates.of(self.base.snapshot.store, one.shard).store
+            levels = [
+                self._memory_level(one.shard, generation, batches)
+                for generation, batches in reversed(one.memtables)
+                if generation > done
+            ]
+            for sstable in reversed(one.runs):
+                if sstable.generation > done:
+                    run = Run.open(store, sstable, self.base.snapshot.manifest.schema, self.base.cache)
+                    levels.append(Level(run.table, sstable.generation, one.shard, run))
+            found[one.shard] = tuple(levels)
+        return found
+
+    def _memory_level(self, shard: UUID, generation: int, batches: Sequence[pa.RecordBatch]) -> Level:
+        """A MemTable as a table in memory, which all that reads tables can read."""
+        target = entry_schema(self.base.snapshot.manifest.schema)
+        batches = [fitted(batch, target) for batch in batches]
+        store = MemoryStore(f"memory://memwal-{uuid4().hex}").private()
+        sstable = write_run(store, self.base.snapshot, batches, generation, self._text_indices)
+        run = Run.open(store, sstable, self.base.snapshot.manifest.schema, FileCache())
+        return Level(run.table, generation, shard, run)
+
+    @cached_property
+    def _text_indices(self) -> tuple[str, ...]:
+        """Indices without which a search in memory would not find what one in the table does."""
+        texts = (
+            index for index in self.base.snapshot.manifest.indices if index.index_details.type_url.endswith(_INVERTED)
+        )
+        return tuple(dict.fromkeys(index.name for index in texts))
+
+    @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        """All levels, the newest of each shard first, the base table last."""
+        return (*(level for levels in self.runs.values() for level in levels), Level(self.base, 0))
+
+    @cached_property
+    def _newest(self) -> tuple[dict[int, RowSet], list[pa.Array]]:
+        """Of each level, by its place, the rows that count; and the keys of all that levels above the base table have."""
+        counted: dict[int, RowSet] = {}
+        keys: list[list[pa.Array]] = []
+        place = 0
+        for levels in self.runs.values():
+            parts = [_keys_of(level.table, self.key) for level in reversed(levels)]
+            if parts:
+                columns = [pa.concat_arrays(arrays) for arrays in zip(*(part.columns for part in parts), strict=True)]
+                gone = np.concatenate([part.tombstones for part in parts])
+                last = last_of_each(key_values(columns))
+                keys.append([column.take(pa.array(last)) for column in columns])
+                alive = last[~gone[last]]
+                ends = np.cumsum([len(part.tombstones) for part in parts])
+                for number, part in enumerate(parts):
+                    start = ends[number] - len(part.tombstones)
+                    here = alive[(alive >= start) & (alive < ends[number])] - start
+                    counted[place + len(levels) - 1 - number] = RowSet.of(part.addresses[here])
+            place += len(levels)
+        return counted, [pa.concat_arrays(arrays) for arrays in zip(*keys, strict=True)] if keys else []
+
+    def allowed(self, place: int) -> RowSet | None:
+        """The rows of a level that count, by their ids; None: all."""
+        if not self.key or place == len(self.levels) - 1:
+            return None
+        return self._newest[0][place]
+
+    @cached_property
+    def hidden(self) -> RowSet | None:
+        """The rows of the base table that do not count, by their ids; None for none."""
+        if not self.key or not self._newest[1]:
+            return None
+        matches = match_keys(self.base, self.key.fields, KeyIndex(self._newest[1]))
+        if not len(matches):
+            return None
+        addresses = np.unique(matches.addresses)
+        lineage = lineage_of(self.base, addresses)
+        return RowSet.of(addresses if lineage is None else np.sort(lineage.row_ids))
+
+
+_INVERTED = "InvertedIndexDetails"
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    columns: list[pa.Array]
+    tombstones: npt.NDArray[np.bool_]
+    addresses: npt.NDArray[np.uint64]
+
+
+def _keys_of(table: TableReader, key: PrimaryKey) -> _Keys:
+    """The keys of a run's rows that are not hidden."""
+    schema = table.snapshot.manifest.schema
+    outputs: list[tuple[str, Expr]] = [(one.name, Column((one.name,), scan_field(one).type)) for one in key.fields]
+    outputs.append((TOMBSTONE, Column((TOMBSTONE,), pa.bool_())))
+    plan = ScanPlan(schema, (*outputs, _ADDRESS), batch_size=_SCAN_ROWS)
+    batches = list(Scan(table, plan).batches())
+    if not batches:
+        return _Keys([pa.array([], dtype) for dtype in key.types], np.empty(0, np.bool_), np.empty(0, np.uint64))
+    whole = pa.Table.from_batches(batches)
+    *columns, gone, addresses = (plain(column) for column in whole.columns)
+    return _Keys(columns, numpy_array(gone), numpy_array(addresses))
+
+
+def shard_view(manifest: ShardManifest, memtables: Sequence[tuple[int, tuple[pa.RecordBatch, ...]]] = ()) -> ShardView:
+    """All that a state of a shard tells of."""
+    return ShardView(manifest.shard, manifest.sstables, tuple(memtables), dict(manifest.field_values))
+
+
+def take_view(snapshot: Snapshot, cache: FileCache, *, strong: bool = False, own: Sequence[ShardView] = ()) -> View:
+    """The newest version of a table with what its shards have; ``strong`` reads their logs too.
+
+    ``own`` are shards of which the caller knows better, since it writes them.
+    """
+    known = {one.shard for one in own}
+    shards = [*own]
+    for shard in list_shards(snapshot.store):
+        if shard not in known:
+            states = ShardStates.of(snapshot.store, shard)
+            seen = _replayed(states) if strong else _flushed(states)
+            if seen is not None:
+                shards.append(seen)
+    view = View(TableReader(snapshot.latest(), cache), tuple(shards))
+    _check_whole(view, known)
+    return view
+
+
+def _flushed(states: ShardStates) -> ShardView | None:
+    manifest = states.latest()
+    return None if manifest is None else shard_view(manifest)
+
+
+def _replayed(states: ShardStates) -> ShardView | None:
+    """The runs of a shard and what is in its log after them, both of one moment."""
+    for _ in range(_REPLAYS):
+        manifest = states.latest()
+        if manifest is None:
+            return None
+        batches = tuple(batch for entry in read_log(states.store, manifest.replay_after) for batch in entry.batches)
+        newest = states.latest()
+        if newest is not None and newest.replay_after == manifest.replay_after:
+            return shard_view(manifest, [(manifest.generation, batches)] if batches else ())
+    raise MissingFile(states.store.uri, "its runs are written faster than its log can be read; read it again")
+
+
+def _check_whole(view: View, own: set[UUID]) -> None:
+    """Raise when runs are neither listed nor in the table: rows would be missing."""
+    compacted = {} if view.details is None else view.details.compacted
+    for one in view.shards:
+        generations = [run.generation for run in one.runs]
+        first = compacted.get(one.shard, 0) + 1
+        wanted = [number for number in generations if number >= first]
+        if one.shard not in own and wanted and wanted != list(range(first, wanted[-1] + 1)):
+            raise CorruptFile(
+                f"{view.base.snapshot.uri}/_mem_wal/{one.shard}",
+                f"runs up to {first - 1} are in the table and {wanted} are listed: those in between are lost",
+            )
+
+
+def given_view(base: TableReader, shards: Sequence[ShardView]) -> View:
+    """A version of a table with runs that a caller names."""
+    return View(base, tuple(shards))
+
+
+def iterate_shards(table: Store) -> Iterator[ShardManifest]:
+    """The newest states of all shards of a table."""
+    for shard in list_shards(table):
+        manifest = ShardStates.of(table, shard).latest()
+        if manifest is not None:
+            yield manifest

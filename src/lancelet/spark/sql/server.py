@@ -1,0 +1,64 @@
+"""The process that answers Java: ``python -m lancelet.spark.sql.server``.
+
+It lives as long as its input: when the Java process that started it ends, in whatever way, so does it. Questions are
+answered side by side, each in a thread.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import struct
+import sys
+import threading
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, BinaryIO
+
+from lancelet.spark.sql.protocol import FAILED, handler, kind_of
+
+_LENGTH = struct.Struct(">I")
+_AT_ONCE = 8
+
+
+def serve(questions: BinaryIO, answers: BinaryIO) -> None:
+    """Answer questions until there are no more."""
+    one_at_a_time = threading.Lock()
+
+    def work(question: dict[str, Any]) -> None:
+        text = json.dumps({"number": question["number"], **answer(question)}).encode()
+        with one_at_a_time:
+            answers.write(_LENGTH.pack(len(text)) + text)
+            answers.flush()
+
+    pool = ThreadPoolExecutor(_AT_ONCE)
+    while len(head := questions.read(_LENGTH.size)) == _LENGTH.size:
+        (length,) = _LENGTH.unpack(head)
+        pool.submit(work, json.loads(questions.read(length)))
+
+
+def answer(question: dict[str, Any]) -> dict[str, Any]:
+    """What is to be said to a question."""
+    try:
+        return {"answer": handler(question["ask"])(question["details"])}
+    except Exception as error:  # noqa: BLE001 - whoever asked waits for an answer
+        kind = kind_of(error)
+        if kind is None:
+            return {"kind": FAILED, "sentence": "".join(traceback.format_exception(error)).strip()}
+        return {"kind": kind, "sentence": str(error)}
+
+
+def main() -> None:
+    # Ctrl-C is for the program that runs statements.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    answers = os.fdopen(os.dup(1), "wb")
+    # What any library prints must not get between the answers.
+    os.dup2(2, 1)
+    serve(sys.stdin.buffer, answers)
+    # Nobody is left to hear what threads still find out.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

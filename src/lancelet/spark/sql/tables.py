@@ -1,0 +1,248 @@
+"""Tables of a catalog: listed, loaded, renamed, dropped, emptied."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import types as st
+
+from lancelet.errors import InvalidInput, RefNotFound, TableNotFound
+from lancelet.format.schema_messages import PRIMARY_KEY, PRIMARY_KEY_POSITION
+from lancelet.format.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID
+from lancelet.spark import bridge
+from lancelet.spark.fragment_ids import FRAGMENT_ID
+from lancelet.spark.options import ReadOptions, TableRef
+from lancelet.spark.source import table_columns
+from lancelet.spark.sql.catalog import Table, open_catalog
+from lancelet.spark.sql.definition import (
+    COMMENT,
+    DEFAULTS,
+    FILE_VERSION,
+    STABLE_ROW_IDS,
+    shown_properties,
+)
+from lancelet.store import open_store
+from lancelet.table.manifest.versions import latest_version
+
+if TYPE_CHECKING:
+    from lancelet.format.schema import Field, Schema
+    from lancelet.table.manifest.snapshot import Snapshot
+
+_EPOCH = datetime.fromtimestamp(0, timezone.utc)
+BRANCH, TAG = "branch_", "tag_"
+"""``t.branch_x`` is a branch of the table ``t``, unless there is a table of that name."""
+METADATA_COLUMNS = st.StructType(
+    [
+        st.StructField(ROW_ID, st.LongType(), False, {COMMENT: "id of the row; it stays, if row ids are stable"}),
+        st.StructField(ROW_ADDRESS, st.LongType(), False, {COMMENT: "fragment << 32 | place of the row in it"}),
+        st.StructField(FRAGMENT_ID, st.IntegerType(), False, {COMMENT: "fragment that the row is in"}),
+        st.StructField(CREATED_AT, st.LongType(), True, {COMMENT: "version that the row came with"}),
+        st.StructField(LAST_UPDATED_AT, st.LongType(), True, {COMMENT: "version that changed the row last"}),
+    ]
+)
+
+
+def list_tables(details: Mapping[str, Any]) -> list[str]:
+    """Names of the tables in a namespace."""
+    from lance_namespace import ListTablesRequest
+
+    catalog = open_catalog(details)
+    client, ident = catalog.namespace(), catalog.namespace_id(details["namespace"])
+    found: list[str] = []
+    token = None
+    while True:
+        page = client.list_tables(ListTablesRequest(id=list(ident), page_token=token))
+        found.extend(page.tables)
+        token = page.page_token
+        if not token:
+            return [name for name in found if _is_there(Table(catalog, tuple(details["namespace"]), name))]
+
+
+def _is_there(table: Table) -> bool:
+    """Whether a table has a version; others are only declared, by a query that has not ended or has failed."""
+    try:
+        place = table.place()
+        latest_version(open_store(place.uri, place.storage_options or None))
+    except TableNotFound:
+        return False
+    return True
+
+
+def load_table(details: Mapping[str, Any]) -> dict[str, Any]:
+    """All that Spark wants to know of a table at one version."""
+    table = Table.of(details)
+    version, micros = details.get("version"), details.get("timestamp")
+    try:
+        (place, external), on_branch = table.find(), False
+        chosen = _at(place, version, micros)
+        snapshot = chosen.open()
+    except TableNotFound:
+        found = _on_reference(table, version, micros)
+        if found is None:
+            raise
+        (chosen, on_branch), external = found, True
+        snapshot = chosen.open()
+    read_only = version is not None or micros is not None or (not on_branch and chosen.version is not None)
+    return told(snapshot, chosen, read_only=read_only, writes=bool(details.get("writes")), external=external)
+
+
+def _at(place: TableRef, version: str | None, micros: int | None) -> TableRef:
+    if micros is not None:
+        # A version counts at the microsecond of its commit; those before a moment are what a table opens.
+        return replace(place, asof=_EPOCH + timedelta(microseconds=micros + 1))
+    if version is None:
+        return place
+    if version.isdecimal():
+        return replace(place, version=int(version))
+    try:
+        replace(place, version=version).open()
+    except RefNotFound:
+        # As users of Iceberg write it, a branch.
+        branch = replace(place, version=(version, None))
+        try:
+            branch.open()
+        except (RefNotFound, TableNotFound):
+            raise RefNotFound(place.uri, version, "there is no tag and no branch of this name") from None
+        return branch
+    return replace(place, version=version)
+
+
+def _on_reference(table: Table, version: str | None, micros: int | None) -> tuple[TableRef, bool] | None:
+    """The branch or tag of a table that a name such as ``t.branch_x`` means; None when it means neither."""
+    if not table.namespace or not table.name.startswith((BRANCH, TAG)):
+        return None
+    *names, last = table.namespace
+    place = Table(table.catalog, tuple(names), last).place()
+    if version is not None or micros is not None:
+        raise InvalidInput(f"{table.shown} names a branch or tag, which does not go together with a version or time")
+    if table.name.startswith(TAG):
+        return replace(place, version=table.name.removeprefix(TAG)), False
+    snapshot = replace(place, version=(table.name.removeprefix(BRANCH), None)).open()
+    return TableRef(snapshot.uri, place.storage_options), True
+
+
+def told(
+    snapshot: Snapshot, place: TableRef, *, read_only: bool = False, writes: bool = False, external: bool = False
+) -> dict[str, Any]:
+    """The answer about a table; for ``writes``, blobs are bytes and not their descriptors."""
+    columns = with_comments(table_columns(snapshot, ReadOptions(place, blobs_as_binary=writes)), snapshot)
+    fragments = snapshot.manifest.fragments
+    counts = fragments.row_counts
+    storage = {f"storage.{key}": value for key, value in place.storage_options.items()}
+    own = set(columns.names)
+    hidden = st.StructType([field for field in METADATA_COLUMNS if field.name not in own])
+    return {
+        "uri": snapshot.uri,
+        "version": snapshot.version,
+        "rows": int(counts.sum()) if bool((counts >= 0).all()) else -1,
+        "bytes": sum(file.size or 0 for fragment in fragments for file in fragment.files),
+        "columns": json.loads(columns.json()),
+        "properties": properties_of(snapshot, columns, external=external),
+        "options": {"path": snapshot.uri, bridge.NAMED: "true", bridge.KEEPS_COLUMNS: "true", **storage},
+        "metadata_columns": json.loads(hidden.json()),
+        "primary_key": primary_key(snapshot.manifest.schema),
+        "read_only": read_only,
+    }
+
+
+def properties_of(snapshot: Snapshot, columns: st.StructType, *, external: bool) -> dict[str, str]:
+    """What SHOW TBLPROPERTIES, DESCRIBE and SHOW CREATE TABLE tell."""
+    manifest = snapshot.manifest
+    comment = manifest.schema.metadata.get(COMMENT)
+    return {
+        **manifest.config,
+        **shown_properties(manifest.schema, columns),
+        FILE_VERSION: manifest.data_storage_version,
+        STABLE_ROW_IDS: str(manifest.has_stable_row_ids).lower(),
+        "provider": "lance",
+        "location": snapshot.uri,
+        **({} if comment is None else {COMMENT: comment}),
+        "external" if external else "is_managed_location": "true",
+    }
+
+
+def primary_key(schema: Schema) -> list[str]:
+    """The columns of the unenforced primary key, in its order."""
+    placed = {}
+    for number, field in enumerate(schema.walk()):
+        if field.metadata.get(PRIMARY_KEY) == "true" or PRIMARY_KEY_POSITION in field.metadata:
+            placed[int(field.metadata.get(PRIMARY_KEY_POSITION, 0)), number] = field.name
+    return [placed[place] for place in sorted(placed)]
+
+
+def with_comments(columns: st.StructType, snapshot: Snapshot) -> st.StructType:
+    """Columns with the comments and defaults that the table has for them."""
+    known = {field.name: field for field in snapshot.manifest.schema.fields}
+    return st.StructType([_commented(column, known.get(column.name)) for column in columns])
+
+
+def _commented(column: st.StructField, stored: Field | None) -> st.StructField:
+    if stored is None:
+        return column
+    kept = {key: stored.metadata[key] for key in (COMMENT, *DEFAULTS) if key in stored.metadata}
+    dtype = column.dataType
+    if isinstance(dtype, st.StructType) and not (stored.is_blob or stored.is_blob_v2):
+        inner = {child.name: child for child in stored.children}
+        dtype = st.StructType([_commented(child, inner.get(child.name)) for child in dtype])
+    return st.StructField(column.name, dtype, column.nullable, {**column.metadata, **kept})
+
+
+def rename_table(details: Mapping[str, Any]) -> None:
+    """Give a table another name, in the same namespace or another one."""
+    from lance_namespace import RenameTableRequest
+
+    table = Table.of(details)
+    if table.path is not None:
+        raise InvalidInput(f"{table.path} is a path, which is not a name; move the folder, or use a table by its name")
+    target = table.catalog.table_id(_target_namespace(table, details["target_namespace"]), details["target_name"])
+    table.catalog.namespace().rename_table(
+        RenameTableRequest(id=list(table.id), new_table_name=target[-1], new_namespace_id=list(target[:-1]))
+    )
+
+
+def _target_namespace(table: Table, names: Sequence[str]) -> Sequence[str]:
+    """Spark hands over what follows RENAME TO: a name alone stays in its namespace, and the catalog may come first."""
+    if not names:
+        return table.namespace
+    return names[1:] if names[0] == table.catalog.name else names
+
+
+def drop_table(details: Mapping[str, Any]) -> bool:
+    """Forget a table; with ``purge``, and for paths, remove its files. False when there is none."""
+    from lance_namespace import DeregisterTableRequest, DropTableRequest, NamespaceNotFoundError, TableNotFoundError
+
+    from lancelet.dataset import LanceDataset
+
+    table = Table.of(details)
+    if table.path is not None:
+        try:
+            place = table.place()
+            place.open()
+        except TableNotFound:
+            return False
+        LanceDataset.drop(place.uri, dict(place.storage_options) or None)
+        return True
+    client = table.catalog.namespace()
+    try:
+        place, external = table.find()
+        if external and details["purge"]:
+            LanceDataset.drop(place.uri, dict(place.storage_options) or None)
+        if external or details["purge"]:
+            client.drop_table(DropTableRequest(id=list(table.id)))
+        else:
+            client.deregister_table(DeregisterTableRequest(id=list(table.id)))
+    except (TableNotFound, TableNotFoundError, NamespaceNotFoundError):
+        return False
+    return True
+
+
+def truncate_table(details: Mapping[str, Any]) -> None:
+    """Remove all rows; columns, config and old versions stay."""
+    from lancelet.editing.truncate import truncate
+    from lancelet.execution.table_reader import TableReader
+
+    truncate(TableReader(Table.of(details).place().open()))

@@ -1,0 +1,70 @@
+"""The Python process that answers Java: one for a driver, which ends with it and comes again when it dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lancelet.spark.sql.server import answer
+from spark.sessions import MODE
+
+
+def children(of: int) -> dict[int, str]:
+    """Processes by their numbers, with what they run."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            status, command = (folder / "status").read_text(), (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if f"\nPPid:\t{of}\n" in status:
+            found[int(folder.name)] = command.replace(b"\0", b" ").decode()
+    return found
+
+
+def servers(spark) -> list[int]:
+    """The processes that answer the Java of this session."""
+    java = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+    return [number for number, command in children(java).items() if "lancelet.spark.sql.server" in command]
+
+
+@pytest.mark.skipif(MODE.startswith("connect"), reason="the Java process is not this one's to look at")
+@pytest.mark.skipif(not Path("/proc").exists(), reason="processes are looked up in /proc")
+def test_a_process_that_was_killed_comes_again(spark, sql):
+    sql("CREATE TABLE {ns}.t AS SELECT 1 AS id")
+    (before,) = servers(spark)
+    os.kill(before, signal.SIGKILL)
+    assert sql("SHOW TABLES IN {ns}") == [("ns", "t", False)]
+    (after,) = servers(spark)
+    assert after != before
+    assert sql("SELECT * FROM {ns}.t") == [(1,)]
+
+
+def test_it_ends_with_its_input_and_keeps_what_is_printed_apart():
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lancelet.spark.sql.server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    question = b'{"number": 3, "ask": "list_tables", "details": {"catalog_name": "c", "catalog": {}, "namespace": []}}'
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(struct.pack(">I", len(question)) + question)
+    process.stdin.flush()
+    (length,) = struct.unpack(">I", process.stdout.read(4))
+    said = process.stdout.read(length)
+    assert b'"number": 3, "kind": "unsupported"' in said
+    assert b"knows tables by their paths only" in said
+    process.stdin.close()
+    assert process.wait(60) == 0
+    process.stdout.close()
+
+
+def test_a_mistake_of_ours_is_told_with_its_way():
+    said = answer({"number": 1, "ask": "load_table", "details": {}})
+    assert said["kind"] == "failed"
+    assert "KeyError" in said["sentence"]

@@ -1,0 +1,88 @@
+"""Namespaces of the catalog, and how tables are called."""
+
+from __future__ import annotations
+
+import lancelet
+from spark.sql.conftest import add_catalog
+
+
+def test_namespaces_are_made_listed_described_changed_and_dropped(sql, refused, space):
+    sql("CREATE NAMESPACE {c}.a COMMENT 'first' WITH PROPERTIES ('k' = 'v')")
+    sql("CREATE NAMESPACE {c}.a.b")
+    sql("CREATE NAMESPACE IF NOT EXISTS {c}.a")
+    assert refused("CREATE NAMESPACE {c}.a").getCondition() == "SCHEMA_ALREADY_EXISTS"
+    assert sql("SHOW NAMESPACES IN {c}") == [("a",), ("ns",)]
+    assert sql("SHOW NAMESPACES IN {c}.a") == [("a.b",)]
+    assert sql("SHOW NAMESPACES IN {c} LIKE 'n*'") == [("ns",)]
+    assert refused("SHOW NAMESPACES IN {c}.nope").getCondition() == "SCHEMA_NOT_FOUND"
+    sql("ALTER NAMESPACE {c}.a SET PROPERTIES ('k' = 'w', 'l' = 'm')")
+    sql("COMMENT ON NAMESPACE {c}.a IS 'second'")
+    shown = dict(sql("DESCRIBE NAMESPACE EXTENDED {c}.a"))
+    assert (shown["Comment"], shown["Properties"]) == ("second", "((k,w), (l,m))")
+    assert list(lancelet.connect(space.root).namespaces()) == ["a", "ns"]
+    assert refused("DESCRIBE NAMESPACE {c}.nope").getCondition() == "SCHEMA_NOT_FOUND"
+    assert refused("DROP NAMESPACE {c}.a").getCondition() == "SCHEMA_NOT_EMPTY"
+    sql("CREATE TABLE {c}.a.t (id INT)")
+    sql("DROP NAMESPACE {c}.a CASCADE")
+    assert refused("DROP NAMESPACE {c}.a").getCondition() == "SCHEMA_NOT_FOUND"
+    sql("DROP NAMESPACE IF EXISTS {c}.a")
+    assert sql("SHOW NAMESPACES IN {c}") == [("ns",)]
+
+
+def test_names_without_catalog_and_namespace(spark, sql, space):
+    sql("CREATE TABLE {ns}.t AS SELECT 1 AS id")
+    before = spark.catalog.currentCatalog()
+    try:
+        sql("USE {c}")
+        assert sql("SELECT * FROM ns.t") == [(1,)]
+        sql("USE {ns}")
+        assert sql("SELECT * FROM t") == [(1,)]
+        assert spark.table("t").count() == 1
+        assert spark.catalog.tableExists("t")
+        assert not spark.catalog.tableExists("nope")
+        assert [table.name for table in spark.catalog.listTables()] == ["t"]
+        assert [column.name for column in spark.catalog.listColumns("t")] == ["id"]
+        assert (space.name,) in sql("SHOW CATALOGS")
+    finally:
+        spark.catalog.setCurrentCatalog(before)
+
+
+def test_one_level(spark, sql, tmp_path):
+    """The tables of the root are in the namespace ``default``, which is always there."""
+    name = add_catalog(spark, tmp_path / "flat", single_level_ns="true")
+    assert sql(f"SHOW NAMESPACES IN {name}") == [("default",)]
+    sql(f"CREATE TABLE {name}.default.t AS SELECT 7 AS id")
+    assert sql(f"SELECT * FROM {name}.default.t") == [(7,)]
+    assert sql(f"SHOW TABLES IN {name}.default") == [("default", "t", False)]
+    assert list(lancelet.connect(tmp_path / "flat").tables()) == ["t"]
+
+
+def test_a_parent_comes_before_every_name(spark, sql, space):
+    name = add_catalog(spark, space.root, parent="ns")
+    sql(f"CREATE NAMESPACE {name}.inner")
+    sql(f"CREATE TABLE {name}.inner.t AS SELECT 7 AS id")
+    assert sql("SELECT * FROM {ns}.inner.t") == [(7,)]
+    assert sql(f"SHOW NAMESPACES IN {name}") == [("inner",)]
+
+
+def test_names_of_the_other_connector(spark, sql, space):
+    for kind in ("org.lance.spark.LanceNamespaceSparkCatalog", "com.lancedb.lance.spark.LanceNamespaceSparkCatalog"):
+        name = add_catalog(spark, space.root, kind)
+        assert sql(f"SHOW NAMESPACES IN {name}") == [("ns",)]
+
+
+def test_tables_by_their_paths(sql, refused, spark, space, tmp_path):
+    path = str(tmp_path / "by path.lance")
+    lancelet.write_dataset({"id": [1, 2]}, path)
+    assert sql(f"SELECT count(*) FROM {{c}}.`{path}`") == [(2,)]
+    # The catalog that `configure` adds knows paths only.
+    assert sql(f"SELECT count(*) FROM lance.`{path}`") == [(2,)]
+    sql(f"INSERT INTO lance.`{path}` VALUES (3)")
+    assert lancelet.dataset(path).count_rows() == 3
+    assert refused(f"SELECT * FROM {{c}}.`{path}.not`").getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
+    assert "knows tables by their paths only" in str(refused("SHOW TABLES IN lance"))
+    other = str(tmp_path / "other.lance")
+    sql(f"CREATE TABLE lance.`{other}` AS SELECT 5 AS n")
+    assert lancelet.dataset(other).to_table().to_pydict() == {"n": [5]}
+    sql(f"DROP TABLE lance.`{other}`")
+    assert not (tmp_path / "other.lance").exists()
