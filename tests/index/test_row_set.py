@@ -159,3 +159,9 @@ def test_kernels_refuse_what_does_not_fit() -> None:
     ):
         with pytest.raises(ValueError, match="range|needed"):
             call()
+
+
+def test_rows_of_one_fragment_by_their_offsets() -> None:
+    offsets = np.array([2, 3, 70_000], np.int64)
+    assert RowSet.of_fragment(5, offsets) == RowSet.of(offsets.astype(np.uint64) | np.uint64(5 << 32))
+    assert not RowSet.of_fragment(5, offsets[:0])

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from lancelet.index.row_set import RowSet
 from lancelet.index.vector.query import KeyedRename
-from lancelet.table.rows.addresses import row_addresses, split_addresses
+from lancelet.table.rows.addresses import split_addresses
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -133,6 +133,9 @@ def passing_rows(scan: Scan) -> RowSet:
         number, start = unit.reader.fragment.id, unit.rows.start
         if chosen is None:
             return RowSet.ranges([number], [start], [unit.rows.stop])
-        return RowSet.of(row_addresses(number, chosen + start))
+        first, last = start + int(chosen[0]), start + int(chosen[-1]) + 1
+        if last - first == len(chosen):
+            return RowSet.ranges([number], [first], [last])
+        return RowSet.of_fragment(number, chosen + start)
 
     return RowSet.union(scan.selections(found))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -166,7 +168,22 @@ def _modulo_of(values: pa.Array, divisor: pa.Scalar, kind: pa.DataType) -> pa.Ar
     """Remainders by one number that is not 0, as most filters have it."""
     mask = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
     numbers = (values if mask is None else values.fill_null(0)).to_numpy(zero_copy_only=False)
-    return pa.array(np.fmod(numbers, numbers.dtype.type(divisor.as_py())), kind, mask=mask, from_pandas=False)
+    return pa.array(remainders(numbers, divisor.as_py()), kind, mask=mask, from_pandas=False)
+
+
+def remainders(numbers: npt.NDArray[Any], divisor: int) -> npt.NDArray[Any]:
+    """Those of whole numbers, by a multiplication: numpy divides by one number several times faster than it finds remainders."""
+    size = abs(divisor)
+    found: npt.NDArray[Any]
+    if size > np.iinfo(numbers.dtype).max:
+        found = np.fmod(numbers, numbers.dtype.type(divisor))
+        return found
+    found = numbers // numbers.dtype.type(size)
+    found *= numbers.dtype.type(size)
+    np.subtract(numbers, found, out=found)
+    if numbers.dtype.kind == "i" and len(numbers) and int(numbers.min()) < 0:
+        found[(numbers < 0) & (found != 0)] -= numbers.dtype.type(size)
+    return found
 
 
 def _bind_same(name: str, args: list[Expr]) -> Bound:

@@ -91,6 +91,11 @@ class RowSet:
         return cls({first: _bitmap(low)}) if first == last else cls._grouped(fragments_of(numbers), low)
 
     @classmethod
+    def of_fragment(cls, fragment: int, offsets: npt.NDArray[np.int64]) -> RowSet:
+        """Rows of one fragment, by ascending offsets."""
+        return cls({fragment: _bitmap(offsets.astype(np.uint32))}) if len(offsets) else cls()
+
+    @classmethod
     def _grouped(cls, high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint32]) -> RowSet:
         """The rows of these halves, of which the high ones ascend."""
         starts = np.flatnonzero(np.diff(high, prepend=~high[:1]))

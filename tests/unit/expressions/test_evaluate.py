@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from lancelet.errors import InvalidInput, UnknownColumn
 from lancelet.expressions.evaluate import evaluate, mask
+from lancelet.expressions.number_functions import remainders
 from lancelet.expressions.sql import parse_expression, parse_filter
 
 THREE = [True, False, None]
@@ -180,3 +182,12 @@ def test_what_cannot_be_evaluated():
         mask(parse_expression("a + 1", batch.schema), batch)
     with pytest.raises(InvalidInput, match="overflow"):
         values("abs(a - 9223372036854775807 - 2)", batch)
+
+
+@pytest.mark.parametrize("kind", ["int8", "int16", "int32", "int64", "uint8", "uint64"])
+def test_remainders_have_the_sign_of_the_dividend(kind: str) -> None:
+    least, most = np.iinfo(kind).min, np.iinfo(kind).max
+    numbers = [least, least + 1, most, most - 1, 0, 1, 5, 100, *([-1, -7, -100] if least else [])]
+    for divisor in (1, 2, 7, 100, most, *([-1, -3, least] if least else [])):
+        wanted = [abs(number) % abs(divisor) * (-1 if number < 0 else 1) for number in numbers]
+        assert remainders(np.array(numbers, kind), divisor).tolist() == wanted

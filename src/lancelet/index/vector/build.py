@@ -367,6 +367,10 @@ class _Runs:
                     column[at : at + len(piece)] = piece
                 at += run.count(number)
             del first, pieces
+            if number + 1 == self._count:
+                # What runs keep in memory is not needed while the last partition, maybe the only one, gets its graph.
+                self._runs.clear()
+                del run, runs
             yield _in_order([columns])
 
 

@@ -6,6 +6,7 @@
  *     LC_FLOATS    how many floats go together
  *     LC_ROWS      how many vectors a tile has: each number that is loaded of a query is used so often
  *     LC_SUM       the sum of the floats in a register, LC_SUM_D of the doubles
+ *     LC_SUMS      those of some registers of floats, where there is a faster way than one by one
  *     LC_HALVES, LC_BRAINS   LC_FLOATS numbers of 16 bits as floats
  *
  *                  query 0   query 1 ...        a tile: one register of partial sums for each pair,
@@ -28,9 +29,19 @@ typedef double LC_REGISTER_D __attribute__((vector_size(LC_FLOATS * 4)));
         (v) -= (q);          \
         (sum) += (v) * (v);  \
     } while (0)
+#define LC_ONE_BY_ONE(x, count, total, out)                                    \
+    do {                                                                       \
+        _Pragma("GCC unroll 16") for (int k = 0; k < (count); k++)(out)[k] = total((x)[k]); \
+    } while (0)
+#define LC_TOTALS_D(x, count, out) LC_ONE_BY_ONE(x, count, LC_SUM_D, out)
+#ifdef LC_SUMS
+#define LC_TOTALS(x, count, out) LC_SUMS(x, count, out)
+#else
+#define LC_TOTALS(x, count, out) LC_ONE_BY_ONE(x, count, LC_SUM, out)
+#endif
 #define LC_ADD_DOT(sum, v, q) ((sum) += (v) * (q))
 
-#define LC_TILE(what, element, size, number, reg, lanes, load, one, add, total, columns)                        \
+#define LC_TILE(what, element, size, number, reg, lanes, load, one, add, totals, columns)                       \
     LC_TARGET static void LC_NAME(what, element, columns)(const unsigned char *const *rows,                     \
                                                           const number *const *queries, size_t d, float *out) { \
         reg sums[LC_ROWS][columns];                                                                             \
@@ -50,9 +61,11 @@ typedef double LC_REGISTER_D __attribute__((vector_size(LC_FLOATS * 4)));
                 }                                                                                               \
             }                                                                                                   \
         }                                                                                                       \
+        number totals_of[LC_ROWS * columns];                                                                    \
+        totals(&sums[0][0], LC_ROWS *columns, totals_of);                                                       \
         _Pragma("GCC unroll 8") for (row = 0; row < LC_ROWS; row++) {                                           \
             _Pragma("GCC unroll 8") for (column = 0; column < columns; column++) {                              \
-                number sum = total(sums[row][column]);                                                          \
+                number sum = totals_of[row * columns + column];                                                 \
                 for (i = at; i < d; i++) {                                                                      \
                     number v = one(rows[row] + i * size);                                                       \
                     add(sum, v, queries[column][i]);                                                            \
@@ -86,17 +99,17 @@ typedef double LC_REGISTER_D __attribute__((vector_size(LC_FLOATS * 4)));
         }                                                                                                         \
     }
 
-#define LC_ELEMENT(element, size, number, reg, lanes, load, one, total)                         \
-    LC_TILE(l2, element, size, number, reg, lanes, load, one, LC_ADD_L2, total, 1)              \
-    LC_TILE(l2, element, size, number, reg, lanes, load, one, LC_ADD_L2, total, 4)              \
-    LC_TILE(dot, element, size, number, reg, lanes, load, one, LC_ADD_DOT, total, 1)            \
-    LC_TILE(dot, element, size, number, reg, lanes, load, one, LC_ADD_DOT, total, 4)            \
+#define LC_ELEMENT(element, size, number, reg, lanes, load, one, total, totals)                 \
+    LC_TILE(l2, element, size, number, reg, lanes, load, one, LC_ADD_L2, totals, 1)             \
+    LC_TILE(l2, element, size, number, reg, lanes, load, one, LC_ADD_L2, totals, 4)             \
+    LC_TILE(dot, element, size, number, reg, lanes, load, one, LC_ADD_DOT, totals, 1)           \
+    LC_TILE(dot, element, size, number, reg, lanes, load, one, LC_ADD_DOT, totals, 4)           \
     LC_SQUARES(element, size, number, reg, lanes, load, one, total)
 
-LC_ELEMENT(f16, 2, float, LC_REGISTER, LC_FLOATS, LC_HALVES, lc_half_at, LC_SUM)
-LC_ELEMENT(bf16, 2, float, LC_REGISTER, LC_FLOATS, LC_BRAINS, lc_brain_at, LC_SUM)
-LC_ELEMENT(f32, 4, float, LC_REGISTER, LC_FLOATS, LC_LOAD, lc_float_at, LC_SUM)
-LC_ELEMENT(f64, 8, double, LC_REGISTER_D, LC_DOUBLES, LC_LOAD, lc_double_at, LC_SUM_D)
+LC_ELEMENT(f16, 2, float, LC_REGISTER, LC_FLOATS, LC_HALVES, lc_half_at, LC_SUM, LC_TOTALS)
+LC_ELEMENT(bf16, 2, float, LC_REGISTER, LC_FLOATS, LC_BRAINS, lc_brain_at, LC_SUM, LC_TOTALS)
+LC_ELEMENT(f32, 4, float, LC_REGISTER, LC_FLOATS, LC_LOAD, lc_float_at, LC_SUM, LC_TOTALS)
+LC_ELEMENT(f64, 8, double, LC_REGISTER_D, LC_DOUBLES, LC_LOAD, lc_double_at, LC_SUM_D, LC_TOTALS_D)
 
 #define LC_TILES(element)                                                                                \
     {LC_NAME(l2, element, 1), LC_NAME(l2, element, 4), LC_NAME(dot, element, 1), LC_NAME(dot, element, 4), \
@@ -122,6 +135,10 @@ static const lc_tiles_d LC_JOIN(lc, doubles, tiles, LC_LEVEL, ) = LC_TILES(f64);
 #undef LC_FLOATS
 #undef LC_ROWS
 #undef LC_SUM
+#undef LC_SUMS
+#undef LC_TOTALS
+#undef LC_TOTALS_D
+#undef LC_ONE_BY_ONE
 #undef LC_SUM_D
 #undef LC_HALVES
 #undef LC_BRAINS

@@ -126,11 +126,45 @@ LC_AVX2 static inline double lc_sum_avx2_d(__m256d x) {
          _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(from))), 16))
 #include "distance_tiles.h"
 
+/* The sums of 4 or 16 registers at once: lanes 8 apart are added first, then those 4, 2 and 1 apart, as the compiler does it for
+ * one register, so that sums have the same bits. Each step has two registers become one. */
+LC_AVX512 static inline __attribute__((always_inline)) __m512 lc_sums_4_apart(__m512 a, __m512 b, __m512 c, __m512 d) {
+    const __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
+    const __m512 cd = _mm512_add_ps(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xEE));
+    return _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xDD));
+}
+
+LC_AVX512 static inline __attribute__((always_inline)) __m512 lc_sums_2_apart(__m512 x, __m512 y) {
+    const __m512d a = _mm512_castps_pd(x), b = _mm512_castps_pd(y);
+    return _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+}
+
+LC_AVX512 static inline __attribute__((always_inline)) __m512 lc_sums_1_apart(__m512 x, __m512 y) {
+    return _mm512_add_ps(_mm512_shuffle_ps(x, y, 0x88), _mm512_shuffle_ps(x, y, 0xDD));
+}
+
+/* In the order of the registers. */
+LC_AVX512 static inline __attribute__((always_inline)) void lc_sums_avx512(const __m512 *x, int count, float *out) {
+    if (count == 4) {
+        const __m512 four = lc_sums_4_apart(x[0], x[1], x[2], x[3]);
+        const __m512 two = lc_sums_2_apart(four, four);
+        /* the sum of register r stands in lanes 4 r to 4 r + 3 */
+        const __m512i first = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 8, 4, 0);
+        _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_permutexvar_ps(first, lc_sums_1_apart(two, two))));
+        return;
+    }
+    /* Registers r, r + 4, r + 8 and r + 12 come to lie beside each other in the end, so that sums are in order. */
+    const __m512 a = lc_sums_4_apart(x[0], x[4], x[8], x[12]), b = lc_sums_4_apart(x[1], x[5], x[9], x[13]);
+    const __m512 c = lc_sums_4_apart(x[2], x[6], x[10], x[14]), d = lc_sums_4_apart(x[3], x[7], x[11], x[15]);
+    _mm512_storeu_ps(out, lc_sums_1_apart(lc_sums_2_apart(a, b), lc_sums_2_apart(c, d)));
+}
+
 #define LC_LEVEL avx512
 #define LC_TARGET LC_AVX512
 #define LC_FLOATS 16
 #define LC_ROWS 4
 #define LC_SUM(x) _mm512_reduce_add_ps((__m512)(x))
+#define LC_SUMS(x, count, out) lc_sums_avx512((const __m512 *)(x), count, out)
 #define LC_SUM_D(x) _mm512_reduce_add_pd((__m512d)(x))
 #define LC_HALVES(to, from) ((to) = (LC_REGISTER)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(from))))
 #define LC_BRAINS(to, from)           \
@@ -240,6 +274,17 @@ static inline void lc_ahead(const unsigned char *const *rows, size_t row, int st
         for (at = 0; at < width; at += 64) __builtin_prefetch(rows[row + LC_AHEAD + r] + at);
 }
 
+static inline int lc_all_finite(const float *values, int count) {
+    uint32_t bits[4], other = 0;
+    int i, k;
+    for (i = 0; i + 4 <= count; i += 4) {
+        memcpy(bits, values + i, sizeof(bits));
+        for (k = 0; k < 4; k++) other |= (bits[k] & 0x7f800000u) == 0x7f800000u;
+    }
+    for (; i < count; i++) other |= !(values[i] - values[i] == 0);
+    return !other;
+}
+
 /* All distances of a block of at most LC_BLOCK rows; the one of row r to query q goes to out[q * stride + r].
  * The list of rows has room for LC_MOST_ROWS more, which are filled here. */
 #define LC_FLOATING_BLOCK(name, number, tiles_type)                                                                  \
@@ -265,6 +310,11 @@ static inline void lc_ahead(const unsigned char *const *rows, size_t row, int st
                     (l2 ? tiles->l2_4 : tiles->dot_4)(rows + row, some, d, tile);                                    \
                 else                                                                                                 \
                     (l2 ? tiles->l2_1 : tiles->dot_1)(rows + row, some, d, tile);                                    \
+                if (l2 && row + step <= count && lc_all_finite(tile, step * columns)) {                              \
+                    for (c = 0; c < columns; c++)                                                                    \
+                        for (r = 0; r < step; r++) out[(which + c) * stride + row + r] = tile[r * columns + c];      \
+                    continue;                                                                                        \
+                }                                                                                                    \
                 for (r = 0; r < step && row + r < count; r++) {                                                      \
                     for (c = 0; c < columns; c++) {                                                                  \
                         float found = tile[r * columns + c];                                                         \

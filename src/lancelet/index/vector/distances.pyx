@@ -34,7 +34,7 @@ METRICS = {"l2": LC_L2, "cosine": LC_COSINE, "dot": LC_DOT, "hamming": LC_HAMMIN
 cdef Py_ssize_t MARKS_AT_ONCE = 1 << 18
 # Groups of vectors that are looked at whole once the first numbers were of no use, before these are tried again.
 DEF RETRIED = 15
-DEF NEAR_BYTES = 262144
+DEF NEAR_BYTES = 131072
 # From so many on, queries are compared side by side; fewer one after the other, which passes over what is far away.
 DEF MANY_QUERIES = 8
 
@@ -298,7 +298,7 @@ cdef class Queries:
                 total = ends[number + 1] - ends[number]
                 if total == 0:
                     continue
-                if total < MANY_QUERIES:
+                if total < MANY_QUERIES or lc_first_part(&self.held):
                     some.count = 1
                     for at in range(0, block.count, near):
                         for i in range(total):

@@ -242,7 +242,12 @@ class _Prepared:
 
     def _lines(self, centroids: Vectors) -> npt.NDArray[np.float32]:
         """For each partition by what added factors are multiplied, what is added to all distances, and how far errors reach."""
-        query, middles = self.query, centroids.astype(np.float64)
+        # Of centroids that no float can be far enough from, as a damaged file may have them, all distances are infinite.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._lines_to(centroids.astype(np.float64))
+
+    def _lines_to(self, middles: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+        query = self.query
         found = np.ones((len(middles), 3), np.float32)
         if self.quantizer.metric is Metric.DOT:
             toward = middles @ query

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from lancelet.index.folder import IndexFolder
     from lancelet.index.kind import Entries, Rename, Source
     from lancelet.index.row_set import RowNumbers
+    from lancelet.index.vector.distances import Queries
     from lancelet.index.vector.files import Marked, Partition, SegmentFiles, VectorModel
     from lancelet.index.vector.metric import Metric
     from lancelet.index.vector.query import Keep, Prepared, VectorQuery, Vectors
@@ -131,18 +132,35 @@ class VectorSegment:
         return _Search(query, order, first, most)
 
     def _look_together(self, searches: Sequence[_Search], rename: KeyedRename) -> None:
-        """Go with all searches through the partitions that they begin with, partition by partition."""
+        """Go with all searches through the partitions that they begin with, partition by partition.
+
+        The nearest one of each comes first: once it is known, most other rows are found to be too far away at once.
+        """
         quantizer = self.model.quantizer
         assert isinstance(quantizer, FlatQuantizer)
         queries = quantizer.prepare_many([search.query for search in searches], self.metric)
-        numbers = np.concatenate([search.order[: search.first] for search in searches])
-        owners = np.repeat(np.arange(len(searches)), [search.first for search in searches])
+        for begin, end in ((0, 1), (1, None)):
+            wanted = [search.order[begin : search.first if end is None else end] for search in searches]
+            self._look_at(searches, queries, wanted, rename)
+
+    def _look_at(
+        self,
+        searches: Sequence[_Search],
+        queries: Queries,
+        wanted: Sequence[npt.NDArray[np.int64]],
+        rename: KeyedRename,
+    ) -> None:
+        """Look at some partitions for each search."""
+        numbers = np.concatenate(wanted)
+        if not len(numbers):
+            return
+        owners = np.repeat(np.arange(len(searches)), [len(own) for own in wanted])
         by_partition = np.argsort(numbers, kind="stable")
         probed, starts = np.unique(numbers[by_partition], return_index=True)
         asking = np.split(owners[by_partition], starts[1:])
 
         def look(pieces: Sequence[slice]) -> tuple[list[Top], list[int]]:
-            tops = [search.new_top() for search in searches]
+            tops = [search.new_top(search.top.limit) for search in searches]
             counted: list[int] = []
             for piece in pieces:
                 read = self.partitions(probed[piece].tolist())
@@ -393,9 +411,12 @@ class _Search:
     def __post_init__(self) -> None:
         self.top = self.new_top()
 
-    def new_top(self) -> Top:
-        """Where near rows are collected."""
-        return Top(self.query.count, self.query.lower, self.query.upper)
+    def new_top(self, limit: float = np.inf) -> Top:
+        """Where near rows are collected; those farther than a limit need not be among them."""
+        upper = self.query.upper
+        if limit < np.inf and (upper is None or limit < upper):
+            upper = float(np.nextafter(np.float32(limit), np.float32(np.inf)))
+        return Top(self.query.count, self.query.lower, upper)
 
     def note(self, kept: int) -> int:
         """One more partition is looked at, of which so many rows count."""
