@@ -17,6 +17,7 @@ from lancelet.spark import bridge
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.fragment_ids import is_wanted, scanned_columns, with_fragment_ids
 from lancelet.spark.names import distinguishes_case, find_name
+from lancelet.spark.option_names import in_our_words
 from lancelet.spark.options import WHOLE_FRAGMENTS, ReadOptions, TableRef, check_new, count, flag, read_options
 from lancelet.spark.requested import check_requested, own_names
 from lancelet.spark.sentences import in_a_sentence
@@ -47,8 +48,8 @@ class LanceDataSource(DataSource):
     def name(cls) -> str:
         return "lance"
 
-    def _given(self) -> dict[str, str]:
-        return {key.lower(): value for key, value in self.options.items()}
+    def _given(self, *, writes: bool = False) -> dict[str, str]:
+        return in_our_words(self.options, writes=writes)
 
     @in_a_sentence
     def schema(self) -> StructType:
@@ -113,7 +114,7 @@ class LanceDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from lancelet.spark.writer import make_writer
 
-        return make_writer(schema, self._given(), overwrite=overwrite)
+        return make_writer(schema, self._given(writes=True), overwrite=overwrite)
 
     @in_a_sentence
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
@@ -125,7 +126,7 @@ class LanceDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
         from lancelet.spark.stream.write import make_stream_writer
 
-        return make_stream_writer(schema, self._given(), overwrite=overwrite)
+        return make_stream_writer(schema, self._given(writes=True), overwrite=overwrite)
 
 
 class LanceReader(DataSourceReader):

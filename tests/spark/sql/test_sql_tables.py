@@ -7,6 +7,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
+from spark.sql.conftest import add_catalog
+
 
 def test_an_empty_table_is_version_one_and_the_first_insert_two(sql, refused, space):
     sql(
@@ -302,3 +304,17 @@ def test_a_table_like_another(sql, space):
     assert theirs.schema.equals(mine.schema, check_metadata=True)
     assert (theirs.config(), theirs.has_stable_row_ids, theirs.count_rows()) == ({"k": "v"}, True, 0)
     assert space.pylance("w").config() == {"k": "w"}
+
+
+def test_options_by_the_names_of_the_other_connector(spark, sql, refused, space):
+    sql("CREATE TABLE {ns}.t (id BIGINT)")
+    sql(
+        "INSERT INTO {ns}.t WITH ('max_row_per_file' = '2', 'queue_depth' = '4') SELECT /*+ COALESCE(1) */ id FROM range(6)"
+    )
+    assert [fragment.count_rows() for fragment in space.pylance("t").get_fragments()] == [2, 2, 2]
+    assert spark.read.option("batch_size", 1).option("block_size", 4096).table(f"{space}.t").count() == 6
+    assert "VECTOR_SEARCH" in str(refused("SELECT sum(id) FROM {ns}.t WITH ('nearest' = '{}')"))
+    name = add_catalog(spark, space.root, max_row_per_file="3", batch_size="2")
+    sql(f"CREATE TABLE {name}.ns.u AS SELECT /*+ COALESCE(1) */ id FROM range(6)")
+    assert [fragment.count_rows() for fragment in space.pylance("u").get_fragments()] == [3, 3]
+    assert sql(f"SELECT sum(id) FROM {name}.ns.u") == [(15,)]

@@ -8,6 +8,7 @@
 ``single_level_ns``         ``true``: the tables of the root are in the namespace ``default``, the only one
 ``parent``                  a namespace of the store in which all names are; ``parent_delimiter`` parts its names
 ``enable_stable_row_ids``   for new tables, as ``file_format_version``
+``batch_size`` and others   options of all reads and writes
 ==========================  ==============================================================================
 
 Others go to the namespace, as ``manifest_enabled`` does.
@@ -23,6 +24,7 @@ from typing import Any
 
 from lancelet.errors import InvalidInput, NotSupported, TableNotFound
 from lancelet.namespace_client.tables import located
+from lancelet.spark.option_names import KNOWN
 from lancelet.spark.options import TableRef
 from lancelet.store.limit import with_environment
 
@@ -31,7 +33,8 @@ SINGLE = "default"
 LOCATION = "lancelet.location"
 """The property, in a namespace, of a table that is elsewhere."""
 _STORAGE = "storage."
-_OWN = ("impl", "single_level_ns", "parent", "parent_delimiter", "enable_stable_row_ids", "file_format_version")
+_DEFAULTS = ("enable_stable_row_ids", "file_format_version")
+_OWN = ("impl", "single_level_ns", "parent", "parent_delimiter", *_DEFAULTS)
 _MOST_CATALOGS = 64
 
 Names = tuple[str, ...]
@@ -49,6 +52,8 @@ class Catalog:
     parent: Names = ()
     defaults: Mapping[str, str] = field(default_factory=dict)
     """Properties of new tables."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Options of all reads and writes."""
 
     def namespace(self) -> Any:
         """The namespace, for names."""
@@ -134,7 +139,7 @@ def _opened(name: str, text: str) -> Catalog:
     impl = settings.get("impl", "dir" if "root" in settings else None)
     if impl is None:
         return Catalog(name, None, options)
-    rest = {key: value for key, value in settings.items() if key not in _OWN}
+    rest = {key: value for key, value in settings.items() if key not in _OWN and key.lower() not in KNOWN}
     parent = settings.get("parent")
     return Catalog(
         name,
@@ -142,7 +147,8 @@ def _opened(name: str, text: str) -> Catalog:
         options,
         _flag(settings, "single_level_ns", name),
         () if not parent else tuple(parent.split(settings.get("parent_delimiter", "."))),
-        {key: settings[key] for key in ("enable_stable_row_ids", "file_format_version") if key in settings},
+        {key: settings[key] for key in _DEFAULTS if key in settings},
+        {key: value for key, value in settings.items() if key.lower() in KNOWN and key not in _DEFAULTS},
     )
 
 

@@ -65,6 +65,7 @@ def stage_table(details: Mapping[str, Any]) -> dict[str, Any]:
             mode = "create"
     storage = {f"storage.{key}": value for key, value in place.storage_options.items()}
     options = {
+        **table.catalog.options,
         "path": place.uri,
         bridge.NAMED: "true",
         bridge.DEFINITION: definition.written(),

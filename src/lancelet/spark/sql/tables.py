@@ -52,18 +52,24 @@ def list_tables(details: Mapping[str, Any]) -> list[str]:
 
     catalog = open_catalog(details)
     client, ident = catalog.namespace(), catalog.namespace_id(details["namespace"])
-    found: list[str] = []
-    token = None
-    while True:
-        page = client.list_tables(ListTablesRequest(id=list(ident), page_token=token))
-        found.extend(page.tables)
-        token = page.page_token
-        if not token:
-            return [name for name in found if _is_there(Table(catalog, tuple(details["namespace"]), name))]
+
+    def listed(*, declared: bool) -> list[str]:
+        found: list[str] = []
+        token = None
+        while True:
+            request = ListTablesRequest(id=list(ident), page_token=token, include_declared=declared)
+            page = client.list_tables(request)
+            found.extend(page.tables)
+            token = page.page_token
+            if not token:
+                return found
+
+    written, namespace = set(listed(declared=False)), tuple(details["namespace"])
+    return [name for name in listed(declared=True) if name in written or _is_there(Table(catalog, namespace, name))]
 
 
 def _is_there(table: Table) -> bool:
-    """Whether a table has a version; others are only declared, by a query that has not ended or has failed."""
+    """Whether a table that is only declared is elsewhere; others belong to a query that has not ended, or has failed."""
     try:
         place = table.place()
         latest_version(open_store(place.uri, place.storage_options or None))
@@ -87,7 +93,14 @@ def load_table(details: Mapping[str, Any]) -> dict[str, Any]:
         (chosen, on_branch), external = found, True
         snapshot = chosen.open()
     read_only = version is not None or micros is not None or (not on_branch and chosen.version is not None)
-    return told(snapshot, chosen, read_only=read_only, writes=bool(details.get("writes")), external=external)
+    return told(
+        snapshot,
+        chosen,
+        read_only=read_only,
+        writes=bool(details.get("writes")),
+        external=external,
+        options=table.catalog.options,
+    )
 
 
 def _at(place: TableRef, version: str | None, micros: int | None) -> TableRef:
@@ -126,7 +139,13 @@ def _on_reference(table: Table, version: str | None, micros: int | None) -> tupl
 
 
 def told(
-    snapshot: Snapshot, place: TableRef, *, read_only: bool = False, writes: bool = False, external: bool = False
+    snapshot: Snapshot,
+    place: TableRef,
+    *,
+    read_only: bool = False,
+    writes: bool = False,
+    external: bool = False,
+    options: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The answer about a table; for ``writes``, blobs are bytes and not their descriptors."""
     columns = with_comments(table_columns(snapshot, ReadOptions(place, blobs_as_binary=writes)), snapshot)
@@ -142,7 +161,13 @@ def told(
         "bytes": sum(file.size or 0 for fragment in fragments for file in fragment.files),
         "columns": json.loads(columns.json()),
         "properties": properties_of(snapshot, columns, external=external),
-        "options": {"path": snapshot.uri, bridge.NAMED: "true", bridge.KEEPS_COLUMNS: "true", **storage},
+        "options": {
+            **(options or {}),
+            "path": snapshot.uri,
+            bridge.NAMED: "true",
+            bridge.KEEPS_COLUMNS: "true",
+            **storage,
+        },
         "metadata_columns": json.loads(hidden.json()),
         "primary_key": primary_key(snapshot.manifest.schema),
         "read_only": read_only,
