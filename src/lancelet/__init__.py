@@ -14,16 +14,18 @@ from lancelet._api.scanner import ColumnOrdering, LanceScanner, ScanStatistics
 from lancelet._api.session import Session
 from lancelet._api.stats import DataStatistics, FieldStatistics
 from lancelet._naming.lazy import lazy_names
-from lancelet.blob import Blob, BlobArray, BlobFile, blob_array, blob_field
+from lancelet.blob import Blob, BlobArray, blob_array, blob_field
 from lancelet.dataset import LanceDataset
-from lancelet.fragment import DataFile, DeletionFile, FragmentMetadata, LanceFragment
+from lancelet.fragment import LanceFragment
 from lancelet.schema import LanceSchema, json_to_schema, schema_to_json
 from lancelet.store.source import bytes_read_counter, iops_counter
 from lancelet.table.manifest.manifest import BasePath as DatasetBasePath
 
 if TYPE_CHECKING:
     from lancelet._api.blob_column import BlobColumn
+    from lancelet._api.blob_files import BlobFile
     from lancelet._api.checking import repair, verify
+    from lancelet._api.fragment_metadata import DataFile, DeletionFile, FragmentMetadata
     from lancelet._api.merge_insert import MergeInsertBuilder
     from lancelet._api.processor import simd_info
     from lancelet._api.transaction import Index, IndexFile, LanceOperation, Transaction
@@ -126,7 +128,9 @@ _later = lazy_names(
     __name__,
     {
         "lancelet._api.blob_column": ("BlobColumn",),
+        "lancelet._api.blob_files": ("BlobFile",),
         "lancelet._api.checking": ("repair", "verify"),
+        "lancelet._api.fragment_metadata": ("DataFile", "DeletionFile", "FragmentMetadata"),
         "lancelet._api.merge_insert": ("MergeInsertBuilder",),
         "lancelet._api.processor": ("simd_info",),
         "lancelet._api.transaction": ("Index", "IndexFile", "LanceOperation", "Transaction"),

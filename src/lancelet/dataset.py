@@ -15,14 +15,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancelet._api.blob_files import (
-    DEFAULT_BLOB_BUFFER_SIZE,
-    BlobFile,
-    choose_rows,
-    read_blob_ranges,
-    read_whole_blobs,
-    take_blobs,
-)
 from lancelet._api.opening import find_table
 from lancelet._api.scan_options import (
     FRAME_OPTIONS,
@@ -38,16 +30,16 @@ from lancelet._api.scan_options import (
 from lancelet._api.scanner import ColumnOrdering, Columns, LanceScanner, ScannerBuilder, ScanStatistics
 from lancelet._api.session import Session, choose_session, index_cache_bytes
 from lancelet._api.stats import DataStatistics, FieldStatistics, IOStats, IOWatch, LanceStats
-from lancelet._api.tags import Branches, Tags
 from lancelet._naming.keywords import takes
 from lancelet._naming.lazy import lazy_names
 from lancelet.bitmap import Bitmap
 from lancelet.errors import InvalidInput, NotSupported
+from lancelet.execution.costs import BLOB_BUFFER_BYTES
 from lancelet.execution.plan import table_schema
 from lancelet.execution.table_reader import TableReader
 from lancelet.execution.takes import TakenColumns, Takes, draw_rows
 from lancelet.fragment import LanceFragment
-from lancelet.memwal.config import WriterOptions
+from lancelet.memwal.keywords import WriterOptions
 from lancelet.namespace_client.tables import manager_of
 from lancelet.schema import LanceSchema
 from lancelet.store import open_store
@@ -63,10 +55,12 @@ if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Self, Unpack
 
+    from lancelet._api.blob_files import BlobFile
     from lancelet._api.index_descriptions import IndexDescription
     from lancelet._api.ivf_model import IvfModel
     from lancelet._api.merge_insert import MergeInsertBuilder
     from lancelet._api.storage_accessor import StorageOptionsAccessor
+    from lancelet._api.tags import Branches, Tags
     from lancelet._api.transaction import Index, LanceOperation, Transaction
     from lancelet.changes.delta import DatasetDelta
     from lancelet.editing.delete import DeleteResult
@@ -133,10 +127,12 @@ __getattr__ = lazy_names(
             "CleanupReferencedBranch",
             "CleanupStats",
         ),
+        "lancelet._api.blob_files": ("BlobFile",),
         "lancelet._api.records": ("AlterColumn", "Branch", "DatasetStats", "Tag", "Version", "VersionRef"),
         "lancelet.optimize": ("AutoCleanupConfig", "Compaction", "CompactionMetrics", "DatasetOptimizer"),
         "lancelet.udf": ("BatchUDF", "BatchUDFCheckpoint", "batch_udf"),
         "lancelet._api.fragment_metadata": ("DataFile", "FragmentMetadata"),
+        "lancelet._api.tags": ("Branches", "Tags"),
         "lancelet._api.transaction": ("Index", "IndexFile", "LanceOperation", "Transaction"),
         "lancelet._api.vector_reader": ("VectorIndexReader",),
         "lancelet._api.index_descriptions": ("IndexConfig", "IndexInformation", "SupportedDistributedIndices"),
@@ -749,9 +745,11 @@ class LanceDataset:
         addresses: object = None,
         indices: object = None,
         *,
-        buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE,
+        buffer_size: int = BLOB_BUFFER_BYTES,
     ) -> list[BlobFile | None]:
         """Blobs as files that are read when asked for; rows by id, address or number."""
+        from lancelet._api.blob_files import choose_rows, take_blobs
+
         return take_blobs(self._table, blob_column, choose_rows(ids, addresses, indices), buffer_size)
 
     def read_blobs(
@@ -765,6 +763,8 @@ class LanceDataset:
         preserve_order: bool | None = None,
     ) -> list[tuple[int, bytes | None]]:
         """Row addresses and whole blobs; rows by id, address or number."""
+        from lancelet._api.blob_files import choose_rows, read_whole_blobs
+
         selection = choose_rows(ids, addresses, indices)
         return read_whole_blobs(self._table, blob_column, selection, preserve_order is not False)
 
@@ -778,6 +778,8 @@ class LanceDataset:
         preserve_order: bool | None = None,
     ) -> list[tuple[int, int, bytes | None]]:
         """Parts of blobs for (row, offset, length) requests: the request's number, the row's address, the bytes."""
+        from lancelet._api.blob_files import read_blob_ranges
+
         return read_blob_ranges(self._table, blob_column, requests, selector, preserve_order is not False)
 
     # Rows
@@ -1577,11 +1579,15 @@ class LanceDataset:
         >>> dataset.tags.list()["first"]["version"]
         1
         """
+        from lancelet._api.tags import Tags
+
         return Tags(self._snapshot)
 
     @property
     def branches(self) -> Branches:
         """Lines of versions beside the main one: made, listed and deleted."""
+        from lancelet._api.tags import Branches
+
         return Branches(self._snapshot)
 
     def versions(self) -> list[dict[str, Any]]:

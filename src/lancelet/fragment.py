@@ -10,15 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancelet._api.fragment_metadata import (
-    DataFile,
-    DeletionFile,
-    FragmentMetadata,
-    RowDatasetVersionMeta,
-    RowIdMeta,
-    data_file,
-    fragment_metadata,
-)
 from lancelet._api.scan_options import FRAGMENT_DEFAULTS, FRAGMENT_POSITIONS, FragmentOptions, set_options
 from lancelet._api.scanner import Columns, LanceScanner, ScannerBuilder
 from lancelet._naming.keywords import by_name, refuse_unknown, takes
@@ -37,6 +28,13 @@ if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Unpack
 
+    from lancelet._api.fragment_metadata import (
+        DataFile,
+        DeletionFile,
+        FragmentMetadata,
+        RowDatasetVersionMeta,
+        RowIdMeta,
+    )
     from lancelet._api.protocols import Scanned
     from lancelet._api.row_id_sequence import RowIdSequence
     from lancelet._api.transaction import Transaction
@@ -64,6 +62,13 @@ __getattr__ = lazy_names(
         "lancelet.udf": ("BatchUDF",),
         "lancelet.bitmap": ("Bitmap",),
         "lancelet.progress": ("FragmentWriteProgress", "NoopFragmentWriteProgress"),
+        "lancelet._api.fragment_metadata": (
+            "DataFile",
+            "DeletionFile",
+            "FragmentMetadata",
+            "RowDatasetVersionMeta",
+            "RowIdMeta",
+        ),
         "lancelet._api.row_id_sequence": ("RowIdSequence",),
     },
 )
@@ -151,7 +156,7 @@ class LanceFragment:
         from lancelet.editing.delete import delete_from_fragment
 
         left = delete_from_fragment(self._ds.table, self._fragment, predicate)
-        return None if left is None else fragment_metadata(left)
+        return None if left is None else _described(left)
 
     def delete_rows(self, offsets: Iterable[int]) -> FragmentMetadata | None:
         """This fragment without some rows, given by their physical offsets, to be committed later.
@@ -161,7 +166,7 @@ class LanceFragment:
         from lancelet.editing.delete import delete_offsets
 
         left = delete_offsets(self._ds.table, self._fragment, offsets)
-        return None if left is None else fragment_metadata(left)
+        return None if left is None else _described(left)
 
     def merge_columns(
         self,
@@ -182,7 +187,7 @@ class LanceFragment:
         if getattr(source, "checkpoint", None) is not None:
             raise InvalidInput("a function with a checkpoint file is for add_columns; fragments are checkpoints enough")
         fragment, schema = add_to_fragment(self._ds.table, self._position, source)
-        return fragment_metadata(fragment), LanceSchema(schema)
+        return _described(fragment), LanceSchema(schema)
 
     def merge(
         self, data_obj: object, left_on: str, right_on: str | None = None, schema: pa.Schema | None = None
@@ -194,7 +199,7 @@ class LanceFragment:
         from lancelet.editing.columns.join import merge_into_fragment
 
         fragment, joined = merge_into_fragment(self._ds.table, self._position, data_obj, left_on, right_on, schema)
-        return fragment_metadata(fragment), LanceSchema(joined)
+        return _described(fragment), LanceSchema(joined)
 
     def update_columns(
         self,
@@ -226,7 +231,7 @@ class LanceFragment:
         fragment, fields, rows = update_fragment_columns(
             self._ds.table, self._position, data_obj, left_on, right_on, schema
         )
-        updated = fragment_metadata(fragment), list(fields)
+        updated = _described(fragment), list(fields)
         return (*updated, rows) if with_offsets else updated
 
     @staticmethod
@@ -234,7 +239,7 @@ class LanceFragment:
         """The fragment that a data file of the table makes, for a file that no version refers to."""
         from lancelet.writing.adopt import adopted_fragment
 
-        return fragment_metadata(adopted_fragment(dataset.table.snapshot, filename, fragment_id))
+        return _described(adopted_fragment(dataset.table.snapshot, filename, fragment_id))
 
     @property
     def _reader(self) -> FragmentReader:
@@ -248,7 +253,7 @@ class LanceFragment:
     @property
     def metadata(self) -> FragmentMetadata:
         """What the manifest says of it, for operations that are committed."""
-        return fragment_metadata(
+        return _described(
             self._fragment,
             self.physical_rows if self._fragment.physical_rows is None else None,
             self.num_deletions if self._fragment.num_deletions is None else None,
@@ -277,6 +282,8 @@ class LanceFragment:
 
     def data_files(self) -> list[DataFile]:
         """Its data files; each holds some of the columns."""
+        from lancelet._api.fragment_metadata import data_file
+
         return [data_file(file) for file in self._fragment.files]
 
     def deletion_file(self) -> str | None:
@@ -494,3 +501,10 @@ def write_fragments(
         table_id=table_id,
     )
     return transaction if return_transaction else fragments
+
+
+def _described(fragment: Fragment, rows: int | None = None, deleted: int | None = None) -> FragmentMetadata:
+    """A fragment as users hold it, with counts that it does not know itself."""
+    from lancelet._api.fragment_metadata import fragment_metadata
+
+    return fragment_metadata(fragment, rows, deleted)

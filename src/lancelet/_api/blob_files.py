@@ -14,6 +14,7 @@ import pyarrow as pa
 from lancelet.encoding.rows import Indices, RowIndices
 from lancelet.errors import InvalidInput, InvalidType, RowNotFound
 from lancelet.execution.blobs import StoredBlob, find_blobs, has_blobs, read_blobs
+from lancelet.execution.costs import BLOB_BUFFER_BYTES
 from lancelet.execution.opening import open_scan
 from lancelet.execution.row_numbers import row_numbers
 from lancelet.expressions.expr import Column
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from lancelet.execution.table_reader import TableReader
     from lancelet.format.schema import Field
 
-DEFAULT_BLOB_BUFFER_SIZE = 512 << 10
 SELECTORS = ("ids", "addresses", "indices")
 
 
@@ -38,7 +38,7 @@ class BlobFile(io.BufferedIOBase):
     :meth:`read_range` and :meth:`read_ranges` do not move the cursor.
     """
 
-    def __init__(self, inner: StoredBlob, buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE) -> None:
+    def __init__(self, inner: StoredBlob, buffer_size: int = BLOB_BUFFER_BYTES) -> None:
         super().__init__()
         self._blob = inner
         self._buffer_size = _buffer_size(buffer_size)
@@ -128,7 +128,7 @@ class BlobFile(io.BufferedIOBase):
 
 
 def take_blobs(
-    table: TableReader, column: str, selection: tuple[str, object], buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE
+    table: TableReader, column: str, selection: tuple[str, object], buffer_size: int = BLOB_BUFFER_BYTES
 ) -> list[BlobFile | None]:
     """Blobs of some rows as files, in the order of the rows; None where the value is null."""
     _buffer_size(buffer_size)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypedDict
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancelet._api.blob_files import lazy_frame
 from lancelet._naming.keywords import refuse_unknown
 from lancelet.errors import FilterSyntaxError, InvalidInput, InvalidType, NotSupported
 from lancelet.execution.blobs import has_blobs
@@ -22,7 +21,6 @@ from lancelet.execution.rebatch import by_bytes, by_rows
 from lancelet.expressions.expr import Column
 from lancelet.expressions.sort import SortKey
 from lancelet.format.system_columns import DISTANCE, DOC_INDEX, QUERY_INDEX, SCORE, SEARCH_FIELDS
-from lancelet.index.text.query import CombinedFields, leaves
 from lancelet.log import LOGGER, debug
 
 if TYPE_CHECKING:
@@ -544,28 +542,9 @@ class ScannerBuilder:
         """A search for texts, its columns found in the table."""
         if self._include_deleted_rows:
             raise InvalidInput("Cannot include deleted rows in an FTS search; leave one of them out")
-        from lancelet._api.text_query import text_query
-        from lancelet.execution.matching_plan import matching_of
+        from lancelet._api.text_query import text_matching
 
-        table = self.ds.table
-        named = columns is not None or not isinstance(query, str)
-        asked = text_query(query, columns, () if named else table.text_indices.columns())
-        found = matching_of(table.snapshot.manifest.schema, asked)
-        has_items = {
-            table.text_indices.has_items(
-                found.column(name), None if isinstance(leaf, CombinedFields) else leaf.granularity
-            )
-            for leaf in leaves(found.query)
-            for name in (leaf.columns if isinstance(leaf, CombinedFields) else (leaf.column,))
-        }
-        if True in has_items and (
-            len(has_items) > 1 or any(isinstance(leaf, CombinedFields) for leaf in leaves(found.query))
-        ):
-            raise InvalidInput(
-                "a query cannot combine rows with items of lists: ask for columns whose indices are of the same "
-                "document_granularity, and for combined fields by rows"
-            )
-        return replace(found, prefilter=self._prefilter, has_items=True in has_items)
+        return replace(text_matching(self.ds.table, query, columns), prefilter=self._prefilter)
 
     def _with_search_columns(self, outputs: Outputs, mark: str, made: Sequence[str]) -> Outputs:
         """The number of the query first, where there are several; the distance or score before what every table has."""
@@ -692,6 +671,8 @@ class LanceScanner:
         if blob_mode == "bytes":
             plan = replace(plan, blobs_as_binary=plan.blobs_as_binary | frozenset(blobs))
             return open_scan(self._ds.table, plan).to_table().to_pandas(**kwargs)
+        from lancelet._api.blob_files import lazy_frame
+
         return lazy_frame(self._ds.table, plan, blobs, kwargs)
 
     def head(self, num_rows: int) -> pa.Table:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from lancelet.errors import InvalidInput, InvalidType
-from lancelet.index.text.query import Match, MultiMatch, Query
+from lancelet.execution.matching_plan import Matching, matching_of
+from lancelet.index.text.query import CombinedFields, Match, MultiMatch, Query, leaves
 from lancelet.query import FullTextQuery
+
+if TYPE_CHECKING:
+    from lancelet.execution.table_reader import TableReader
 
 
 def is_text_query(value: object) -> bool:
@@ -42,3 +48,23 @@ def text_query(query: str | FullTextQuery, columns: Sequence[str] | None, indexe
         )
     matches = tuple(Match(query, name) for name in names)
     return matches[0] if len(matches) == 1 else MultiMatch(matches)
+
+
+def text_matching(table: TableReader, query: str | FullTextQuery, columns: Sequence[str] | None) -> Matching:
+    """A search of a table for texts, its columns found there."""
+    named = columns is not None or not isinstance(query, str)
+    asked = text_query(query, columns, () if named else table.text_indices.columns())
+    found = matching_of(table.snapshot.manifest.schema, asked)
+    has_items = {
+        table.text_indices.has_items(found.column(name), None if isinstance(leaf, CombinedFields) else leaf.granularity)
+        for leaf in leaves(found.query)
+        for name in (leaf.columns if isinstance(leaf, CombinedFields) else (leaf.column,))
+    }
+    if True in has_items and (
+        len(has_items) > 1 or any(isinstance(leaf, CombinedFields) for leaf in leaves(found.query))
+    ):
+        raise InvalidInput(
+            "a query cannot combine rows with items of lists: ask for columns whose indices are of the same "
+            "document_granularity, and for combined fields by rows"
+        )
+    return replace(found, has_items=True in has_items)

@@ -38,6 +38,8 @@ FEW_TAKEN = 64
 RANGES_AT_ONCE = 3
 BLOB_PIECE_BYTES = 64 << 20
 """How much of blobs is in memory at once; a larger one comes alone."""
+BLOB_BUFFER_BYTES = 512 << 10
+"""How much of a blob that is read as a file comes at once, unless a caller says otherwise."""
 
 # Answers of indices
 

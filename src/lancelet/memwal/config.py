@@ -4,29 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
 from lancelet._naming.keywords import refuse_unknown
 from lancelet.errors import InvalidInput, InvalidOption, InvalidType
+from lancelet.memwal.keywords import WriterOptions
 
 HNSW: Final = "hnsw."
 HNSW_DEFAULTS: Final = {"num_edges": 20, "ef_construction": 150, "max_level": 7}
-
-
-class WriterOptions(TypedDict, total=False):
-    """What a caller may say about a writer; None says nothing."""
-
-    durable_write: bool | None
-    max_wal_buffer_size: int | None
-    max_wal_flush_interval_ms: int | None
-    max_memtable_size: int | None
-    max_memtable_rows: int | None
-    max_memtable_batches: int | None
-    max_unflushed_memtable_bytes: int | None
-    manifest_scan_batch_size: int | None
-    backpressure_log_interval_ms: int | None
-    stats_log_interval_ms: int | None
-    hnsw_params: Mapping[str, Mapping[str, int]] | None
 
 
 @dataclass(frozen=True, slots=True)
