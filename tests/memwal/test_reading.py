@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 import lancelet
 from drawing import examples
 from lancelet.errors import InvalidInput, InvalidType, MissingFile, NotSupported, WriterClosed
+from lancelet.format.proto import mem_wal_pb2
+from lancelet.memwal.names import manifest_path
 from memwal.samples import KEY, OTHER, SCHEMA, SHARD, by_id, keyed_table, rows, runs, snapshot_of
 
 
@@ -332,3 +334,24 @@ def test_any_history_reads_as_a_dict_would(tmp_path_factory: pytest.TempPathFact
         assert texts(strong.to_table()) == model
         assert strong.count_rows() == len(model)
         assert texts(strong.take_keys(pa.array(range(8), pa.int64()))) == model
+
+
+def test_runs_of_the_first_model_are_read_and_compacted(tmp_path: Path) -> None:
+    """Regions knew no deletions, and no files beside a run that find its keys."""
+    keyed_table(tmp_path, [1, 2])
+    lancelet.write_dataset(rows([2, 3], "region "), tmp_path / "_mem_wal" / str(SHARD) / "flushed_1")
+    message = mem_wal_pb2.ShardManifest(version=1, writer_epoch=1, current_generation=2)
+    message.shard_id.uuid = SHARD.bytes
+    message.sstables.add(generation=1, path="flushed_1")
+    folder = tmp_path / "_mem_wal" / str(SHARD)
+    (folder / "manifest").mkdir()
+    (folder / manifest_path(1)).write_bytes(message.SerializeToString())
+    dataset = lancelet.dataset(tmp_path)
+    expected = {1: "base 1", 2: "region 2", 3: "region 3"}
+    assert texts(dataset.lsm_scanner().to_table()) == expected
+    assert texts(dataset.lsm_scanner(strong=True).take_keys(pa.array([2, 3]))) == {2: "region 2", 3: "region 3"}
+    dataset.compact_mem_wal()
+    assert texts(dataset.to_table()) == expected
+    with dataset.mem_wal_writer(str(SHARD)) as writer:
+        writer.delete({"id": [3]})
+    assert texts(dataset.lsm_scanner().to_table()) == {1: "base 1", 2: "region 2"}

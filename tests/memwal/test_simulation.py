@@ -114,7 +114,7 @@ def writer(world: World, store: WorldStore, story: Story, chance: random.Random,
                 world.lives[number] = chance.randrange(40)
             try:
                 live()
-            except (Killed, WriterFenced, StorageError, MissingFile):
+            except (Killed, WriterFenced, StorageError, MissingFile, CommitOutcomeUnknown):
                 continue
 
     return act

@@ -160,7 +160,7 @@ def _merge(group: Group, pace: Pace | None, table: TableReader) -> Compacted:
 def _read_rows(snapshot: Snapshot, group: Group, table: TableReader) -> pa.Table:
     """The rows of runs that are not hidden in them, the older ones first; columns that the table has and a run has not are null."""
     fields = snapshot.manifest.schema.fields
-    schema = pa.schema([*(scan_field(field) for field in fields), pa.field(TOMBSTONE, pa.bool_(), nullable=False)])
+    schema = pa.schema([*(scan_field(field) for field in fields), pa.field(TOMBSTONE, pa.bool_())])
     outputs = tuple((field.name, Column((field.name,), field.type)) for field in schema)
     parts = []
     for shard, sstable in group:
@@ -184,7 +184,7 @@ def _merge_rows(
     last = last_of_each(key_values([plain(rows.column(name)) for name in key.names]))
     if len(last) < rows.num_rows:
         rows = rows.take(arrow_array(last))
-    gone = numpy_array(plain(rows.column(TOMBSTONE)))
+    gone = numpy_array(plain(rows.column(TOMBSTONE)).fill_null(False))
     # Deletions come last: the numbers of the other rows are those that they have in the source.
     order = np.concatenate([np.flatnonzero(~gone), np.flatnonzero(gone)])
     columns = [plain(rows.column(name)).take(arrow_array(order)) for name in key.names]

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from lancelet.editing.merge.join import match_keys
+from lancelet.editing.merge.keys import KeyIndex
 from lancelet.encoding.plain import arrow_array
 from lancelet.errors import CorruptFile, MissingFile, NotFound
 from lancelet.execution.table_reader import TableReader
@@ -29,7 +31,7 @@ from lancelet.index.kind import ROW, VALUE
 from lancelet.index.metadata import IndexMetadata, read_indices
 from lancelet.index.questions import IsIn
 from lancelet.index.scalar import btree_lookup
-from lancelet.index.scalar.btree_files import write_segment_files
+from lancelet.index.scalar.btree_files import LOOKUP, write_segment_files
 from lancelet.index.scalar.external_sort import sorted_within
 from lancelet.index.scalar.value_types import key_type, stored_type
 from lancelet.index.segments import usable_kind
@@ -181,8 +183,18 @@ class Run:
             found = self.__dict__["_bloom"] = self.store.read_all(BLOOM_FILTER)
         return found
 
+    @property
+    def has_key_index(self) -> bool:
+        """Whether there are files beside the run that find keys; those of the first model have none."""
+        found: bool | None = self.__dict__.get("_has_key_index")
+        if found is None:
+            found = self.__dict__["_has_key_index"] = self.store.exists(f"{PK_INDEX_DIR}/{LOOKUP}")
+        return found
+
     def may_hold(self, columns: Sequence[pa.Array]) -> bool:
         """Whether any of some keys may be here."""
+        if not self.has_key_index:
+            return True
         try:
             return bool(may_hold(self.bloom, columns).any())
         except ValueError as error:
@@ -190,6 +202,9 @@ class Run:
 
     def rows_of(self, key: PrimaryKey, columns: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
         """The physical rows that have one of some keys, hidden ones too."""
+        if not self.has_key_index:
+            addresses = match_keys(self.table, key.fields, KeyIndex(list(columns))).addresses
+            return np.unique(addresses & np.uint64(OFFSET_MASK)).astype(np.int64)
         dtype = key_type(stored_type(key.index_type))
         values = key_values(columns)
         answer = self._key_index(dtype).ask(IsIn(values.cast(dtype) if values.type != dtype else values))
@@ -212,10 +227,13 @@ def _shown_as(run: Snapshot, schema: Schema) -> Snapshot:
     """
     own = run.manifest.schema
     stored = {field.id for field in own.fields if field.name != TOMBSTONE}
-    (mark,) = (field for field in own.fields if field.name == TOMBSTONE)
-    if own.fields == (*schema.fields, mark):
-        return run
     following = max((node.id for fields in (own, schema) for node in fields.walk()), default=0) + 1
+    mark = next((field for field in own.fields if field.name == TOMBSTONE), None)
+    if mark is None:
+        # Of the time before rows could be deleted.
+        mark, following = Field(following, TOMBSTONE, "bool"), following + 1
+    elif own.fields == (*schema.fields, mark):
+        return run
     now = {field.id for field in schema.fields}
     changed = {field.name for field in own.fields if field is not mark and field.id not in now}
     fields = []

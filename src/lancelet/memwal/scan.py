@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lancelet._api.scanner import ScannerBuilder
 from lancelet.editing.merge.join import match_keys
@@ -258,5 +259,5 @@ def _in_run(
     _, known = KeyIndex(left).match([plain(rows.column(name)) for name in key.names])
     rest = np.ones(len(left[0]), np.bool_)
     rest[known] = False
-    alive = rows.filter(pa.compute.invert(rows.column(TOMBSTONE)))
+    alive = rows.filter(pc.invert(rows.column(TOMBSTONE).fill_null(False)))
     return alive.select(list(names)), [column.filter(arrow_array(rest)) for column in left]

@@ -231,7 +231,7 @@ def _keys_of(table: TableReader, key: PrimaryKey) -> _Keys:
         return _Keys([pa.array([], dtype) for dtype in key.types], np.empty(0, np.bool_), np.empty(0, np.uint64))
     whole = pa.Table.from_batches(batches)
     *columns, gone, addresses = (plain(column) for column in whole.columns)
-    return _Keys(columns, numpy_array(gone), numpy_array(addresses))
+    return _Keys(columns, numpy_array(gone.fill_null(False)), numpy_array(addresses))
 
 
 def shard_view(manifest: ShardManifest, memtables: Sequence[tuple[int, tuple[pa.RecordBatch, ...]]] = ()) -> ShardView:
