@@ -412,6 +412,16 @@ def test_now_has_no_time_zone_as_in_pylance():
     assert ours("current_time()").type == pa.time64("ns")
 
 
+@pytest.mark.parametrize("moment", ["now()", "CURRENT_TIMESTAMP", "Now ( )"])
+def test_a_filter_that_is_asked_again_is_about_the_time_at_which_it_is_asked(moment: str):
+    rows = pa.table({"at": pa.array([dt.datetime.now(dt.timezone.utc).replace(tzinfo=None)], pa.timestamp("ns"))})
+    dataset = lancelet.write_dataset(rows, "memory://functions/moments", mode="overwrite")
+    plans = [dataset.scanner(filter=f"at < {moment}").plan.filter for _ in range(2)]
+    assert plans[0] != plans[1]
+    same = [dataset.scanner(filter="at is null").plan.filter for _ in range(2)]
+    assert same[0] is same[1]
+
+
 @pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "NGRAM"])
 def test_a_function_that_no_index_knows_keeps_its_rows(tmp_path: Path, kind: str):
     dataset = lancelet.write_dataset(TABLE.select(["id", "s", "i"]), tmp_path / "t.lance")

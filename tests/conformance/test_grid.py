@@ -69,7 +69,8 @@ def test_reads_as_pylance_after_changes(
     table = columns(kinds, version, size, salt)
     table = table.add_column(0, "k", pa.array(range(size.rows), pa.int64()))
     dataset = write(table, tmp_path / "t", version, size, enable_stable_row_ids=stable)
-    dataset.delete("k % 7 = 3 or (k > 1000 and k < 1500)")
+    # pylance adds no column to files of 0.1 of which a whole group of rows is deleted.
+    dataset.delete(f"k % 7 = 3 or (k > 1000 and k < {1200 if version == '0.1' else 1500})")
     dataset.add_columns({"twice": "k * 2"})
     dataset.drop_columns([table.column_names[1]])
     ours, theirs = lancelet.dataset(tmp_path / "t"), lance.dataset(tmp_path / "t")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
@@ -278,14 +279,16 @@ def test_a_writer_goes_on_beside_a_cleanup(where: Path) -> None:
     assert [run.generation for run in list(manifests(where).values())[-1].sstables] == [3]
 
 
-def test_folders_of_runs_that_failed_go_when_they_are_old(where: Path) -> None:
-    left = where / "_mem_wal" / str(SHARD) / "0badf00d_gen_3"
-    left.mkdir()
-    (left / "bloom_filter.bin").write_bytes(b"")
+def test_folders_of_runs_that_failed_go_unless_they_may_still_be_written(where: Path) -> None:
+    folders = [where / "_mem_wal" / str(SHARD) / f"0badf00d_gen_{generation}" for generation in (2, 3)]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "bloom_filter.bin").write_bytes(b"")
     dataset = lancelet.dataset(where)
-    assert dataset.cleanup_mem_wal()["num_leftovers"] == 0
     assert dataset.cleanup_mem_wal(NOW)["num_leftovers"] == 1
-    assert not left.exists()
+    assert [folder.exists() for folder in folders] == [False, True]
+    os.utime(folders[1] / "bloom_filter.bin", (0, 0))
+    assert dataset.cleanup_mem_wal(NOW)["num_leftovers"] == 1
     assert len(runs(where)) == 2
 
 

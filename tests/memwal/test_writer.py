@@ -20,10 +20,13 @@ from lancelet.errors import (
     WriterClosed,
     WriterFenced,
 )
-from lancelet.memwal.log import seal
+from lancelet.memwal.config import WriterConfig
+from lancelet.memwal.log import claim, seal
 from lancelet.memwal.names import entry_path
+from lancelet.memwal.shard import Shard
 from lancelet.memwal.shard_manifest import ShardStates
 from lancelet.store import open_store
+from lancelet.table.manifest.snapshot import open_snapshot
 from memwal.samples import (
     KEY,
     OTHER,
@@ -253,3 +256,16 @@ def test_a_shard_is_made_under_the_spec_of_its_table(tmp_path: Path) -> None:
     keyed_table(tmp_path, [1], bucket_column="id", num_buckets=2)
     open_writer(tmp_path, OTHER).close()
     assert manifests(tmp_path, OTHER)[1].shard_spec_id == 1
+
+
+def test_a_first_writer_that_slept_while_it_claimed_the_shard_is_fenced(where: Path) -> None:
+    """Its state was written, and it did not hear of it until others had flushed and cleaned up the log."""
+    states = ShardStates.of(open_store(where), SHARD)
+    first = claim(states)
+    with open_writer(where) as second:
+        second.put(rows([4], "second "))
+        second.put(rows([5], "second "))
+    assert lancelet.dataset(where).cleanup_mem_wal()["num_entries"] == 2
+    late = Shard(open_snapshot(where), states, first, WriterConfig())
+    with pytest.raises(WriterFenced):
+        late._replay()

@@ -96,12 +96,13 @@ class Life:
             found = ranked(ours, query)
             assert set(found[0]) == set(texts.answer(query.inner)), query
             assert len(found[0]) == len(set(found[0])), query
-            expected = ranked(theirs, self.query(lance.query, kind, words))
-            if self.stable and set(expected[0]) != set(found[0]):
-                # Rows that were updated are found by the texts that they had, where segments are not merged: in pylance only.
-                continue
-            assert_same(expected, found)
-            assert_same(ranked(theirs, self.query(lance.query, kind, words), limit=4), ranked(ours, query, limit=4))
+            for options in ({}, {"limit": 4}):
+                expected = ranked(theirs, self.query(lance.query, kind, words), **options)
+                found = ranked(ours, query, **options)
+                # Where segments are not merged, pylance finds updated rows by the texts that they had too, and fewer others.
+                if self.stable and (len(expected[0]) != len(found[0]) or set(expected[0]) != set(found[0])):
+                    break
+                assert_same(expected, found)
 
 
 def live(folder: Path, seed: int) -> None:

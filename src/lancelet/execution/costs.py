@@ -60,5 +60,7 @@ FEW_ALLOWED = 4096
 
 KEPT_PLANS = 64
 """For so many schemas and lists of columns what follows from them is kept: it is most of the work for a single row."""
+KEPT_FILTER = 1000
+"""Filters of so many characters are kept as they were parsed: the same one often goes with many searches."""
 MAX_READERS = 4096
 """Fragments of a table."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lancelet._naming.texts import check_text
 from lancelet.errors import InvalidInput, InvalidType, UnknownColumn
-from lancelet.execution.costs import DEFAULT_BATCH_SIZE, KEPT_PLANS
+from lancelet.execution.costs import DEFAULT_BATCH_SIZE, KEPT_FILTER, KEPT_PLANS
 from lancelet.execution.shown import BlobForm, scan_field
 from lancelet.expressions.expr import Column, Expr, columns_of, type_of
 from lancelet.expressions.sort import SortKey
@@ -295,15 +295,25 @@ def plan_filter(schema: Schema, condition: str | pc.Expression | Expr | None, ma
     if condition is None or (isinstance(condition, str) and not condition.strip()):
         return None
     if isinstance(condition, str):
-        from lancelet.expressions.sql import parse_filter
+        from lancelet.expressions.sql import names_moment, parse_filter
 
-        return parse_filter(condition, _visible_with(schema, made))
+        if len(condition) > KEPT_FILTER or names_moment(condition):
+            return parse_filter(condition, _visible_with(schema, made))
+        return _parsed_filter(schema, condition, tuple(made))
     if isinstance(condition, get_args(Expr)):
         parsed: Expr = condition
         return parsed
     from lancelet.expressions.arrow_expr import from_arrow
 
     return from_arrow(condition, _visible_with(schema, made))
+
+
+@lru_cache(KEPT_PLANS)
+def _parsed_filter(schema: Schema, text: str, made: tuple[str, ...]) -> Expr:
+    """A filter that means the same whenever it is read."""
+    from lancelet.expressions.sql import parse_filter
+
+    return parse_filter(text, _visible_with(schema, made))
 
 
 def parse(text: str | pc.Expression, visible: pa.Schema) -> Expr:

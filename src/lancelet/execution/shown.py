@@ -72,7 +72,7 @@ def stored_type(field: Field) -> pa.DataType:
 
 
 def has_json(field: Field) -> bool:
-    return any(node.is_json for node in field.walk())
+    return field.is_json or any(map(has_json, field.children))
 
 
 def show_column(field: Field, column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import ParseError
 
-__all__ = ["parse_expression", "parse_filter"]
+__all__ = ["names_moment", "parse_expression", "parse_filter"]
 
 
 def parse_filter(text: str, schema: pa.Schema, *, qualified: bool = False) -> Expr:
@@ -87,6 +87,16 @@ def parse_expression(text: str, schema: pa.Schema) -> Expr:
     if text in schema.names or text.lower() in (name.lower() for name in schema.names):
         return build.column(schema, [text])
     return _parse(text, schema)
+
+
+def names_moment(text: str) -> bool:
+    """Whether a text may name the time at which it is read.
+
+    >>> names_moment("at < NOW()"), names_moment("at < 5")
+    (True, False)
+    """
+    lowered = text.lower()
+    return any(name in lowered for name in _MOMENTS)
 
 
 def _parse(text: str, schema: pa.Schema, qualified: bool = False) -> Expr:
@@ -603,3 +613,4 @@ _CONSTANTS: dict[str, Callable[[], Literal]] = {
     "today": _today,
     "pi": lambda: Literal(math.pi, pa.float64()),
 }
+_MOMENTS = tuple(name for name in _CONSTANTS if name != "pi")

@@ -3,7 +3,8 @@
 - A run that is in the table, in a version of some age: whoever reads begins with newer versions by now.
 - An entry of the log that is in a run; but not the first one of a writer. A writer that was fenced long ago and knows nothing of it
   would go on at its position, and must find it taken.
-- A folder of a run that no state names: of a flush that failed. One that is young may be of a flush that goes on.
+- A folder of a run that no state names: of a flush that failed. One of a generation that is still to come may be of a flush that
+  goes on, and stays until it is old, whatever else is asked for.
 
 States of shards stay: they are small, and the newest one is found through them.
 """
@@ -53,7 +54,7 @@ def collect_garbage(snapshot: Snapshot, *, older_than: timedelta = KEPT, now: da
         done = compacted.get(manifest.shard, 0)
         runs = _drop_runs(states, manifest, done)
         entries = _drop_entries(states.store, manifest.replay_after)
-        leftovers = _drop_leftovers(states, before)
+        leftovers = _drop_leftovers(states, min(before, (now or datetime.now(timezone.utc)) - KEPT))
         total = Collected(total.num_runs + runs, total.num_entries + entries, total.num_leftovers + leftovers)
     return total
 
@@ -111,9 +112,11 @@ def _drop_leftovers(states: ShardStates, before: datetime) -> int:
     named = {run.path for run in newest.sstables}
     gone = 0
     for folder in states.store.list_folders():
-        if run_generation(folder) is None or folder in named:
+        generation = run_generation(folder)
+        if generation is None or folder in named:
             continue
-        if all(item.modified < before for item in states.store.list_objects(folder)):
+        is_past = generation < newest.generation
+        if is_past or all(item.modified < before for item in states.store.list_objects(folder)):
             states.store.remove_folder(folder)
             gone += 1
     return gone

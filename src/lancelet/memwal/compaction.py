@@ -38,7 +38,7 @@ from lancelet.memwal.run_files import Run
 from lancelet.memwal.shard_manifest import ShardStates, SsTable
 from lancelet.memwal.view import iterate_shards
 from lancelet.table.commit import operations as ops
-from lancelet.table.commit.patience import CHANGE_SECONDS
+from lancelet.table.commit.patience import CHANGE_SECONDS, Pace
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.flags import check_writable
@@ -63,9 +63,16 @@ class Compacted:
 
 
 def compact_runs(
-    table: TableReader, shards: Collection[UUID] | None = None, *, batch_bytes: int = BATCH_BYTES
+    table: TableReader,
+    shards: Collection[UUID] | None = None,
+    *,
+    batch_bytes: int = BATCH_BYTES,
+    pace: Pace | None = None,
 ) -> Compacted:
-    """Take the runs of all shards, or of some, into the base table; what is there when it begins."""
+    """Take the runs of all shards, or of some, into the base table; what is there when it begins.
+
+    ``pace`` is clock and chance for waiting between attempts of a commit.
+    """
     require_details(table.snapshot)
     pending = {
         manifest.shard: manifest.sstables
@@ -79,7 +86,7 @@ def compact_runs(
         if not group:
             return done
         try:
-            step = retried(table, partial(_merge, group), None, CHANGE_SECONDS)
+            step = retried(table, partial(_merge, group, pace), None, CHANGE_SECONDS)
         except (CommitConflict, MissingFile):
             # Another compactor was faster, and its runs may be gone already.
             newest = done.snapshot.latest()
@@ -127,7 +134,7 @@ def _is_behind(newest: Snapshot, group: Group) -> bool:
     return any(run.generation <= compacted.get(shard, 0) for shard, run in group)
 
 
-def _merge(group: Group, table: TableReader) -> Compacted:
+def _merge(group: Group, pace: Pace | None, table: TableReader) -> Compacted:
     """Commit runs to a version of the table."""
     snapshot = table.snapshot
     check_writable(snapshot.manifest.path, snapshot.manifest.message.writer_feature_flags)
@@ -143,10 +150,11 @@ def _merge(group: Group, table: TableReader) -> Compacted:
     rows = _read_rows(snapshot, group, table)
     with WrittenFiles(snapshot.store) as files:
         if key:
-            return replace(_merge_rows(table, key, rows, progress, files), num_runs=len(group))
+            return replace(_merge_rows(table, key, rows, progress, files, pace), num_runs=len(group))
         fragments = RowWriter.of(snapshot, files).write(rows.drop_columns([TOMBSTONE]).to_batches())
         operation = ops.Update(new_fragments=fragments, compacted_sstables=progress)
-        return Compacted(commit(snapshot, operation, files=files), len(group), num_inserted_rows=rows.num_rows)
+        done = commit(snapshot, operation, files=files, pace=pace)
+        return Compacted(done, len(group), num_inserted_rows=rows.num_rows)
 
 
 def _read_rows(snapshot: Snapshot, group: Group, table: TableReader) -> pa.Table:
@@ -170,6 +178,7 @@ def _merge_rows(
     rows: pa.Table,
     progress: tuple[ops.CompactedSsTable, ...],
     files: WrittenFiles,
+    pace: Pace | None,
 ) -> Compacted:
     snapshot = table.snapshot
     last = last_of_each(key_values([plain(rows.column(name)) for name in key.names]))
@@ -194,7 +203,7 @@ def _merge_rows(
     updated = _by_address(found.where(replaces))
     actions = Actions(updated, found.addresses[~replaces], inserted)
     if not upserts.num_rows and not len(actions.deleted):
-        return Compacted(commit(snapshot, ops.UpdateMemWalState(progress)))
+        return Compacted(commit(snapshot, ops.UpdateMemWalState(progress), pace=pace))
     clauses = Clauses(key.names, matched=Matched.UPDATE, insert=True)
     with MergeSource(upserts) as source:
         plan = plan_merge(snapshot, clauses, source.schema)
@@ -203,7 +212,7 @@ def _merge_rows(
         keys = key_filter(ids, [column[: upserts.num_rows].filter(new) for column in columns])
         change = rewrite_rows(Decided(table, plan, source, actions, keys), RowWriter.of(snapshot, files))
     operation = replace(change.operation, compacted_sstables=progress)
-    done = commit(snapshot, operation, affected_rows=change.affected_rows, files=files)
+    done = commit(snapshot, operation, affected_rows=change.affected_rows, files=files, pace=pace)
     return Compacted(done, 0, actions.num_inserted, len(updated), len(actions.deleted))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancelet.encoding.plain import arrow_array
-from lancelet.errors import CorruptFile
+from lancelet.errors import CorruptFile, MissingFile, NotFound
 from lancelet.execution.table_reader import TableReader
 from lancelet.file import FileCache
 from lancelet.format.file_versions import V2_0, writable_version
@@ -162,15 +162,24 @@ class Run:
     def open(cls, shard: Store, sstable: SsTable, schema: Schema, cache: FileCache | None = None) -> Run:
         """A run of a table that has this schema now."""
         store = shard.child(sstable.path)
-        return cls(sstable, store, _shown_as(open_snapshot(store), schema), cache or FileCache())
+        try:
+            snapshot = open_snapshot(store, 1)
+        except NotFound:
+            reason = "this run was compacted and removed meanwhile, or is lost; read the table anew"
+            raise MissingFile(store.uri, reason) from None
+        return cls(sstable, store, _shown_as(snapshot, schema), cache or FileCache())
 
     @cached_property
     def table(self) -> TableReader:
         return TableReader(self.snapshot, self.cache)
 
-    @cached_property
+    @property
     def bloom(self) -> bytes:
-        return self.store.read_all(BLOOM_FILTER)
+        """The filter of the keys, which is kept."""
+        found: bytes | None = self.__dict__.get("_bloom")
+        if found is None:
+            found = self.__dict__["_bloom"] = self.store.read_all(BLOOM_FILTER)
+        return found
 
     def may_hold(self, columns: Sequence[pa.Array]) -> bool:
         """Whether any of some keys may be here."""

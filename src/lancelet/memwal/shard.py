@@ -78,6 +78,8 @@ class Shard:
             self._take_in(entry)
             self.log.tail = entry.position
         if self.epoch == 1:
+            # Nobody was here before. If others came since, the log may have holes already that look like its end.
+            self.log.check_epoch()
             return
         for entry in self.log.fence():
             self._take_in(entry)

@@ -84,12 +84,18 @@ class Level:
         return table_schema(self.table.snapshot.manifest.schema)
 
 
-@dataclass(frozen=True, eq=False)
 class View:
-    """The levels of a table at one moment."""
+    """The levels of a table at one moment. What is read of them is kept.
 
-    base: TableReader
-    shards: tuple[ShardView, ...]
+    ``cached_property`` is not for what reads: up to Python 3.11 views of all threads would wait for each other.
+    """
+
+    def __init__(self, base: TableReader, shards: Sequence[ShardView]) -> None:
+        self.base = base
+        self.shards = tuple(shards)
+        self._runs: dict[UUID, tuple[Level, ...]] | None = None
+        self._newest: _Newest | None = None
+        self._hidden: tuple[RowSet | None] | None = None
 
     @cached_property
     def key(self) -> PrimaryKey:
@@ -99,9 +105,14 @@ class View:
     def details(self) -> MemWalDetails | None:
         return read_details(self.base.snapshot.manifest)
 
-    @cached_property
+    @property
     def runs(self) -> dict[UUID, tuple[Level, ...]]:
         """The levels of each shard, the newest first; those that are in the base table already are not among them."""
+        if self._runs is None:
+            self._runs = self._open_runs()
+        return self._runs
+
+    def _open_runs(self) -> dict[UUID, tuple[Level, ...]]:
         compacted = {} if self.details is None else self.details.compacted
         found: dict[UUID, tuple[Level, ...]] = {}
         for one in self.shards:
@@ -136,14 +147,18 @@ class View:
         )
         return tuple(dict.fromkeys(index.name for index in texts))
 
-    @cached_property
+    @property
     def levels(self) -> tuple[Level, ...]:
         """All levels, the newest of each shard first, the base table last."""
         return (*(level for levels in self.runs.values() for level in levels), Level(self.base, 0))
 
-    @cached_property
-    def _newest(self) -> tuple[dict[int, RowSet], list[pa.Array]]:
-        """Of each level, by its place, the rows that count; and the keys of all that levels above the base table have."""
+    def newest(self) -> _Newest:
+        """Which row of each key counts, above the base table."""
+        if self._newest is None:
+            self._newest = self._find_newest()
+        return self._newest
+
+    def _find_newest(self) -> _Newest:
         counted: dict[int, RowSet] = {}
         keys: list[list[pa.Array]] = []
         place = 0
@@ -161,20 +176,25 @@ class View:
                     here = alive[(alive >= start) & (alive < ends[number])] - start
                     counted[place + len(levels) - 1 - number] = RowSet.of(part.addresses[here])
             place += len(levels)
-        return counted, [pa.concat_arrays(arrays) for arrays in zip(*keys, strict=True)] if keys else []
+        return _Newest(counted, [pa.concat_arrays(arrays) for arrays in zip(*keys, strict=True)] if keys else [])
 
     def allowed(self, place: int) -> RowSet | None:
         """The rows of a level that count, by their ids; None: all."""
         if not self.key or place == len(self.levels) - 1:
             return None
-        return self._newest[0][place]
+        return self.newest().rows[place]
 
-    @cached_property
+    @property
     def hidden(self) -> RowSet | None:
         """The rows of the base table that do not count, by their ids; None for none."""
-        if not self.key or not self._newest[1]:
+        if self._hidden is None:
+            self._hidden = (self._find_hidden(),)
+        return self._hidden[0]
+
+    def _find_hidden(self) -> RowSet | None:
+        if not self.key or not self.newest().keys:
             return None
-        matches = match_keys(self.base, self.key.fields, KeyIndex(self._newest[1]))
+        matches = match_keys(self.base, self.key.fields, KeyIndex(self.newest().keys))
         if not len(matches):
             return None
         addresses = np.unique(matches.addresses)
@@ -183,6 +203,14 @@ class View:
 
 
 _INVERTED = "InvertedIndexDetails"
+
+
+@dataclass(frozen=True, slots=True)
+class _Newest:
+    rows: dict[int, RowSet]
+    """Of each level, by its place, the rows that count."""
+    keys: list[pa.Array]
+    """The columns of all keys that levels above the base table have."""
 
 
 @dataclass(frozen=True, slots=True)

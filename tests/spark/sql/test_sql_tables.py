@@ -163,6 +163,11 @@ def test_blobs_go_in_as_bytes(sql, space):
     sql("INSERT INTO {ns}.t VALUES (1, X'0102'), (2, NULL)")
     assert sql("SELECT id, b.size FROM {ns}.t ORDER BY id")[0] == (1, 2)
     assert space.pylance("t").take_blobs("b", indices=[0])[0].read() == b"\x01\x02"
+    rows = sql("SELECT * FROM {ns}.t WITH ('blobHandling' = 'all_binary') ORDER BY id")
+    assert rows == [(1, bytearray(b"\x01\x02")), (2, None)]
+    sql("CREATE TABLE {ns}.copy LIKE {ns}.t")
+    sql("INSERT INTO {ns}.copy SELECT * FROM {ns}.t WITH ('blob_mode' = 'binary')")
+    assert space.pylance("copy").take_blobs("b", indices=[0])[0].read() == b"\x01\x02"
 
 
 def test_an_old_version_is_read_by_number_tag_and_time(sql, refused, space):
@@ -186,11 +191,18 @@ def test_an_old_version_is_read_by_number_tag_and_time(sql, refused, space):
     assert space.pylance("t").count_rows() == 2
 
 
-def test_options_choose_a_version(spark, sql, space):
+def test_options_choose_a_version(spark, sql, refused, space):
     sql("CREATE TABLE {ns}.t AS SELECT 1 AS id")
     sql("INSERT INTO {ns}.t VALUES (2)")
     assert spark.read.option("version", 1).table(f"{space}.t").count() == 1
     assert sql("SELECT * FROM {ns}.t WITH ('version' = '1')") == [(1,)]
+    sql("ALTER TABLE {ns}.t ADD COLUMN more INT")
+    assert spark.read.option("version", 1).table(f"{space}.t").columns == ["id"]
+    space.pylance("t").create_branch("side", 1)
+    sql("INSERT INTO {ns}.t WITH ('branch' = 'side') VALUES (7)")
+    assert sorted(sql("SELECT * FROM {ns}.t WITH ('branch' = 'side')")) == [(1,), (7,)]
+    assert space.pylance("t").count_rows() == 2
+    assert "chosen once" in str(refused("SELECT * FROM {ns}.t VERSION AS OF 1 WITH ('version' = '1')"))
 
 
 def test_columns_that_every_table_has(sql, space):

@@ -15,7 +15,7 @@ from lancelet.format.schema_messages import PRIMARY_KEY, PRIMARY_KEY_POSITION
 from lancelet.format.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID
 from lancelet.spark import bridge
 from lancelet.spark.fragment_ids import FRAGMENT_ID
-from lancelet.spark.options import ReadOptions, TableRef
+from lancelet.spark.options import ReadOptions, TableRef, parse_table_ref
 from lancelet.spark.source import table_columns
 from lancelet.spark.sql.catalog import Table, open_catalog
 from lancelet.spark.sql.definition import (
@@ -82,9 +82,14 @@ def load_table(details: Mapping[str, Any]) -> dict[str, Any]:
     """All that Spark wants to know of a table at one version."""
     table = Table.of(details)
     version, micros = details.get("version"), details.get("timestamp")
+    choices = {key.lower(): value for key, value in details.get("options", {}).items()}
+    as_bytes = _wants_bytes(choices)
     try:
         (place, external), on_branch = table.find(), False
-        chosen = _at(place, version, micros)
+        if choices:
+            chosen, on_branch = _chosen(place, choices)
+        else:
+            chosen = _at(place, version, micros)
         snapshot = chosen.open()
     except TableNotFound:
         found = _on_reference(table, version, micros)
@@ -92,15 +97,32 @@ def load_table(details: Mapping[str, Any]) -> dict[str, Any]:
             raise
         (chosen, on_branch), external = found, True
         snapshot = chosen.open()
-    read_only = version is not None or micros is not None or (not on_branch and chosen.version is not None)
+    is_old = chosen.version is not None or chosen.asof is not None
     return told(
         snapshot,
         chosen,
-        read_only=read_only,
-        writes=bool(details.get("writes")),
+        read_only=is_old and not on_branch,
+        writes=bool(details.get("writes")) or as_bytes,
         external=external,
-        options=table.catalog.options,
+        options={**table.catalog.options, **({"blobHandling": "all_binary"} if as_bytes else {})},
     )
+
+
+def _wants_bytes(choices: Mapping[str, str]) -> bool:
+    """Whether blobs are to be read whole."""
+    handling = choices.get("blobhandling", choices.get("blob_mode", "descriptors"))
+    if handling.lower() not in ("all_binary", "binary", "descriptors", "blobs_descriptions"):
+        raise InvalidInput(f"blobHandling is all_binary or blobs_descriptions, not {handling!r}")
+    return handling.lower() in ("all_binary", "binary")
+
+
+def _chosen(place: TableRef, choices: Mapping[str, str]) -> tuple[TableRef, bool]:
+    """The version that options choose, and whether it is the end of a branch, to which rows can be added."""
+    ref = parse_table_ref({**choices, "path": place.uri})
+    chosen = replace(place, version=ref.version, asof=ref.asof)
+    if isinstance(ref.version, tuple) and ref.version[1] is None:
+        return TableRef(chosen.open().uri, place.storage_options), True
+    return chosen, False
 
 
 def _at(place: TableRef, version: str | None, micros: int | None) -> TableRef:

@@ -8,6 +8,7 @@ import io.lancelet.spark.read.LanceProvider;
 import io.lancelet.spark.read.LanceTable;
 import java.util.ArrayList;
 import java.util.EnumSet;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -28,9 +29,13 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A table of a catalog at one version: its columns and facts were told when it was loaded. */
 public class CatalogTable extends LanceTable implements SupportsMetadataColumns, SupportsSchemaEvolution, TruncatableTable {
+  /** Options that choose what is loaded; who scans or writes the table has it as they say. */
+  static final Set<String> CHOICES = Set.of("version", "tag", "branch", "asOf", "blobHandling", "blob_mode");
+
   private static final List<String> LOOKED_UP = List.of("_rowid", "_rowaddr");
 
   private final Asking python;
@@ -120,6 +125,13 @@ public class CatalogTable extends LanceTable implements SupportsMetadataColumns,
     all.add(TableCapability.OVERWRITE_BY_FILTER);
     all.add(TableCapability.AUTOMATIC_SCHEMA_EVOLUTION);
     return all;
+  }
+
+  @Override
+  protected CaseInsensitiveStringMap withNamed(CaseInsensitiveStringMap options) {
+    Map<String, String> others = new HashMap<>(options.asCaseSensitiveMap());
+    others.keySet().removeIf(key -> CHOICES.stream().anyMatch(key::equalsIgnoreCase));
+    return super.withNamed(new CaseInsensitiveStringMap(others));
   }
 
   /** Rows are found by their ids and addresses, too. */

@@ -20,6 +20,7 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableContext;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -129,8 +130,7 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces {
 
   @Override
   public Table loadTable(Identifier ident, Set<TableWritePrivilege> privileges) throws NoSuchTableException {
-    boolean onlyAdds = !privileges.isEmpty() && !privileges.contains(TableWritePrivilege.UPDATE);
-    return loaded(ident, Map.of(Details.WRITES, onlyAdds));
+    return loaded(ident, Map.of(Details.WRITES, onlyAdds(privileges)));
   }
 
   @Override
@@ -141,6 +141,32 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces {
   @Override
   public Table loadTable(Identifier ident, long timestamp) throws NoSuchTableException {
     return loaded(ident, Map.of(Details.TIMESTAMP, timestamp));
+  }
+
+  /** Options that choose what is loaded: another version, or blobs as their bytes. */
+  @Override
+  public Set<String> tableStateOptionKeys() {
+    return CatalogTable.CHOICES;
+  }
+
+  @Override
+  public Table loadTable(Identifier ident, TableContext context, CaseInsensitiveStringMap options)
+      throws NoSuchTableException {
+    Map<String, String> choices = new HashMap<>();
+    CatalogTable.CHOICES.stream().filter(options::containsKey).forEach(key -> choices.put(key, options.get(key)));
+    if (choices.isEmpty()) {
+      return StagingTableCatalog.super.loadTable(ident, context, options);
+    }
+    if (context.timeTravel().isPresent()) {
+      throw new IllegalArgumentException(
+          "a version is chosen once: by " + context.timeTravel().get() + ", or by the options " + choices.keySet());
+    }
+    boolean onlyAdds = onlyAdds(context.writePrivileges());
+    return loaded(ident, Map.of(Details.OPTIONS, choices, Details.WRITES, onlyAdds));
+  }
+
+  private static boolean onlyAdds(Set<TableWritePrivilege> privileges) {
+    return !privileges.isEmpty() && !privileges.contains(TableWritePrivilege.UPDATE);
   }
 
   private Table loaded(Identifier ident, Map<String, ?> details) {

@@ -1,7 +1,6 @@
 package io.lancelet.spark.read;
 
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
@@ -13,9 +12,6 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A table whose scans take what Spark pushes down; writes and streams are Spark's own. */
 public class LanceTable extends PythonTable {
-  /** Options that choose another version than the one that was loaded. */
-  private static final List<String> VERSIONS = List.of("version", "tag", "branch", "asOf");
-
   private final LanceProvider provider;
   private final StructType columns;
   private final Facts facts;
@@ -45,7 +41,7 @@ public class LanceTable extends PythonTable {
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     CaseInsensitiveStringMap all = withNamed(options);
-    if (facts.uri() != null && (named.isEmpty() || VERSIONS.stream().noneMatch(options::containsKey))) {
+    if (facts.uri() != null) {
       return new LanceScanBuilder(columns, comparable(), all, facts);
     }
     StructType own = provider.ownColumns(columns, all.asCaseSensitiveMap());

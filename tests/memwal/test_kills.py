@@ -1,0 +1,74 @@
+"""Processes killed (SIGKILL) at their requests to the store: what they had acknowledged is there, once, and work goes on."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+import signal
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import lancelet
+from memwal.dying import work
+from memwal.samples import SHARD, keyed_table, rows
+
+# Children are forked from a process that has imported what they need, and nothing of pylance.
+FORK = multiprocessing.get_context("forkserver")
+FORK.set_forkserver_preload(["lancelet.memwal.compaction", "lancelet.memwal.collection", "lancelet.memwal.shard"])
+
+
+def run_and_kill(where: Path, at: int) -> tuple[set[int], bool]:
+    """The puts that a process acknowledged before it died at an operation, and whether it died."""
+    heard, told = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=work, args=(str(where), SHARD, at, told))
+    child.start()
+    told.close()
+    acknowledged = set()
+    with suppress(EOFError):
+        while True:
+            acknowledged.add(heard.recv())
+    child.join()
+    assert child.exitcode in (0, -signal.SIGKILL)
+    return acknowledged, child.exitcode != 0
+
+
+def check(where: Path, acknowledged: set[int]) -> None:
+    dataset = lancelet.dataset(where)
+    before = sorted(dataset.lsm_scanner(strong=True).to_table()["id"].to_pylist())
+    assert len(set(before)) == len(before), "a row is there twice"
+    for number in range(10, 14):
+        assert (number in before) == (number + 100 in before), "half of a put is there"
+        assert number in before or number not in acknowledged, f"put {number} was acknowledged, and is not there"
+    assert 1 not in before or 1 not in acknowledged
+    with dataset.mem_wal_writer(str(SHARD)) as writer:
+        writer.put(rows([50], "parent "))
+    dataset.compact_mem_wal()
+    dataset.cleanup_mem_wal(timedelta(0))
+    assert sorted(lancelet.dataset(where).to_table()["id"].to_pylist()) == sorted([*before, 50])
+
+
+def kills(folder: Path, first: int, step: int) -> int:
+    keyed_table(folder / "start", [1, 2, 3], unsharded=True)
+    at, died = first, True
+    while died:
+        where = folder / str(at)
+        shutil.copytree(folder / "start", where)
+        acknowledged, died = run_and_kill(where, at)
+        check(where, acknowledged)
+        shutil.rmtree(where)
+        at += step
+    assert acknowledged == {10, 11, 12, 13, 1}
+    return at
+
+
+def test_writers_that_are_killed_lose_nothing_that_they_acknowledged(tmp_path: Path) -> None:
+    assert kills(tmp_path, 2, 9) > 60
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(9))
+def test_writers_killed_at_every_request(tmp_path: Path, first: int) -> None:
+    assert kills(tmp_path, first, 9) > 60

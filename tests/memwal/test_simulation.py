@@ -1,0 +1,269 @@
+"""Histories of writers, compactors, cleaners and readers on a store with bad days, each drawn from a seed.
+
+Writers pause between any two requests, die at any of them, come back, and fence each other. What is checked of every history:
+
+- an acknowledged put is there, once, in all strong reads that begin after it and at the end;
+- a put is there as a whole or not at all;
+- nobody sees an older row of a key after a newer one, and rows that a reader saw do not go away.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+
+from drawing import seeds
+from lancelet.errors import CommitConflict, CommitOutcomeUnknown, LanceletError, MissingFile, StorageError, WriterFenced
+from lancelet.execution.table_reader import TableReader
+from lancelet.file import FileCache
+from lancelet.memwal.collection import collect_garbage
+from lancelet.memwal.compaction import compact_runs
+from lancelet.memwal.config import WriterConfig
+from lancelet.memwal.details import initialize
+from lancelet.memwal.incoming import rows_to_delete, rows_to_put
+from lancelet.memwal.scan import LevelScan
+from lancelet.memwal.shard import Shard
+from lancelet.memwal.view import take_view
+from lancelet.table.commit.patience import Pace
+from lancelet.table.manifest.snapshot import open_snapshot
+from lancelet.writing.options import write_options
+from lancelet.writing.table import Target, write_table
+from memwal.samples import KEY, OTHER, SHARD
+from memwal.world import Killed, World, WorldStore, new_world
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False, metadata=KEY), pa.field("n", pa.int64())])
+SHARDS = (SHARD, OTHER)
+CONTENDED = 3
+"""Keys of each shard that all puts write to; every put has two keys of its own besides."""
+OWN = 1000
+NEVER = 1 << 60
+
+
+@dataclass
+class Attempt:
+    """A put, or a deletion, of a contended key."""
+
+    number: int
+    key: int
+    deletes: bool
+    began: int
+    ended: int = NEVER
+    acknowledged: bool = False
+
+
+@dataclass
+class Story:
+    """What everybody was told, and when."""
+
+    clock: int = 0
+    attempts: dict[int, Attempt] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+    def tick(self) -> int:
+        self.clock += 1
+        return self.clock
+
+    def begin(self, key: int, deletes: bool) -> Attempt:
+        made = Attempt(len(self.attempts) + 1, key, deletes, self.tick())
+        self.attempts[made.number] = made
+        return made
+
+
+def rows_of(attempt: Attempt) -> pa.Table:
+    own = OWN + 2 * attempt.number
+    return pa.table({"id": [own, attempt.key, own + 1], "n": [attempt.number] * 3}, SCHEMA)
+
+
+def writer(world: World, store: WorldStore, story: Story, chance: random.Random, number: int) -> Callable[[], None]:
+    def live() -> None:
+        place = chance.choices(range(len(SHARDS)), [5, 1])[0]
+        config = WriterConfig(
+            max_wal_persist_retries=chance.choice([0, 3]), max_memtable_rows=chance.choice([3, 7, 100])
+        )
+        shard = Shard.claim(open_snapshot(store), SHARDS[place], config)
+        for _ in range(chance.randrange(1, 7)):
+            kind = chance.choices(["put", "delete", "flush"], [6, 2, 2])[0]
+            if kind == "flush":
+                shard.freeze()
+                while shard.frozen:
+                    shard.flush()
+                continue
+            key = place * CONTENDED + chance.randrange(CONTENDED)
+            attempt = story.begin(key, kind == "delete")
+            try:
+                if kind == "delete":
+                    shard.append(rows_to_delete(shard.base, shard.key, shard.schema, {"id": [key]}, None))
+                else:
+                    shard.append(rows_to_put(shard.base, shard.schema, rows_of(attempt), None))
+                attempt.acknowledged = True
+            finally:
+                attempt.ended = story.tick()
+            if shard.is_full and shard.freeze():
+                shard.flush()
+
+    def act() -> None:
+        for _ in range(3):
+            world.lives.pop(number, None)
+            if chance.random() < 0.4:
+                world.lives[number] = chance.randrange(40)
+            try:
+                live()
+            except (Killed, WriterFenced, StorageError, MissingFile):
+                continue
+
+    return act
+
+
+def pace(chance: random.Random) -> Pace:
+    clock = iter(range(10**9))
+    return Pace(lambda: float(next(clock)), lambda seconds: None, chance)
+
+
+def compactor(world: World, store: WorldStore, chance: random.Random, number: int) -> Callable[[], None]:
+    def act() -> None:
+        for _ in range(2):
+            world.lives.pop(number, None)
+            if chance.random() < 0.3:
+                world.lives[number] = chance.randrange(80)
+            try:
+                compact_runs(TableReader(open_snapshot(store), FileCache()), pace=pace(chance))
+                collect_garbage(open_snapshot(store), older_than=timedelta(0))
+            except (Killed, StorageError, MissingFile, CommitConflict, CommitOutcomeUnknown):
+                continue
+
+    return act
+
+
+def read(store: WorldStore, *, strong: bool) -> dict[int, int]:
+    """Every row by its key; raises when a key is there twice."""
+    view = take_view(open_snapshot(store), FileCache(), strong=strong)
+    found: dict[int, int] = {}
+    for batch in LevelScan().batches(view):
+        for key, value in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+            assert key not in found, f"key {key} is there twice"
+            found[key] = value
+    return found
+
+
+def check(story: Story, found: dict[int, int], began: int, before: dict[int, int], *, strong: bool) -> None:
+    """One read, beside what had happened before it, and what the same reader saw before."""
+    now = story.clock
+    for attempt in story.attempts.values():
+        own = OWN + 2 * attempt.number
+        there = [key in found for key in (own, own + 1)]
+        assert there[0] == there[1], f"half of put {attempt.number} is there"
+        if strong and attempt.acknowledged and attempt.ended < began and not attempt.deletes:
+            assert there[0], f"put {attempt.number} was acknowledged, and is not there"
+        assert not there[0] or attempt.began <= now
+    for key in before:
+        assert key < OWN or key in found, f"key {key} was there, and is not any more"
+    for key in range(len(SHARDS) * CONTENDED):
+        value = found.get(key)
+        if value:
+            seen = story.attempts[value]
+            assert seen.key == key
+            for other in story.attempts.values():
+                newer = other.key == key and other.acknowledged and other.began > seen.ended
+                assert not (strong and newer and other.ended < began), (
+                    f"put {value} is there, and {other.number} is newer"
+                )
+            earlier = story.attempts.get(before.get(key) or 0)
+            assert earlier is None or earlier.began <= seen.ended, f"put {value} came back after {before[key]}"
+
+
+def reader(store: WorldStore, story: Story, chance: random.Random) -> Callable[[], None]:
+    def act() -> None:
+        seen: dict[bool, dict[int, int]] = {True: {}, False: {}}
+        for _ in range(3):
+            strong = chance.random() < 0.6
+            began = story.tick()
+            try:
+                found = read(store, strong=strong)
+            except (StorageError, MissingFile):
+                continue
+            check(story, found, began, seen[strong], strong=strong)
+            seen[strong] = found
+
+    return act
+
+
+@functools.cache
+def beginning() -> dict[str, bytes]:
+    """The objects of a table with a MemWAL that nobody has used."""
+    world = new_world(0, 0.0)
+    start = pa.table({"id": list(range(len(SHARDS) * CONTENDED)), "n": [0] * len(SHARDS) * CONTENDED}, SCHEMA)
+    initialize(write_table(start, None, Target(WorldStore(world, "table"), None), write_options()))  # type: ignore[arg-type]
+    return world.objects
+
+
+def simulate(seed: int) -> Story:
+    chance = random.Random(seed)
+    world = new_world(seed, chance.choice([0.0, 0.01, 0.03]))
+    world.objects.update(beginning())
+    store = WorldStore(world, "table")
+    story = Story()
+    world.calm = False
+    makers: list[Callable[[int], Callable[[], None]]] = [
+        lambda number: writer(world, store, story, random.Random(chance.random()), number)
+    ] * chance.choice([1, 2, 3])
+    makers += [lambda number: compactor(world, store, random.Random(chance.random()), number)] * chance.choice(
+        [0, 1, 1, 2]
+    )
+    makers += [lambda number: reader(store, story, random.Random(chance.random()))] * chance.choice([1, 1, 2])
+    world.baton.run([make(number) for number, make in enumerate(makers)])
+    world.calm = True
+    for path, data in world.late:
+        world.objects.setdefault(path, data)
+    finish(store, story, whole=seed % 3 == 0)
+    return story
+
+
+def finish(store: WorldStore, story: Story, *, whole: bool) -> None:
+    """On a calm day all is there; and, of ``whole`` histories, after everything is flushed, compacted and cleaned up."""
+    began = story.tick()
+    found = read(store, strong=True)
+    check(story, found, began, {}, strong=True)
+    if not whole:
+        return
+    base = open_snapshot(store)
+    for name in SHARDS:
+        shard = Shard.claim(base, name, WriterConfig())
+        shard.freeze()
+        shard.flush()
+    assert read(store, strong=False) == found
+    done = compact_runs(TableReader(base, FileCache())).snapshot
+    assert read(store, strong=False) == found
+    collect_garbage(done, older_than=timedelta(0))
+    assert read(store, strong=True) == found
+    rows = done.latest()
+    assert sum(TableReader(rows, FileCache()).row_counts) == len(found)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_histories(block: int) -> None:
+    acknowledged = fenced = 0
+    for seed in seeds(block * 50, block * 50 + 50):
+        try:
+            story = simulate(seed)
+        except (AssertionError, LanceletError) as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+        acknowledged += sum(attempt.acknowledged for attempt in story.attempts.values())
+        fenced += sum(not attempt.acknowledged for attempt in story.attempts.values())
+    assert acknowledged > 100
+    assert fenced > 5, "some puts are to fail"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("block", range(100))
+def test_more_histories(block: int) -> None:
+    for seed in seeds(1000 + block * 200, 1200 + block * 200):
+        try:
+            simulate(seed)
+        except (AssertionError, LanceletError) as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
