@@ -2,7 +2,16 @@
 
 from lancelet.store.base import ObjectInfo, Sink, Store
 from lancelet.store.local import LocalStore
-from lancelet.store.source import FAULT_AROUND, Bytes, ByteSource, Counters, HeldSource, MappedSource, Ranges
+from lancelet.store.source import (
+    FAULT_AROUND,
+    Bytes,
+    ByteSource,
+    Counters,
+    HeldSource,
+    MappedSource,
+    Ranges,
+    drop_resident_files,
+)
 from lancelet.store.uri import open_store
 
 __all__ = [
@@ -17,5 +26,6 @@ __all__ = [
     "Ranges",
     "Sink",
     "Store",
+    "drop_resident_files",
     "open_store",
 ]

@@ -217,13 +217,19 @@ class _Residency:
             return
         resident = resident_file_bytes()
         if resident is None or resident - self.others + nbytes > most:
-            # A copy, since other threads open and forget files meanwhile.
-            for reference in self.sources.copy():
-                source = reference()
-                if source is not None:
-                    source.drop()
-            resident = self.others = resident_file_bytes() or 0
+            resident = self.drop()
         self.expected = max(resident - self.others, 0) + nbytes
+
+    def drop(self) -> int:
+        """Let go of what is resident of all files; tells what is left, which is not ours."""
+        # A copy, since other threads open and forget files meanwhile.
+        for reference in self.sources.copy():
+            source = reference()
+            if source is not None:
+                source.drop()
+        self.expected = 0
+        self.others = resident_file_bytes() or 0
+        return self.others
 
 
 def resident_file_bytes() -> int | None:
@@ -235,6 +241,11 @@ def resident_file_bytes() -> int | None:
 
 
 _RESIDENCY = _Residency()
+
+
+def drop_resident_files() -> None:
+    """Let go of what is in memory of mapped files, before work that needs memory and not them; what is read again comes back."""
+    _RESIDENCY.drop()
 
 
 def out_of_range(path: str, offset: int, length: int, size: int) -> CorruptFile:

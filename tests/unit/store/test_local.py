@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from lancelet.errors import CorruptFile, InvalidInput, MissingFile, StorageError
-from lancelet.store import LocalStore, MappedSource, open_store
+from lancelet.store import LocalStore, MappedSource, drop_resident_files, open_store
 from lancelet.store.mapped import MappedFile
 
 
@@ -84,6 +84,17 @@ def test_released_pages_leave_memory_and_come_back(store: LocalStore) -> None:
     source.release(0, source.size)
     assert touched - resident() > 24 << 20
     assert np.array_equal(source.mapped[5000:6000], data[5000:6000])
+
+
+def test_all_files_leave_memory_before_other_work_and_come_back(store: LocalStore) -> None:
+    for name in "ab":
+        store.put(name, b"\1" * (16 << 20))
+    sources = [store.open(name) for name in "ab"]
+    assert sum(int(view.sum()) for source in sources for view in source.read([(0, source.size)])) == 32 << 20
+    touched = resident()
+    drop_resident_files()
+    assert touched - resident() > 24 << 20
+    assert sources[0].mapped[7] == 1
 
 
 def test_scattered_reads_over_many_files_stay_bounded(store: LocalStore) -> None:

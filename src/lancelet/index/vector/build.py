@@ -31,6 +31,7 @@ from lancelet.index.vector.rows import indexable
 from lancelet.index.vector.segment import READ_AT_ONCE, VectorSegment
 from lancelet.index.vector.sq import ScalarQuantizer
 from lancelet.runtime.threads import checkpoint
+from lancelet.store import drop_resident_files
 
 if TYPE_CHECKING:
     from lancelet.index.folder import SegmentWriter
@@ -68,6 +69,9 @@ def write_vectors(sources: Sequence[Source], rows: NewRows, out: SegmentWriter, 
                 runs.add_all(_old_entries(source, model))
             runs.add_all(_new_entries(rows, model, options.accelerator, options.precomputed))
             partitions = runs.partitions()
+        if options.graph is not None:
+            # The column was read, and graphs take as much memory as there is.
+            drop_resident_files()
         with VectorFileWriter(out, options.index_type, model, options.graph, seed) as writer:
             rows.stages.begin("merge_partitions", len(model.centroids), "partitions")
             for number, (numbers, codes) in enumerate(partitions):
