@@ -542,7 +542,7 @@ class TableWriter:
         return done
 
     def flush(self) -> None:
-        """Have all rows in runs: others see them then without reading logs."""
+        """Have all rows of the shards that this writer has written to in runs: others see them then without reading logs."""
         self._router.flush()
 
     def close(self) -> None:

@@ -131,7 +131,7 @@ class Router:
             return list(self._writers.values())
 
     def flush(self) -> None:
-        """Have all rows in runs."""
+        """Have all rows of the shards that were claimed in runs."""
         self._all([writer.flush for writer in self.writers])
 
     def close(self) -> None:
