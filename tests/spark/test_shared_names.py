@@ -16,7 +16,9 @@ from lancelet.spark.sql import protocol
 
 SOURCES = Path(__file__).parents[2] / "jvm" / "io" / "lancelet" / "spark"
 JAVA = {path.stem: path.read_text() for path in SOURCES.glob("**/*.java")}
-READ = {path.stem: path.read_text() for room in ("read", "catalog") for path in SOURCES.glob(f"{room}/*.java")}
+READ = {
+    path.stem: path.read_text() for room in ("read", "catalog", "rowlevel") for path in SOURCES.glob(f"{room}/*.java")
+}
 COLUMNS = schema_from_arrow(pa.schema({"a": pa.int32(), "t": pa.string()}))
 
 

@@ -23,7 +23,9 @@ PARALLELISM = "lance.parallelism"
 """Tasks that the cluster runs at the same time."""
 REPLACED = "lance.replaced"
 """With a write to a table of a catalog: conditions, as PREDICATES; rows for which they are true go when the new ones come."""
-OPTIONS = (ASKED, REQUESTED, CASE_SENSITIVE, NAMED, URI, VERSION, PREDICATES, LIMIT, PARALLELISM, REPLACED)
+ROWS = "lance.rows"
+"""With changes of a table's rows, at the version VERSION: what is done with them, as JSON."""
+OPTIONS = (ASKED, REQUESTED, CASE_SENSITIVE, NAMED, URI, VERSION, PREDICATES, LIMIT, PARALLELISM, REPLACED, ROWS)
 
 KEEPS_COLUMNS = "lance.keepscolumns"
 """From Python to Python: who overwrites a table of a catalog gives it new rows, not new columns."""

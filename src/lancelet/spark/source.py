@@ -112,9 +112,14 @@ class LanceDataSource(DataSource):
 
     @in_a_sentence
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        given = self._given(writes=True)
+        if bridge.ROWS in given:
+            from lancelet.spark.sql.row_changes import make_rows_writer
+
+            return make_rows_writer(given)
         from lancelet.spark.writer import make_writer
 
-        return make_writer(schema, self._given(writes=True), overwrite=overwrite)
+        return make_writer(schema, given, overwrite=overwrite)
 
     @in_a_sentence
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name

@@ -27,6 +27,7 @@ ASKS = {
     "rename_table": "tables",
     "drop_table": "tables",
     "truncate_table": "tables",
+    "delete_rows": "row_changes",
     "create_table": "creating",
     "stage_table": "creating",
     "abandon_table": "creating",
@@ -62,6 +63,8 @@ KEYS = (
     "primary_key",
     "read_only",
     "declared",
+    "conditions",
+    "predicate",
 )
 """Names inside questions and answers."""
 

@@ -15,7 +15,7 @@ from lancelet.format.schema_messages import PRIMARY_KEY, PRIMARY_KEY_POSITION
 from lancelet.format.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID
 from lancelet.spark import bridge
 from lancelet.spark.fragment_ids import FRAGMENT_ID
-from lancelet.spark.options import ReadOptions, TableRef, parse_table_ref
+from lancelet.spark.options import ReadOptions, TableRef, parse_table_ref, storage_options, table_uri
 from lancelet.spark.source import table_columns
 from lancelet.spark.sql.catalog import Table, open_catalog
 from lancelet.spark.sql.definition import (
@@ -83,7 +83,7 @@ def load_table(details: Mapping[str, Any]) -> dict[str, Any]:
     table = Table.of(details)
     version, micros = details.get("version"), details.get("timestamp")
     choices = {key.lower(): value for key, value in details.get("options", {}).items()}
-    as_bytes = _wants_bytes(choices)
+    as_bytes = bool(details.get("writes")) or _wants_bytes(choices)
     try:
         (place, external), on_branch = table.find(), False
         if choices:
@@ -102,7 +102,7 @@ def load_table(details: Mapping[str, Any]) -> dict[str, Any]:
         snapshot,
         chosen,
         read_only=is_old and not on_branch,
-        writes=bool(details.get("writes")) or as_bytes,
+        writes=as_bytes,
         external=external,
         options={**table.catalog.options, **({"blobHandling": "all_binary"} if as_bytes else {})},
     )
@@ -292,4 +292,10 @@ def truncate_table(details: Mapping[str, Any]) -> None:
     from lancelet.editing.truncate import truncate
     from lancelet.execution.table_reader import TableReader
 
-    truncate(TableReader(Table.of(details).place().open()))
+    truncate(TableReader(place_of(details).open()))
+
+
+def place_of(details: Mapping[str, Any]) -> TableRef:
+    """Where a loaded table is, which may be a branch, by the options that were told."""
+    options = {key.lower(): value for key, value in details["options"].items()}
+    return TableRef(table_uri(options), storage_options(options))

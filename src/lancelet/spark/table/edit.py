@@ -18,7 +18,7 @@ from lancelet.execution.table_reader import TableReader
 from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.spark.names import is_case_sensitive
 from lancelet.spark.options import TableRef
-from lancelet.spark.table.rows import RowAction, RowJob, RowStep, commit_moved, run_rows
+from lancelet.spark.table.rows import Changed, RowAction, RowJob, RowStep, commit_moved, run_rows
 from lancelet.spark.table.values import STEP, analysed, assigned, condition_of, fitted, in_words, table_frame
 from lancelet.spark.types import stored_columns
 from lancelet.table.commit.deletion_write import delete_rows
@@ -55,13 +55,18 @@ def delete_where(spark: SparkSession, place: TableRef, condition: Any, alias: st
         frame = _matching(table_frame(spark, here, manifest.schema), condition, alias)
         job = RowJob(here, (RowStep(RowAction.DELETE),))
         done = run_rows(frame.select(F.lit(0).alias(STEP), ROW_ADDRESS), job, snapshot.store)
-        rows = {number: np.asarray(offsets.to_array()) for number, offsets in done.gone.items()}
-        with WrittenFiles(snapshot.store) as files:
-            deletion = delete_rows(snapshot, rows, predicate=text, files=files)
-            commit(snapshot, deletion.operation, affected_rows=deletion.affected_rows, files=files)
-        return {"num_deleted_rows": deletion.num_rows}
+        return {"num_deleted_rows": commit_deleted(snapshot, done, text)}
 
     return retried(table, attempt, None, SPARK_SECONDS)
+
+
+def commit_deleted(snapshot: Snapshot, done: Changed, predicate: str) -> int:
+    """Commit that the rows which the tasks named are gone; returns their number."""
+    rows = {number: np.asarray(offsets.to_array()) for number, offsets in done.gone.items()}
+    with WrittenFiles(snapshot.store) as files:
+        deletion = delete_rows(snapshot, rows, predicate=predicate, files=files)
+        commit(snapshot, deletion.operation, affected_rows=deletion.affected_rows, files=files)
+    return deletion.num_rows
 
 
 def update_where(

@@ -146,7 +146,7 @@ def plan_merge(spark: SparkSession, snapshot: Snapshot, place: TableRef, merge: 
             _check_insertable(schema, step.columns)
     stored = stored_columns(schema)
     inserts = any(step.kind is RowAction.INSERT for step in steps)
-    key = _primary_key(schema) if inserts else ()
+    key = primary_key(schema) if inserts else ()
     return frame, RowJob(here, tuple(steps), pa.schema([stored.field(name) for name in names]), key)
 
 
@@ -221,7 +221,7 @@ def _check_insertable(schema: Schema, columns: Iterable[str]) -> None:
             )
 
 
-def _primary_key(schema: Schema) -> tuple[str, ...]:
+def primary_key(schema: Schema) -> tuple[str, ...]:
     """The columns of the table's primary key, if it is made of whole columns."""
     names = {field_.id: field_.name for field_ in schema.fields}
     ids = primary_key_ids(schema)

@@ -280,17 +280,24 @@ def commit_moved(
     manifest = snapshot.manifest
     check_writable(manifest.path, manifest.message.writer_feature_flags)
     done = run_rows(frame, job, snapshot.store)
-    kept = written_paths(snapshot.store, job.stem, done.fragments, manifest.schema)
+    commit_done(snapshot, job, done, fields, may_repeat=may_repeat)
+    return done
+
+
+def commit_done(
+    snapshot: Snapshot, job: RowJob, done: Changed, fields: Sequence[Field], *, may_repeat: bool = False
+) -> Snapshot:
+    """Commit what the tasks of a job changed; for the parameters see :func:`commit_moved`. An error leaves no files."""
+    kept = written_paths(snapshot.store, job.stem, done.fragments, snapshot.manifest.schema)
     try:
         with WrittenFiles(snapshot.store) as files:
             for path in kept:
                 files.add(path)
             if done.twice is not None and not may_repeat:
                 raise _ambiguous(snapshot, done.twice)
-            commit_changed(snapshot, done, fields, files)
+            return commit_changed(snapshot, done, fields, files)
     finally:
         sweep(snapshot.store, job.stem, kept)
-    return done
 
 
 def commit_changed(snapshot: Snapshot, done: Changed, fields: Sequence[Field], files: WrittenFiles) -> Snapshot:

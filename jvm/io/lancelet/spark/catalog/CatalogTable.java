@@ -3,28 +3,37 @@ package io.lancelet.spark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import io.lancelet.spark.python.Ask;
 import io.lancelet.spark.python.Details;
+import io.lancelet.spark.read.Conditions;
 import io.lancelet.spark.read.Facts;
 import io.lancelet.spark.read.LanceProvider;
 import io.lancelet.spark.read.LanceTable;
+import io.lancelet.spark.rowlevel.RowChange;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsDeleteV2;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
+import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
 import org.apache.spark.sql.connector.catalog.SupportsSchemaEvolution;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
-import org.apache.spark.sql.connector.catalog.TruncatableTable;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.FieldReference;
 import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
+import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
@@ -32,11 +41,15 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A table of a catalog at one version: its columns and facts were told when it was loaded. */
-public class CatalogTable extends LanceTable implements SupportsMetadataColumns, SupportsSchemaEvolution, TruncatableTable {
+public class CatalogTable extends LanceTable
+    implements SupportsMetadataColumns, SupportsSchemaEvolution, SupportsRowLevelOperations, SupportsDeleteV2 {
   /** Options that choose what is loaded; who scans or writes the table has it as they say. */
   static final Set<String> CHOICES = Set.of("version", "tag", "branch", "asOf", "blobHandling", "blob_mode");
 
   private static final List<String> LOOKED_UP = List.of("_rowid", "_rowaddr");
+
+  /** Rows of a table through which one process looks sooner than Spark has begun a job. */
+  private static final long DELETED_AT_ONCE = 4_000_000;
 
   private final Asking python;
   private final String name;
@@ -190,8 +203,67 @@ public class CatalogTable extends LanceTable implements SupportsMetadataColumns,
 
   @Override
   public boolean truncateTable() {
-    python.ask(Ask.TRUNCATE_TABLE, Map.of());
+    checkWritable();
+    python.ask(Ask.TRUNCATE_TABLE, Map.of(Details.OPTIONS, ownOptions()));
     return true;
+  }
+
+  /** Whether Python finds the rows by itself, without a job: what it compares as Spark does, in a table that is not large. */
+  @Override
+  public boolean canDeleteWhere(Predicate[] predicates) {
+    boolean isSmall = facts.rows() >= 0 && facts.rows() <= DELETED_AT_ONCE;
+    return areAll(predicates) || (!readOnly && isSmall && conditions(predicates).isPresent());
+  }
+
+  /** Whether all rows are meant. */
+  private static boolean areAll(Predicate[] predicates) {
+    return Arrays.stream(predicates).allMatch(predicate -> predicate.name().equals("ALWAYS_TRUE"));
+  }
+
+  @Override
+  public void deleteWhere(Predicate[] predicates) {
+    if (areAll(predicates)) {
+      truncateTable();
+      return;
+    }
+    String conditions = Conditions.toJson(conditions(predicates).orElseThrow());
+    Map<String, ?> details =
+        Map.of(Details.OPTIONS, ownOptions(), Details.CONDITIONS, conditions, Details.PREDICATE, shown(predicates));
+    python.ask(Ask.DELETE_ROWS, details);
+  }
+
+  private Optional<List<Object>> conditions(Predicate[] predicates) {
+    List<Object> all = new ArrayList<>();
+    for (Predicate predicate : predicates) {
+      Optional<List<Object>> translated = Conditions.translate(predicate, comparable());
+      if (translated.isEmpty()) {
+        return Optional.empty();
+      }
+      all.add(translated.get());
+    }
+    return Optional.of(all);
+  }
+
+  private static String shown(Predicate[] predicates) {
+    return Arrays.stream(predicates).map(Predicate::describe).collect(Collectors.joining(" AND "));
+  }
+
+  private Map<String, String> ownOptions() {
+    return withNamed(CaseInsensitiveStringMap.empty()).asCaseSensitiveMap();
+  }
+
+  private void checkWritable() {
+    if (readOnly) {
+      throw new UnsupportedOperationException(
+          name + " is a table as it was once; rows are changed in its newest version, or in a branch");
+    }
+  }
+
+  @Override
+  public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
+    checkWritable();
+    Map<String, String> options = withNamed(info.options()).asCaseSensitiveMap();
+    return () -> new RowChange(this, facts, options, info.command());
   }
 
   @Override

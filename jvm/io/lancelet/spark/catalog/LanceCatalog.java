@@ -130,7 +130,7 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces {
 
   @Override
   public Table loadTable(Identifier ident, Set<TableWritePrivilege> privileges) throws NoSuchTableException {
-    return loaded(ident, Map.of(Details.WRITES, onlyAdds(privileges)));
+    return loaded(ident, Map.of(Details.WRITES, givesValues(privileges)));
   }
 
   @Override
@@ -161,12 +161,12 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces {
       throw new IllegalArgumentException(
           "a version is chosen once: by " + context.timeTravel().get() + ", or by the options " + choices.keySet());
     }
-    boolean onlyAdds = onlyAdds(context.writePrivileges());
-    return loaded(ident, Map.of(Details.OPTIONS, choices, Details.WRITES, onlyAdds));
+    boolean givesValues = givesValues(context.writePrivileges());
+    return loaded(ident, Map.of(Details.OPTIONS, choices, Details.WRITES, givesValues));
   }
 
-  private static boolean onlyAdds(Set<TableWritePrivilege> privileges) {
-    return !privileges.isEmpty() && !privileges.contains(TableWritePrivilege.UPDATE);
+  private static boolean givesValues(Set<TableWritePrivilege> privileges) {
+    return privileges.contains(TableWritePrivilege.INSERT) || privileges.contains(TableWritePrivilege.UPDATE);
   }
 
   private Table loaded(Identifier ident, Map<String, ?> details) {

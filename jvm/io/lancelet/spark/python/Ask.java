@@ -20,7 +20,8 @@ public enum Ask {
   ALTER_TABLE(true),
   RENAME_TABLE(true),
   DROP_TABLE(true),
-  TRUNCATE_TABLE(true);
+  TRUNCATE_TABLE(true),
+  DELETE_ROWS(true);
 
   /** Whether something may have been changed when nobody heard the answer; other questions are just asked again. */
   final boolean changes;

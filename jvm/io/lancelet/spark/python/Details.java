@@ -29,6 +29,8 @@ public final class Details {
   public static final String PRIMARY_KEY = "primary_key";
   public static final String READ_ONLY = "read_only";
   public static final String DECLARED = "declared";
+  public static final String CONDITIONS = "conditions";
+  public static final String PREDICATE = "predicate";
 
   private Details() {}
 }

@@ -1,9 +1,11 @@
 package io.lancelet.spark.sql;
 
+import io.lancelet.spark.rowlevel.RowChanges;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.connector.write.RowLevelOperation.Command;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.BoxedUnit;
 
@@ -13,6 +15,8 @@ public class LanceExtensions extends AbstractFunction1<SparkSessionExtensions, B
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     // With the hints: what the analyser does afterwards refuses columns that the table has not.
     extensions.injectHintResolutionRule(rule(MergeSchema::new));
+    extensions.injectPostHocResolutionRule(rule(session -> new RowChanges(Command.UPDATE, Command.MERGE)));
+    extensions.injectPreCBORule(rule(session -> new RowChanges(Command.DELETE)));
     return BoxedUnit.UNIT;
   }
 
