@@ -31,6 +31,11 @@ ASKS = {
     "stage_table": "creating",
     "abandon_table": "creating",
     "alter_table": "altering",
+    "read_metadata": "metadata",
+    "list_procedures": "procedures",
+    "load_procedure": "procedures",
+    "call_procedure": "procedures",
+    "continue_procedure": "jobs",
 }
 """Questions, each with the module of this room whose function of that name answers it."""
 
@@ -62,6 +67,18 @@ KEYS = (
     "primary_key",
     "read_only",
     "declared",
+    "procedure",
+    "parameters",
+    "arguments",
+    "result",
+    "comment",
+    "records",
+    "job",
+    "command",
+    "query",
+    "tasks",
+    "python_version",
+    "results",
 )
 """Names inside questions and answers."""
 

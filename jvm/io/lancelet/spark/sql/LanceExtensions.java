@@ -2,9 +2,11 @@ package io.lancelet.spark.sql;
 
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import scala.runtime.AbstractFunction1;
+import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
 
 /** What {@code spark.sql.extensions} adds to a session: statements and rules that Spark does not have. */
@@ -13,6 +15,13 @@ public class LanceExtensions extends AbstractFunction1<SparkSessionExtensions, B
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     // With the hints: what the analyser does afterwards refuses columns that the table has not.
     extensions.injectHintResolutionRule(rule(MergeSchema::new));
+    extensions.injectParser(
+        new AbstractFunction2<>() {
+          @Override
+          public ParserInterface apply(SparkSession session, ParserInterface next) {
+            return new LanceParser(session, next);
+          }
+        });
     return BoxedUnit.UNIT;
   }
 
