@@ -32,6 +32,11 @@ ASKS = {
     "stage_table": "creating",
     "abandon_table": "creating",
     "alter_table": "altering",
+    "read_metadata": "metadata",
+    "list_procedures": "procedures",
+    "load_procedure": "procedures",
+    "call_procedure": "procedures",
+    "continue_procedure": "jobs",
 }
 """Questions, each with the module of this room whose function of that name answers it."""
 
@@ -65,6 +70,18 @@ KEYS = (
     "declared",
     "conditions",
     "predicate",
+    "procedure",
+    "parameters",
+    "arguments",
+    "result",
+    "comment",
+    "records",
+    "job",
+    "command",
+    "query",
+    "tasks",
+    "python_version",
+    "results",
 )
 """Names inside questions and answers."""
 

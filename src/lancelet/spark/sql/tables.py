@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as st
 
-from lancelet.errors import InvalidInput, RefNotFound, TableNotFound
+from lancelet.errors import InvalidInput, NotSupported, RefNotFound, TableNotFound
 from lancelet.format.schema_messages import PRIMARY_KEY, PRIMARY_KEY_POSITION
 from lancelet.format.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID
 from lancelet.spark import bridge
@@ -89,9 +89,14 @@ def load_table(details: Mapping[str, Any]) -> dict[str, Any]:
         if choices:
             chosen, on_branch = _chosen(place, choices)
         else:
-            chosen = _at(place, version, micros)
+            chosen = at_version(place, version, micros)
         snapshot = chosen.open()
     except TableNotFound:
+        from lancelet.spark.sql.metadata import load_metadata
+
+        listing = load_metadata(table, place_to_read)
+        if listing is not None:
+            return listing
         found = _on_reference(table, version, micros)
         if found is None:
             raise
@@ -125,7 +130,33 @@ def _chosen(place: TableRef, choices: Mapping[str, str]) -> tuple[TableRef, bool
     return chosen, False
 
 
-def _at(place: TableRef, version: str | None, micros: int | None) -> TableRef:
+def place_to_read(table: Table) -> TableRef:
+    """A table, or the branch or tag that a name such as ``t.branch_x`` means."""
+    return _place(table)[0]
+
+
+def place_to_change(table: Table) -> TableRef:
+    """As :func:`place_to_read`; a tag is refused."""
+    place, is_fixed = _place(table)
+    if is_fixed:
+        raise NotSupported(f"{table.shown} is a tag, which stays what it is; change the table, or a branch of it")
+    return place
+
+
+def _place(table: Table) -> tuple[TableRef, bool]:
+    try:
+        place = table.place()
+        place.open()
+    except TableNotFound:
+        found = _on_reference(table, None, None)
+        if found is None:
+            raise
+        return found[0], not found[1]
+    return place, False
+
+
+def at_version(place: TableRef, version: str | None, micros: int | None) -> TableRef:
+    """A table at a version (its number, a tag or a branch), or as it was at a time."""
     if micros is not None:
         # A version counts at the microsecond of its commit; those before a moment are what a table opens.
         return replace(place, asof=_EPOCH + timedelta(microseconds=micros + 1))

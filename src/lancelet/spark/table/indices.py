@@ -87,8 +87,13 @@ def create_index(
     name: str | None,
     replaces: bool,
     options: Mapping[str, Any],
+    *,
+    can_sort: bool = True,
 ) -> None:
-    """Build an index over all rows; again on the newest version when fragments were rewritten meanwhile."""
+    """Build an index over all rows; again on the newest version when fragments were rewritten meanwhile.
+
+    Without ``can_sort``, the session only runs tasks.
+    """
     kind = kind_named(kind_name)
     told = kind.options_of(kind_name, vector_options(kind_name, options) if kind.has_metric else options)
 
@@ -100,7 +105,7 @@ def create_index(
         everywhere = frozenset(table.snapshot.manifest.fragments.ids.tolist())
         new = NewSegment(chosen, (field.id,), kind, everywhere, kind.options_on(over, told))
         with WrittenFiles(table.snapshot.store) as files:
-            if isinstance(kind, BuiltByRange) and _sorts_alike(found.type):
+            if can_sort and isinstance(kind, BuiltByRange) and _sorts_alike(found.type):
                 entries = [_sorted(spark, table, place, found, new, kind, files)]
             else:
                 entries = _joined(spark, table, place, column, found, new, files)

@@ -8,6 +8,7 @@ import io.lancelet.spark.python.Refusal;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.function.BiFunction;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
@@ -51,6 +52,15 @@ public final class Asking {
   }
 
   public JsonNode ask(Ask question, Map<String, ?> details) {
+    return asked(question, details, Python::ask);
+  }
+
+  /** For work that may need Spark jobs. */
+  JsonNode askWithJobs(Ask question, Map<String, ?> details) {
+    return asked(question, details, Python::askWithJobs);
+  }
+
+  private JsonNode asked(Ask question, Map<String, ?> details, BiFunction<Ask, Map<String, ?>, JsonNode> way) {
     Map<String, Object> all = new HashMap<>(details);
     all.put(Details.CATALOG_NAME, catalog);
     all.put(Details.CATALOG, settings);
@@ -58,7 +68,7 @@ public final class Asking {
     all.put(Details.NAME, name);
     all.put(Details.CASE_SENSITIVE, SQLConf.get().caseSensitiveAnalysis());
     try {
-      return Python.ask(question, all);
+      return way.apply(question, all);
     } catch (Refusal refusal) {
       Throwable error = inSparksWords(question, refusal);
       error.addSuppressed(refusal);

@@ -5,6 +5,7 @@ import io.lancelet.spark.python.Ask;
 import io.lancelet.spark.python.Details;
 import io.lancelet.spark.python.Python;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -13,6 +14,7 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
@@ -23,13 +25,15 @@ import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableContext;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * Tables and namespaces by name and by path. All that a catalog does is done by Python; here is only what Spark wants to
  * hear of it.
  */
-public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces {
+public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog {
+  private static final String[] PROCEDURES = {"system"};
   private static final String CREATE = "create";
   private static final String REPLACE = "replace";
   private static final String CREATE_OR_REPLACE = "create_or_replace";
@@ -171,7 +175,11 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces {
 
   private Table loaded(Identifier ident, Map<String, ?> details) {
     Asking asking = python.of(ident);
-    return CatalogTable.of(asking, ident, asking.ask(Ask.LOAD_TABLE, details));
+    JsonNode told = asking.ask(Ask.LOAD_TABLE, details);
+    if (told.has(Details.RESULT)) {
+      return new MetadataTable(asking, CatalogTable.shown(asking, ident), told, details);
+    }
+    return CatalogTable.of(asking, ident, told);
   }
 
   @Override
@@ -238,6 +246,27 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces {
   public void renameTable(Identifier from, Identifier to) {
     Map<String, ?> target = Map.of(Details.TARGET_NAMESPACE, to.namespace(), Details.TARGET_NAME, to.name());
     python.of(from).ask(Ask.RENAME_TABLE, target);
+  }
+
+  // Procedures
+
+  @Override
+  public Identifier[] listProcedures(String[] namespace) {
+    List<Identifier> found = new ArrayList<>();
+    if (Arrays.equals(namespace, PROCEDURES)) {
+      python.ask(Ask.LIST_PROCEDURES, Map.of()).forEach(each -> found.add(Identifier.of(namespace, each.asText())));
+    }
+    return found.toArray(new Identifier[0]);
+  }
+
+  @Override
+  public UnboundProcedure loadProcedure(Identifier ident) {
+    if (!Arrays.equals(ident.namespace(), PROCEDURES)) {
+      throw new IllegalArgumentException("procedures of the catalog " + name + " are in its namespace system: CALL " + name
+          + ".system." + ident.name() + "(...)");
+    }
+    JsonNode told = python.ask(Ask.LOAD_PROCEDURE, Map.of(Details.PROCEDURE, ident.name()));
+    return new LanceProcedure(python, name, ident.name(), told);
   }
 
   static Map<String, String> texts(JsonNode answer) {

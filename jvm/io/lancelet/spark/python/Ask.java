@@ -21,7 +21,12 @@ public enum Ask {
   RENAME_TABLE(true),
   DROP_TABLE(true),
   TRUNCATE_TABLE(true),
-  DELETE_ROWS(true);
+  DELETE_ROWS(true),
+  READ_METADATA(false),
+  LIST_PROCEDURES(false),
+  LOAD_PROCEDURE(false),
+  CALL_PROCEDURE(true),
+  CONTINUE_PROCEDURE(true);
 
   /** Whether something may have been changed when nobody heard the answer; other questions are just asked again. */
   final boolean changes;

@@ -31,6 +31,18 @@ public final class Details {
   public static final String DECLARED = "declared";
   public static final String CONDITIONS = "conditions";
   public static final String PREDICATE = "predicate";
+  public static final String PROCEDURE = "procedure";
+  public static final String PARAMETERS = "parameters";
+  public static final String ARGUMENTS = "arguments";
+  public static final String RESULT = "result";
+  public static final String COMMENT = "comment";
+  public static final String RECORDS = "records";
+  public static final String JOB = "job";
+  public static final String COMMAND = "command";
+  public static final String QUERY = "query";
+  public static final String TASKS = "tasks";
+  public static final String PYTHON_VERSION = "python_version";
+  public static final String RESULTS = "results";
 
   private Details() {}
 }

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.SparkConf;
@@ -50,6 +51,31 @@ public final class Python {
               + gone.getMessage()
               + ". Its Python needs lancelet (pip install 'lancelet[spark,namespace]'); PYSPARK_PYTHON says which one it is");
     }
+  }
+
+  /**
+   * As {@link #ask}, for work that may need Spark jobs: an answer that is a job is run, and its results are handed over, until
+   * there is one that is none.
+   */
+  public static JsonNode askWithJobs(Ask question, Map<String, ?> details) {
+    JsonNode told = ask(question, details);
+    while (told.has(Details.JOB)) {
+      Map<String, Object> done = new HashMap<>(Map.of(Details.JOB, told.get(Details.JOB).asLong()));
+      try {
+        done.put(Details.RESULTS, Job.run(told));
+      } catch (RuntimeException failure) {
+        done.put(Details.RESULTS, null);
+        try {
+          // What was written so far is to be removed.
+          ask(Ask.CONTINUE_PROCEDURE, done);
+        } catch (RuntimeException told2) {
+          throw failure;
+        }
+        throw failure;
+      }
+      told = ask(Ask.CONTINUE_PROCEDURE, done);
+    }
+    return told;
   }
 
   private static synchronized Child current() {

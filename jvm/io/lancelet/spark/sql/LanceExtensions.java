@@ -3,10 +3,12 @@ package io.lancelet.spark.sql;
 import io.lancelet.spark.rowlevel.RowChanges;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.connector.write.RowLevelOperation.Command;
 import scala.runtime.AbstractFunction1;
+import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
 
 /** What {@code spark.sql.extensions} adds to a session: statements and rules that Spark does not have. */
@@ -17,6 +19,13 @@ public class LanceExtensions extends AbstractFunction1<SparkSessionExtensions, B
     extensions.injectHintResolutionRule(rule(MergeSchema::new));
     extensions.injectPostHocResolutionRule(rule(session -> new RowChanges(Command.UPDATE, Command.MERGE)));
     extensions.injectPreCBORule(rule(session -> new RowChanges(Command.DELETE)));
+    extensions.injectParser(
+        new AbstractFunction2<>() {
+          @Override
+          public ParserInterface apply(SparkSession session, ParserInterface next) {
+            return new LanceParser(session, next);
+          }
+        });
     return BoxedUnit.UNIT;
   }
 

@@ -1,0 +1,69 @@
+package io.lancelet.spark.python;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.SparkConf;
+import org.apache.spark.api.python.SimplePythonFunction;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.python.UserDefinedPythonFunction;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * A Spark job for the process that answers, which has no session of its own: tasks that are a function of Python's, or a
+ * query whose rows become a table.
+ */
+final class Job {
+  private static final StructType RESULT = new StructType().add("result", DataTypes.BinaryType);
+
+  /** Spark's number for functions from batches of rows to batches of rows. */
+  private static final int MAPS_ARROW = 207;
+
+  private Job() {}
+
+  /** What the tasks returned, in their order; nothing for a query. */
+  static List<String> run(JsonNode told) {
+    SparkSession session = SparkSession.active();
+    if (told.has(Details.QUERY)) {
+      Map<String, String> options = new HashMap<>();
+      told.get(Details.OPTIONS).fields().forEachRemaining(entry -> options.put(entry.getKey(), entry.getValue().asText()));
+      session.sql(told.get(Details.QUERY).asText()).write().format("lance").mode("append").options(options)
+          .save(told.get(Details.URI).asText());
+      return List.of();
+    }
+    SimplePythonFunction function =
+        new SimplePythonFunction(
+            Base64.getDecoder().decode(told.get(Details.COMMAND).asText()),
+            new HashMap<>(Map.of("PYTHONHASHSEED", "0")),
+            new ArrayList<>(),
+            interpreter(session.sparkContext().conf()),
+            told.get(Details.PYTHON_VERSION).asText(),
+            new ArrayList<>(),
+            null);
+    Column column =
+        new UserDefinedPythonFunction("lancelet", function, RESULT, MAPS_ARROW, true, List.of(), List.of())
+            .apply(CollectionConverters.asScala(List.of(functions.col("id"))).toSeq());
+    Dataset<Row> numbers =
+        session.range(0, told.get(Details.TASKS).asLong(), 1, told.get(Details.PARTITIONS).asInt()).toDF();
+    List<String> results = new ArrayList<>();
+    for (Row row : (Row[]) numbers.mapInArrow(column, false, null).collect()) {
+      results.add(Base64.getEncoder().encodeToString(row.getAs(0)));
+    }
+    return results;
+  }
+
+  /** The Python of the executors. */
+  private static String interpreter(SparkConf conf) {
+    String set = System.getenv("PYSPARK_PYTHON");
+    return set != null && !set.isEmpty() ? set : conf.get("spark.pyspark.python", "python3");
+  }
+}

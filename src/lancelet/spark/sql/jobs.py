@@ -1,0 +1,122 @@
+"""Spark jobs for work that begins in this process, which has no session: Java has it, and runs them.
+
+A procedure runs in a thread. When it needs a job, the answer to Java is the job; Java runs it, and hands the results over
+with its next question, until the procedure has its rows::
+
+    call_procedure      ->  {"job": 7, "command": function, "tasks": 12}
+    continue_procedure  ->  {"records": [...]}       with the results of job 7
+
+A job may be a query, too, whose rows Java writes as a Lance table: ``{"job": 8, "query": ..., "uri": ..., "options": {...}}``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from types import SimpleNamespace
+from typing import Any
+
+from pyspark.cloudpickle import dumps
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+_NUMBERS = itertools.count(1)
+_RUNNING: dict[int, Running] = {}
+_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+_RESULT = StructType([StructField("result", BinaryType())])
+
+Rows = Sequence[Sequence[Any]]
+
+
+class JobFailed(Exception):
+    """Java could not run a job; it knows why, and tells."""
+
+
+@dataclass(slots=True)
+class Running:
+    """A procedure that has not ended."""
+
+    said: SimpleQueue[Any] = field(default_factory=SimpleQueue)
+    heard: SimpleQueue[Any] = field(default_factory=SimpleQueue)
+
+    def run(self, work: Callable[[Any], Rows]) -> None:
+        try:
+            self.said.put({"records": work(JobSession(self))})
+        except BaseException as error:  # noqa: BLE001 - whoever asked waits for an answer
+            self.said.put(error)
+
+    def ask(self, job: Mapping[str, Any]) -> list[str]:
+        """Let Java run a job; its results."""
+        self.said.put({"job": next(_NUMBERS), **job})
+        results: list[str] | None = self.heard.get()
+        if results is None:
+            raise JobFailed("the job failed in Spark")
+        return results
+
+    def message(self) -> dict[str, Any]:
+        """What is to be said to Java next."""
+        said = self.said.get()
+        if isinstance(said, BaseException):
+            raise said
+        if "job" in said:
+            _RUNNING[said["job"]] = self
+        message: dict[str, Any] = said
+        return message
+
+
+def start(work: Callable[[Any], Rows]) -> dict[str, Any]:
+    """Begin; the first message."""
+    running = Running()
+    threading.Thread(target=running.run, args=(work,), daemon=True).start()
+    return running.message()
+
+
+def continue_procedure(details: Mapping[str, Any]) -> dict[str, Any]:
+    """Hand the results of a job over; None: it failed."""
+    running = _RUNNING.pop(details["job"])
+    running.heard.put(details["results"])
+    return running.message()
+
+
+@dataclass(frozen=True, slots=True)
+class JobSession:
+    """As much of a session as :func:`lancelet.spark.table.jobs.run_tasks` needs."""
+
+    running: Running
+
+    def range(self, start: int, stop: int, step: int, partitions: int) -> _Numbers:
+        """Numbers from 0, which stand for tasks."""
+        assert (start, step) == (0, 1)
+        return _Numbers(self.running, stop, partitions)
+
+    def save(self, query: str, uri: str, storage_options: Mapping[str, str]) -> None:
+        """Write the rows of a query as a table."""
+        options = {f"storage.{key}": value for key, value in storage_options.items()}
+        self.running.ask({"query": query, "uri": uri, "options": options})
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    running: Running
+    count: int
+    partitions: int
+
+    def mapInArrow(self, task: Callable[..., Any], _: str) -> _Job:  # noqa: N802 - Spark's name
+        return _Job(self, task)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    numbers: _Numbers
+    task: Callable[..., Any]
+
+    def collect(self) -> list[Any]:
+        """Let Java run the tasks."""
+        command = b64encode(dumps((self.task, _RESULT))).decode()  # type: ignore[no-untyped-call]
+        tasks = {"tasks": self.numbers.count, "partitions": self.numbers.partitions}
+        results = self.numbers.running.ask({"command": command, "python_version": _VERSION, **tasks})
+        return [SimpleNamespace(result=b64decode(result)) for result in results]
