@@ -161,7 +161,11 @@ final class Statements {
     List<String> table = name();
     String verb = take().keyword();
     switch (verb) {
-      case "CREATE", "DROP", "OPTIMIZE", "REFRESH" -> {}
+      case "CREATE", "DROP", "OPTIMIZE", "REFRESH" -> {
+        if (!Set.of("INDEX", "BRANCH", "TAG", "OR").contains(peek().keyword())) {
+          throw new Other();
+        }
+      }
       case "SET" -> {
         if (!peek().is("UNENFORCED")) {
           throw new Other();
