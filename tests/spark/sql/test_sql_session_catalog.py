@@ -40,5 +40,9 @@ def test_lance_tables_beside_others(run, tmp_path):
         run("CREATE TABLE bad USING lance AS SELECT raise_error('no') AS n")
     run("ALTER TABLE p ADD COLUMN b INT")
     assert run("SELECT * FROM p") == [(1, None)]
+    assert run("OPTIMIZE t")[0][0] == 2
+    assert run("DESCRIBE HISTORY spark_catalog.lances.t LIMIT 1")[0][2] == "Rewrite"
+    with pytest.raises(PySparkException, match="PARSE_SYNTAX_ERROR"):
+        run("OPTIMIZE p")
     run("DROP TABLE t")
     assert [row[1] for row in run("SHOW TABLES")] == ["p", "u"]

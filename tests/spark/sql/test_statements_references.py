@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import lance
 import pytest
 
@@ -141,4 +143,7 @@ def test_columns_from_a_query(spark, sql, refused, table):
             "ALTER TABLE {ns}.t UPDATE COLUMNS ten FROM (SELECT _rowaddr, 1L AS ten FROM {ns}.t CROSS JOIN range(2))"
         )
     )
+    failing = "(SELECT _rowaddr, raise_error('broken') AS more FROM {ns}.t)"
+    assert "broken" in str(refused(f"ALTER TABLE {{ns}}.t ADD COLUMNS more FROM {failing}"))
     assert table().version == version
+    assert list(Path(table().uri).parent.glob("*.backfill/*/*")) == []

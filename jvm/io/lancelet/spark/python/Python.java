@@ -60,22 +60,33 @@ public final class Python {
   public static JsonNode askWithJobs(Ask question, Map<String, ?> details) {
     JsonNode told = ask(question, details);
     while (told.has(Details.JOB)) {
-      Map<String, Object> done = new HashMap<>(Map.of(Details.JOB, told.get(Details.JOB).asLong()));
-      try {
-        done.put(Details.RESULTS, Job.run(told));
-      } catch (RuntimeException failure) {
-        done.put(Details.RESULTS, null);
-        try {
-          // What was written so far is to be removed.
-          ask(Ask.CONTINUE_PROCEDURE, done);
-        } catch (RuntimeException told2) {
-          throw failure;
-        }
-        throw failure;
-      }
-      told = ask(Ask.CONTINUE_PROCEDURE, done);
+      long job = told.get(Details.JOB).asLong();
+      told = ask(Ask.CONTINUE_PROCEDURE, Map.of(Details.JOB, job, Details.RESULTS, results(job, told)));
     }
     return told;
+  }
+
+  private static List<String> results(long job, JsonNode told) {
+    List<String> results = null;
+    try {
+      results = Job.run(told);
+      return results;
+    } finally {
+      if (results == null) {
+        abandon(job);
+      }
+    }
+  }
+
+  /** Lets Python remove what was written so far; it refuses then to go on, and why the job failed is known here. */
+  private static void abandon(long job) {
+    Map<String, Object> failed = new HashMap<>(Map.of(Details.JOB, job));
+    failed.put(Details.RESULTS, null);
+    try {
+      ask(Ask.CONTINUE_PROCEDURE, failed);
+    } catch (Refusal | IllegalStateException ended) {
+      return;
+    }
   }
 
   private static synchronized Child current() {

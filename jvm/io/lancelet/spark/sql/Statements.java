@@ -1,6 +1,8 @@
 package io.lancelet.spark.sql;
 
+import io.lancelet.spark.catalog.CatalogTable;
 import io.lancelet.spark.catalog.LanceCatalog;
+import io.lancelet.spark.catalog.LanceSessionCatalog;
 import io.lancelet.spark.sql.Words.Kind;
 import io.lancelet.spark.sql.Words.Word;
 import java.util.ArrayList;
@@ -10,9 +12,11 @@ import java.util.Optional;
 import java.util.Set;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.internal.VariableSubstitution;
 
 /**
@@ -42,6 +46,9 @@ import org.apache.spark.sql.internal.VariableSubstitution;
 final class Statements {
   private static final Set<String> FIRST =
       Set.of("OPTIMIZE", "VACUUM", "DESCRIBE", "DESC", "RESTORE", "SHOW", "ALTER", "CREATE", "DROP");
+
+  /** The catalog that knows tables by their paths. */
+  private static final String PATHS = "lance";
 
   /** The statement is not one of ours. */
   private static final class Other extends Exception {
@@ -476,18 +483,31 @@ final class Statements {
         ((org.apache.spark.sql.classic.SparkSession) session).sessionState().catalogManager();
     boolean named = name.size() > 1 && catalogs.isCatalogRegistered(name.get(0));
     CatalogPlugin catalog = named ? catalogs.catalog(name.get(0)) : catalogs.currentCatalog();
-    if (!(catalog instanceof LanceCatalog)) {
-      throw new Other();
-    }
-    if (named) {
-      return name;
-    }
-    List<String> all = new ArrayList<>(List.of(catalog.name()));
+    List<String> all = new ArrayList<>(named ? List.of() : List.of(catalog.name()));
     if (name.size() == 1) {
       all.addAll(Arrays.asList(catalogs.currentNamespace()));
     }
     all.addAll(name);
-    return all;
+    return catalog instanceof LanceCatalog ? all : byPath(catalogs, catalog, all);
+  }
+
+  /** A table of ours in Spark's own catalog, by its path. */
+  private static List<String> byPath(CatalogManager catalogs, CatalogPlugin catalog, List<String> name) throws Other {
+    if (!(catalog instanceof LanceSessionCatalog own)
+        || !catalogs.isCatalogRegistered(PATHS)
+        || !(catalogs.catalog(PATHS) instanceof LanceCatalog)) {
+      throw new Other();
+    }
+    int last = name.size() - 1;
+    try {
+      Identifier ident = Identifier.of(name.subList(1, last).toArray(new String[0]), name.get(last));
+      if (own.loadTable(ident) instanceof CatalogTable table) {
+        return new ArrayList<>(List.of(PATHS, table.facts().uri()));
+      }
+    } catch (NoSuchTableException none) {
+      throw new Other();
+    }
+    throw new Other();
   }
 
   private List<String> name() throws Other {
