@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +81,9 @@ def original(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return place
 
 
+ONE_TABLE = pytest.mark.parametrize("original", [True], indirect=True, ids=["stable"])
+
+
 @dataclass
 class Pair:
     """A table for SQL, and the same for another way."""
@@ -116,6 +123,7 @@ def pair(original: str, tmp_path: Path, space) -> Pair:
     return Pair(ours, theirs, f"{space.name}.`{ours}`")
 
 
+@ONE_TABLE
 @pytest.mark.parametrize(
     ("condition", "same"),
     [
@@ -198,6 +206,7 @@ def test_a_cached_table_is_read_anew(sql):
     sql("UNCACHE TABLE {ns}.t")
 
 
+@ONE_TABLE
 def test_a_row_that_is_matched_twice(pair, sql, refused):
     before = lance.dataset(pair.sql).version, data_files(pair.sql)
     source = "(SELECT 1L AS id, id AS k FROM range(2)) AS c ON t.id = c.id"
@@ -221,6 +230,7 @@ REFUSED = {
 }
 
 
+@ONE_TABLE
 def test_what_is_refused_changes_nothing(pair, refused):
     before = lance.dataset(pair.sql).version, data_files(pair.sql)
     for statement, words in REFUSED.items():
@@ -278,6 +288,39 @@ def test_keys_of_new_rows_are_told(sql, spark, space):
     spark.range(1, 4, 1, 1).mapInArrow(meanwhile, "id bigint").createOrReplaceTempView("meanwhile")
     sql("MERGE INTO {ns}.t USING meanwhile AS s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id, n) VALUES (s.id, 9)")
     assert sql("SELECT id, n FROM {ns}.t ORDER BY id") == [(1, 1), (2, 7), (3, 9)]
+
+
+KILLED = """
+import os, signal, sys
+import pyarrow as pa
+from lancelet.spark import local_session
+
+spark = local_session(1, memory="512m", settings={"spark.log.level": "OFF"})
+driver = (spark.sparkContext._gateway.proc.pid, os.getpid())
+
+def kill(batches):
+    for batch in batches:
+        yield batch
+        if 35 in batch.column(0).to_pylist():
+            for process in driver:
+                os.kill(process, signal.SIGKILL)
+
+spark.range(0, 40, 1, 1).mapInArrow(kill, "id bigint").createOrReplaceTempView("s")
+spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 5)
+spark.sql(f"MERGE INTO lance.`{sys.argv[1]}` t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET s = 'x' "
+          "WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)")
+"""
+
+
+@pytest.mark.soak
+@ONE_TABLE
+def test_a_statement_that_is_killed_leaves_the_table_as_it_was(pair):
+    done = subprocess.run([sys.executable, "-c", KILLED, pair.sql], capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    pair.assert_same()
+    lancelet.dataset(pair.sql).cleanup_old_versions(timedelta(0), delete_unverified=True)
+    held = {file.path for fragment in lance.dataset(pair.sql).get_fragments() for file in fragment.metadata.files}
+    assert data_files(pair.sql) == held
 
 
 def test_a_column_that_hides_addresses(refused, space, tmp_path):
