@@ -12,9 +12,10 @@ import numpy.typing as npt
 import pytest
 
 import lancelet
+from faults.damage import foreign_errors
 from lancelet.errors import LanceletError
 from vector.samples import TYPES, open_segments, table_of, vectors
-from vector.test_damage import damages_of, harmed, read
+from vector.test_damage import read
 
 FIXTURE = Path(__file__).parents[3] / "shared" / "fixtures" / "search" / "v0.27.1" / "pq_in_schema"
 ROWS = 1200
@@ -119,9 +120,7 @@ def test_what_is_told_of_rows_that_moved_is_pylances(tmp_path: Path) -> None:
 def test_damage_is_an_error_of_ours(tmp_path: Path) -> None:
     uri = old_table(str(tmp_path / "t"), rows=300)
     (victim,) = tmp_path.rglob("*.idx")
-    data = victim.read_bytes()
-    assert not [one for damage in damages_of(data, 160, 3) if (one := harmed(victim, data, damage, uri))]
-    read(uri)
+    assert not foreign_errors([victim], 160, 3, lambda: read(uri))
 
 
 def test_a_file_of_unknown_stages_is_refused_with_advice(tmp_path: Path) -> None:
