@@ -5,7 +5,7 @@
     Column(path, type)            a column or a struct field:  a.b.c
     Literal(value, type)          a constant
     Cast(arg, type, lenient)      CAST, or TRY_CAST when lenient (a value that does not fit becomes null)
-    Call(name, args, type)        arithmetic and functions of ``query.functions``
+    Call(name, args, type)        arithmetic and functions of ``expressions.functions``
     Compare(op, left, right)      op is one of  =  !=  <  <=  >  >=
     In(arg, values)               arg IN (values); a null among the values has SQL's meaning
     Like(arg, pattern, ignore_case)   backslash escapes in the pattern
@@ -16,7 +16,7 @@ Other SQL forms are built from these: ``a BETWEEN x AND y`` is ``a >= x AND a <=
 ``IS NOT NULL`` is ``Not(IsNull)``, ``IS TRUE`` is ``Call("is_true")``, ``CASE`` is ``Call("case")``.
 
 Both sides of a Compare, and an In with its values, have the same type (a
-dictionary counts as its value type): the builders in ``query.build`` put a
+dictionary counts as its value type): the builders in ``expressions.build`` put a
 literal into its column's type and wrap anything else in a Cast. So code that
 matches ``Compare(op, Column, Literal)`` against an index needs no coercion of
 its own. Literals stand on the right.
@@ -26,6 +26,7 @@ Nodes can be hashed, compared, pickled and printed; ``str(expr)`` is SQL that pa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -93,6 +94,21 @@ class Literal(_Node):
     value: object
     type: pa.DataType
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Literal):
+            return NotImplemented
+        return self.type == other.type and _signed(self.value) == _signed(other.value)
+
+    def __hash__(self) -> int:
+        return hash((self.value, self.type))
+
+
+def _signed(value: object) -> object:
+    """A constant, with the sign of its zeros: plans are kept by what they ask for, and -0.0 is not 0.0."""
+    if isinstance(value, float):
+        return value, math.copysign(1, value)
+    return tuple(map(_signed, value)) if isinstance(value, tuple) else value
+
 
 @dataclass(frozen=True, slots=True)
 class Cast(_Node):
@@ -105,7 +121,7 @@ class Cast(_Node):
 
 @dataclass(frozen=True, slots=True)
 class Call(_Node):
-    """A function of ``query.functions`` applied to its arguments."""
+    """A function of ``expressions.functions`` applied to its arguments."""
 
     name: str
     args: tuple[Expr, ...]

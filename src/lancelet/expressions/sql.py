@@ -260,7 +260,7 @@ def _dialect() -> Dialect:
     kept = ("CAST", "EXTRACT", "SUBSTRING", "TRIM", "TRY_CAST")
 
     class Lance(Dialect):
-        """Every function stays a plain call, so that names mean what ``query.functions`` says."""
+        """Every function stays a plain call, so that names mean what ``expressions.functions`` says."""
 
         class Tokenizer(tokens.Tokenizer):
             IDENTIFIERS = ["`"]  # noqa: RUF012

@@ -102,3 +102,9 @@ def test_constants_are_folded():
     assert to_sql(parse_filter("a > 1 AND 1 = 1", SCHEMA)) == "a > 1"
     assert to_sql(parse_filter("a > 1 AND 1 = 2", SCHEMA)) == "FALSE"
     assert to_sql(parse_filter("a > 1 OR lower('X') = 'x'", SCHEMA)) == "TRUE"
+
+
+def test_zeros_of_either_sign_are_two_constants():
+    one, other = (parse_expression(text, SCHEMA) for text in ("-0.0", "0.0"))
+    assert one != other
+    assert one == parse_expression("-0.0", SCHEMA)

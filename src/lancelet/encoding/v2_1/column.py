@@ -101,7 +101,8 @@ class LeafColumn:
         size = self.leaf.dtype.list_size * bit_width(self.leaf.dtype.value_type) // 8
         for run in self._runs:
             place = run.decoder.plain_lists if isinstance(run.decoder, FullZipPage) else None
-            if place is None:
+            if place is None or place + (run.stop - run.start) * size > len(self._file.mapped):
+                # A page that the file is too short for is told of by whoever reads it.
                 return False
             starts.append(run.start)
             places.append(place - run.start * size)
