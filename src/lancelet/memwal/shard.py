@@ -18,7 +18,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from lancelet.errors import StorageError
+from lancelet.errors import ShardSealed, StorageError, WriterFenced
 from lancelet.memwal.config import WriterConfig
 from lancelet.memwal.details import MemWalDetails, require_details
 from lancelet.memwal.log import Log, claim, read_log
@@ -134,7 +134,8 @@ class Shard:
         def with_run(newest: ShardManifest) -> ShardManifest | None:
             if newest.epoch > self.epoch:
                 self.log.check_epoch()
-            if any(known.path == run.path for known in newest.sstables):
+            if newest.replay_after >= memtable.last_position:
+                # An earlier try, of which nobody heard, has the rows in a run; the folder of this one is a leftover.
                 return None
             return replace(
                 newest,
@@ -146,10 +147,8 @@ class Shard:
 
         try:
             done = self.states.update(with_run)
-        except StorageError:
-            # Nobody knows whether the state that names the run is there: its files stay.
-            raise
-        except BaseException:
+        except (WriterFenced, ShardSealed):
+            # Only then it is sure that no state names the run. After all else its files stay until they are collected.
             with suppress(StorageError):
                 store.remove_folder(run.path)
             raise
