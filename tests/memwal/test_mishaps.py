@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import lancelet
@@ -38,3 +39,22 @@ def test_a_flush_that_ends_after_its_state_landed_keeps_its_run(where: Path, err
     newest = list(manifests(where, SHARD).values())[-1]
     assert [run.generation for run in newest.sstables] == [1, 2]
     assert ids(where) == [1, 2, 3, 4, 5]
+
+
+def test_a_handle_of_an_older_version_takes_over_columns_that_came_since(where: Path) -> None:
+    old = lancelet.dataset(where)
+    lancelet.dataset(where).add_columns(pa.field("y", pa.int64()))
+    writer = lancelet.dataset(where).mem_wal_writer(str(SHARD))
+    writer.put({"id": [4], "y": [40]})
+    old.mem_wal_writer(str(SHARD)).close()
+    found = lancelet.dataset(where).lsm_scanner().filter("id = 4").to_table()
+    assert found["y"].to_pylist() == [40]
+
+
+def test_a_router_goes_on_when_the_table_gets_a_column(tmp_path: Path) -> None:
+    keyed_table(tmp_path, [1], bucket_column="id", num_buckets=2)
+    dataset = lancelet.dataset(tmp_path)
+    with dataset.writer() as writer:
+        lancelet.dataset(tmp_path).add_columns(pa.field("y", pa.int64()))
+        writer.put(rows(list(range(10))))
+    assert ids(tmp_path) == list(range(10))

@@ -19,7 +19,7 @@ from lancelet.memwal.primary_key import PrimaryKey
 from lancelet.memwal.scan import scalar_bytes
 from lancelet.memwal.sharding import shard_values
 from lancelet.memwal.view import iterate_shards
-from lancelet.memwal.wal_entry import entry_schema
+from lancelet.memwal.wal_entry import entry_schema, fitted
 from lancelet.memwal.writer import Acknowledgement, ShardWriter
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Router:
     """Writers of the shards of a table, each claimed when its first row comes."""
 
     def __init__(self, base: Snapshot, options: Mapping[str, Any], shard: str | UUID | None = None) -> None:
+        base = base.latest()
         check_columns(base)
         self._base = base
         self._details = require_details(base)
@@ -92,7 +93,11 @@ class Router:
         for batch in batches:
             for place, part in self._split(batch):
                 parts.setdefault(place, []).append(part)
-        return [self._writer(shard, values).submit(rows) for (shard, values), rows in parts.items()]
+        return [self._submit(self._writer(*place), rows) for place, rows in parts.items()]
+
+    def _submit(self, writer: ShardWriter, rows: Sequence[pa.RecordBatch]) -> Acknowledgement:
+        """Hand in rows for one shard, whose writer may have come when the table had other columns."""
+        return writer.submit([fitted(batch, writer.shard.schema) for batch in rows])
 
     def _split(self, batch: pa.RecordBatch) -> list[tuple[Place, pa.RecordBatch]]:
         if self._one is not None:

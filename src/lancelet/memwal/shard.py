@@ -36,17 +36,21 @@ class Shard:
     """A shard that was claimed. Appends come from one thread at a time, and so do flushes."""
 
     def __init__(self, base: Snapshot, states: ShardStates, manifest: ShardManifest, config: WriterConfig) -> None:
-        self.base = base
+        self._stand_on(base)
         self.states = states
         self.manifest = manifest
         self.config = config
-        self.key = PrimaryKey.of(base.manifest.schema)
-        self.schema = entry_schema(base.manifest.schema)
-        self.details: MemWalDetails = require_details(base)
         self.log = Log(states, manifest.epoch, manifest.replay_after, config.max_wal_persist_retries + 1)
         self.active = MemTable(manifest.generation)
         self.frozen: list[MemTable] = []
         self._lock = threading.Lock()
+
+    def _stand_on(self, base: Snapshot) -> None:
+        """Have rows in the columns of a version."""
+        self.base = base
+        self.key = PrimaryKey.of(base.manifest.schema)
+        self.schema = entry_schema(base.manifest.schema)
+        self.details: MemWalDetails = require_details(base)
 
     @classmethod
     def claim(
@@ -74,14 +78,17 @@ class Shard:
         return self.manifest.epoch
 
     def _replay(self) -> None:
-        for entry in read_log(self.states.store, self.manifest.replay_after):
-            self._take_in(entry)
-            self.log.tail = entry.position
+        entries = list(read_log(self.states.store, self.manifest.replay_after))
+        self.log.tail += len(entries)
         if self.epoch == 1:
             # Nobody was here before. If others came since, the log may have holes already that look like its end.
             self.log.check_epoch()
             return
-        for entry in self.log.fence():
+        entries += self.log.fence()
+        if any(entry.batches for entry in entries):
+            # Nobody adds to them now, so that the newest version has all columns that they were written with.
+            self._stand_on(self.base.latest())
+        for entry in entries:
             self._take_in(entry)
         self.manifest = self.states.update(self._with_tail)
 

@@ -98,6 +98,7 @@ class ShardWriter:
         field_values: tuple[tuple[str, bytes], ...] = (),
     ) -> Self:
         """Claim a shard; its earlier writer is fenced."""
+        base = base.latest()
         check_columns(base)
         return cls(Shard.claim(base, shard, config, field_values))
 
