@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 
 import lancelet
-from lancelet.errors import StorageError
+from lancelet.errors import InvalidOption, StorageError, UnfitData
 from lancelet.file import FileCache
 from lancelet.memwal.collection import collect_garbage
 from lancelet.memwal.scan import LevelScan
 from lancelet.memwal.view import take_view
 from lancelet.table.manifest.snapshot import Snapshot, open_snapshot
 from memwal.faulty import FaultyStore, failing
-from memwal.samples import SHARD, keyed_table, manifests, open_writer, rows
+from memwal.samples import KEY, SHARD, entries, keyed_table, manifests, open_writer, rows
 
 
 @pytest.fixture
@@ -99,3 +99,60 @@ def test_runs_stay_that_a_restored_version_does_not_have(where: Path) -> None:
     assert ids(where) == [1, 2, 3, 4]
     collect_garbage(open_snapshot(where), older_than=timedelta(microseconds=1), now=compacted)
     assert ids(where) == [1, 2, 3, 4]
+
+
+def test_what_a_run_could_not_hold_is_refused_before_the_log_has_it(tmp_path: Path) -> None:
+    strict = pa.struct([pa.field("a", pa.int64(), nullable=False)])
+    inner = pa.list_(pa.field("item", pa.int64(), nullable=False))
+    schema = pa.schema(
+        [
+            pa.field("id", pa.int64(), False, KEY),
+            ("s", strict),
+            ("l", pa.list_(strict)),
+            ("n", inner),
+            ("t", pa.string()),
+        ]
+    )
+    dataset = lancelet.write_dataset(schema.empty_table(), tmp_path)
+    dataset.initialize_mem_wal()
+
+    damaged = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.array([0, 1], pa.int32()).buffers()[1], pa.py_buffer(b"\xff")]
+    )
+    with dataset.mem_wal_writer(str(SHARD)) as writer:
+        for name, column in (
+            ("s", pa.array([{"a": None}], strict)),
+            ("l", pa.array([[{"a": None}]], pa.list_(strict))),
+            ("n", pa.array([[1, None]], inner)),
+            ("t", damaged),
+        ):
+            with pytest.raises(UnfitData, match=rf"column '{name}"):
+                writer.put(
+                    pa.table({"id": pa.array([1]), name: column}, pa.schema([schema.field("id"), schema.field(name)]))
+                )
+        writer.put(
+            pa.table(
+                {"id": [2], "s": pa.nulls(1, strict), "l": pa.array([[None, {"a": 1}]], pa.list_(strict))},
+                schema=pa.schema([schema.field(n) for n in ("id", "s", "l")]),
+            )
+        )
+        assert list(entries(tmp_path)) == [1]
+    assert ids(tmp_path) == [2]
+
+
+def test_rows_without_a_key_are_refused(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), True, KEY), ("t", pa.string())])
+    dataset = lancelet.write_dataset(pa.table({"id": [None, 1], "t": ["base", "one"]}, schema), tmp_path)
+    dataset.initialize_mem_wal(unsharded=True)
+    with dataset.writer() as writer:
+        for wrong in ({"id": pa.array([None], pa.int64()), "t": ["new"]}, {"t": ["new"]}):
+            with pytest.raises(UnfitData, match="column 'id' is part of the primary key"):
+                writer.put(pa.table(wrong))
+        with pytest.raises(UnfitData, match="column 'id' is part of the primary key"):
+            writer.delete(pa.table({"id": pa.array([None], pa.int64())}))
+
+
+def test_a_table_with_the_column_that_marks_deletions_has_no_log(tmp_path: Path) -> None:
+    dataset = lancelet.write_dataset({"id": [1], "_tombstone": ["x"]}, tmp_path)
+    with pytest.raises(InvalidOption, match="has a column '_tombstone'.*rename it"):
+        dataset.initialize_mem_wal()

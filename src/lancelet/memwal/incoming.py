@@ -9,19 +9,21 @@ import numpy as np
 import pyarrow as pa
 
 from lancelet.encoding.plain import arrow_array
-from lancelet.errors import NotSupported, UnfitData, UnknownColumn
+from lancelet.errors import InvalidOption, NotSupported, UnfitData, UnknownColumn
 from lancelet.execution.blobs import has_blobs
 from lancelet.format.extensions import storage_of
+from lancelet.memwal.names import TOMBSTONE
+from lancelet.memwal.primary_key import PrimaryKey
 from lancelet.writing.fit import fitted_schema
 from lancelet.writing.source import open_source
 
 if TYPE_CHECKING:
-    from lancelet.memwal.primary_key import PrimaryKey
     from lancelet.table.manifest.snapshot import Snapshot
 
 
 def check_columns(base: Snapshot) -> None:
     """Refuse tables whose rows cannot go through a log."""
+    refuse_mark(base)
     for field in base.manifest.schema.fields:
         if any(has_blobs(node) or node.is_json for node in field.walk()):
             raise NotSupported(
@@ -30,13 +32,22 @@ def check_columns(base: Snapshot) -> None:
             )
 
 
+def refuse_mark(base: Snapshot) -> None:
+    """Refuse tables with a column of the name by which logs and runs mark deletions."""
+    if TOMBSTONE in base.manifest.schema.names:
+        raise InvalidOption(
+            f"{base.uri} has a column '{TOMBSTONE}', which is the name of the column by which a MemWAL marks deletions; rename it"
+        )
+
+
 def rows_to_put(base: Snapshot, target: pa.Schema, data: Any, schema: pa.Schema | None) -> list[pa.RecordBatch]:
     """Rows to be written. Columns are found by name; those that can be null may be missing."""
     source = open_source(data, schema)
     manifest = base.manifest
     version = manifest.data_storage_version
     fitted_schema(manifest.schema, source.schema, version, version, base.uri, "rename or cast the columns")
-    return [_fit(batch, target, tombstone=False) for batch in source.batches if batch.num_rows]
+    key = PrimaryKey.of(manifest.schema)
+    return [_fit(batch, key, target, tombstone=False) for batch in source.batches if batch.num_rows]
 
 
 def rows_to_delete(
@@ -54,12 +65,19 @@ def rows_to_delete(
     for name in key.names:
         if name not in source.schema.names:
             raise UnknownColumn(name, source.schema.names, "the keys of rows to delete")
-    return [_fit(batch.select(list(key.names)), target, tombstone=True) for batch in source.batches if batch.num_rows]
+    names = list(key.names)
+    return [_fit(batch.select(names), key, target, tombstone=True) for batch in source.batches if batch.num_rows]
 
 
-def _fit(batch: pa.RecordBatch, target: pa.Schema, *, tombstone: bool) -> pa.RecordBatch:
+def _fit(batch: pa.RecordBatch, key: PrimaryKey, target: pa.Schema, *, tombstone: bool) -> pa.RecordBatch:
     columns = []
     for field in list(target)[:-1]:
+        is_key = field.name in key.names
+        if is_key and (field.name not in batch.schema.names or batch.column(field.name).null_count):
+            raise UnfitData(
+                f"column '{field.name}' is part of the primary key, by which rows of a MemWAL are told apart, and is null in some "
+                "rows: give them keys"
+            )
         if field.name not in batch.schema.names:
             columns.append(pa.nulls(batch.num_rows, field.type))
             continue
@@ -69,11 +87,32 @@ def _fit(batch: pa.RecordBatch, target: pa.Schema, *, tombstone: bool) -> pa.Rec
                 column = column.cast(field.type)
             except pa.ArrowException as error:
                 raise UnfitData(f"column '{field.name}' is {column.type}, not {field.type}: {error}") from error
-        if column.null_count and not field.nullable:
-            raise UnfitData(f"column '{field.name}' has nulls, and cannot be null")
+        try:
+            column.validate(full=True)
+        except pa.ArrowException as error:
+            raise UnfitData(f"column '{field.name}' is damaged: {error}") from error
+        _check_nulls(column, field, field.name)
         columns.append(column)
     columns.append(arrow_array(np.full(batch.num_rows, tombstone)))
     return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _check_nulls(column: pa.Array, field: pa.Field, path: str) -> None:
+    """Raise where something is null that cannot be; what is below a null does not count."""
+    if column.null_count and not field.nullable:
+        raise UnfitData(f"column '{path}' has nulls, and cannot be null")
+    dtype = column.type
+    if pa.types.is_struct(dtype):
+        present = column.drop_null()
+        children = [(dtype.field(at), present.field(at)) for at in range(dtype.num_fields)]
+    elif pa.types.is_map(dtype):
+        children = [(dtype.item_field, column.drop_null().items)]
+    elif pa.types.is_list(dtype) or pa.types.is_large_list(dtype) or pa.types.is_fixed_size_list(dtype):
+        children = [(dtype.value_field, column.flatten())]
+    else:
+        return
+    for child, values in children:
+        _check_nulls(values, child, f"{path}.{child.name}")
 
 
 def total_bytes(batches: Iterable[pa.RecordBatch]) -> int:
