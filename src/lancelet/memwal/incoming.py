@@ -9,11 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from lancelet.encoding.plain import arrow_array
-from lancelet.errors import InvalidOption, NotSupported, UnfitData, UnknownColumn
+from lancelet.errors import NotSupported, UnfitData, UnknownColumn
 from lancelet.execution.blobs import has_blobs
 from lancelet.format.extensions import storage_of
-from lancelet.memwal.names import TOMBSTONE
-from lancelet.memwal.primary_key import PrimaryKey
+from lancelet.memwal.primary_key import PrimaryKey, refuse_mark
 from lancelet.writing.fit import fitted_schema
 from lancelet.writing.source import open_source
 
@@ -23,21 +22,13 @@ if TYPE_CHECKING:
 
 def check_columns(base: Snapshot) -> None:
     """Refuse tables whose rows cannot go through a log."""
-    refuse_mark(base)
+    refuse_mark(base.manifest.schema, base.uri)
     for field in base.manifest.schema.fields:
         if any(has_blobs(node) or node.is_json for node in field.walk()):
             raise NotSupported(
                 f"column '{field.name}' of {base.uri} holds blobs or JSON, which a MemWAL does not take yet; write such rows with "
                 "write_dataset or merge_insert"
             )
-
-
-def refuse_mark(base: Snapshot) -> None:
-    """Refuse tables with a column of the name by which logs and runs mark deletions."""
-    if TOMBSTONE in base.manifest.schema.names:
-        raise InvalidOption(
-            f"{base.uri} has a column '{TOMBSTONE}', which is the name of the column by which a MemWAL marks deletions; rename it"
-        )
 
 
 def rows_to_put(base: Snapshot, target: pa.Schema, data: Any, schema: pa.Schema | None) -> list[pa.RecordBatch]:
