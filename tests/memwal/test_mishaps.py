@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 import lancelet
-from lancelet.errors import InvalidOption, StorageError, UnfitData
+from lancelet.errors import InvalidInput, InvalidOption, ShardSealed, StorageError, UnfitData
 from lancelet.file import FileCache
 from lancelet.memwal.collection import collect_garbage
 from lancelet.memwal.scan import LevelScan
+from lancelet.memwal.sharding import bucket_of
 from lancelet.memwal.view import take_view
 from lancelet.table.manifest.snapshot import Snapshot, open_snapshot
 from memwal.faulty import FaultyStore, failing
@@ -156,3 +157,52 @@ def test_a_table_with_the_column_that_marks_deletions_has_no_log(tmp_path: Path)
     dataset = lancelet.write_dataset({"id": [1], "_tombstone": ["x"]}, tmp_path)
     with pytest.raises(InvalidOption, match="has a column '_tombstone'.*rename it"):
         dataset.initialize_mem_wal()
+
+
+def test_rows_of_one_key_do_not_go_to_two_shards(tmp_path: Path) -> None:
+    keyed_table(tmp_path, [1], bucket_column="id", num_buckets=2)
+    dataset = lancelet.dataset(tmp_path)
+    with dataset.mem_wal_writer(str(SHARD)) as named:
+        named.put(rows([7], "named "))
+    with pytest.raises(InvalidInput, match=r"does not say which rows it has.*seal it .* and call compact_mem_wal"):
+        dataset.writer()
+    dataset.seal_mem_wal_shard(str(SHARD))
+    with pytest.raises(InvalidInput, match=r"is sealed and has rows that are not in the table yet.*compact_mem_wal"):
+        dataset.writer()
+    dataset.compact_mem_wal()
+    with dataset.writer() as writer:
+        writer.put(rows([7], "newer "))
+        (shard,) = writer.stats()
+    assert ids(tmp_path) == [1, 7]
+    other = next(key for key in range(10) if bucket_of(pa.array([key]), 2) != bucket_of(pa.array([7]), 2))
+    for named in (dataset.mem_wal_writer(shard), dataset.writer(shard_id=shard)):
+        with named, pytest.raises(UnfitData, match="do not belong to this shard"):
+            named.put(rows([other]))
+
+
+def test_rows_of_a_sealed_bucket_go_to_the_shard_after_it(tmp_path: Path) -> None:
+    keyed_table(tmp_path, [1], bucket_column="id", num_buckets=1)
+    dataset = lancelet.dataset(tmp_path)
+    for mark in ("a ", "b ", "c "):
+        with dataset.writer() as writer:
+            writer.put(rows([7], mark))
+            (shard,) = writer.stats()
+        dataset.seal_mem_wal_shard(shard)
+        dataset.compact_mem_wal()
+    assert dataset.to_table(filter="id = 7")["text"].to_pylist() == ["c 7"]
+
+
+def test_a_put_to_shards_of_which_one_cannot_be_had_leaves_no_trace(tmp_path: Path) -> None:
+    keyed_table(tmp_path, [1], bucket_column="id", num_buckets=2)
+    dataset = lancelet.dataset(tmp_path)
+    with dataset.writer() as writer:
+        writer.put(rows(list(range(2, 12))))
+        shards = list(writer.stats())
+    dataset.compact_mem_wal()
+    late = dataset.writer()
+    dataset.seal_mem_wal_shard(shards[1])
+    for _ in range(2):
+        with pytest.raises(ShardSealed, match=r"write to another shard.*after compact_mem_wal"):
+            late.put(rows(list(range(20, 30))))
+    late.close()
+    assert ids(tmp_path) == list(range(1, 12))

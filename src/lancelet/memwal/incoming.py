@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +13,13 @@ from lancelet.errors import NotSupported, UnfitData, UnknownColumn
 from lancelet.execution.blobs import has_blobs
 from lancelet.format.extensions import storage_of
 from lancelet.memwal.primary_key import PrimaryKey, refuse_mark
+from lancelet.memwal.sharding import scalar_bytes, shard_values
 from lancelet.writing.fit import fitted_schema
 from lancelet.writing.source import open_source
 
 if TYPE_CHECKING:
+    from lancelet.format.schema import Schema
+    from lancelet.memwal.details import MemWalDetails
     from lancelet.table.manifest.snapshot import Snapshot
 
 
@@ -58,6 +61,26 @@ def rows_to_delete(
             raise UnknownColumn(name, source.schema.names, "the keys of rows to delete")
     names = list(key.names)
     return [_fit(batch.select(names), key, target, tombstone=True) for batch in source.batches if batch.num_rows]
+
+
+def check_place(
+    details: MemWalDetails, schema: Schema, field_values: Sequence[tuple[str, bytes]], batches: Iterable[pa.RecordBatch]
+) -> None:
+    """Refuse rows that do not belong to a shard, where it says which ones do."""
+    spec = details.specs[-1] if details.specs else None
+    if spec is None or len(spec.fields) != 1:
+        return
+    (one,) = spec.fields
+    known = dict(field_values).get(one.field_id)
+    if known is None:
+        return
+    for batch in batches:
+        for value in shard_values(batch, details.specs, schema).unique():
+            if scalar_bytes(value) != known:
+                raise UnfitData(
+                    f"rows of which {one.field_id} is {value} do not belong to this shard, whose rows all have another: let the "
+                    "table tell the shards of rows (writer() without shard_id)"
+                )
 
 
 def _fit(batch: pa.RecordBatch, key: PrimaryKey, target: pa.Schema, *, tombstone: bool) -> pa.RecordBatch:

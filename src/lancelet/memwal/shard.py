@@ -174,3 +174,23 @@ class Shard:
     def unflushed_bytes(self) -> int:
         with self._lock:
             return self.active.nbytes + sum(one.nbytes for one in self.frozen)
+
+
+def seal(base: Snapshot, shard: UUID) -> ShardManifest:
+    """Let a shard take no more rows. Its writer is fenced, and what its log has becomes runs."""
+    base = base.latest()
+    states = ShardStates.of(base.store, shard)
+    newest = states.latest()
+    if newest is not None and newest.sealed:
+        return newest
+    taken = Shard.claim(base, shard, require_details(base).config)
+    taken.freeze()
+    while taken.flush() is not None:
+        continue
+
+    def shut(newest: ShardManifest) -> ShardManifest | None:
+        if newest.epoch > taken.epoch:
+            taken.log.check_epoch()
+        return replace(newest, epoch=newest.epoch + 1, sealed=True)
+
+    return states.update(shut)
