@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lancelet
-from lancelet.errors import InvalidInput, InvalidOption, ShardSealed, StorageError, UnfitData
+from lancelet.errors import InvalidInput, InvalidOption, NotSupported, ShardSealed, StorageError, UnfitData
 from lancelet.file import FileCache
 from lancelet.memwal.collection import collect_garbage
 from lancelet.memwal.scan import LevelScan
@@ -206,3 +206,24 @@ def test_a_put_to_shards_of_which_one_cannot_be_had_leaves_no_trace(tmp_path: Pa
             late.put(rows(list(range(20, 30))))
     late.close()
     assert ids(tmp_path) == list(range(1, 12))
+
+
+def test_a_field_inside_a_column_that_came_later_is_null_in_older_rows(tmp_path: Path) -> None:
+    old = pa.schema([pa.field("id", pa.int64(), False, KEY), ("s", pa.struct([("a", pa.int64())]))])
+    dataset = lancelet.write_dataset(pa.table({"id": [1], "s": [{"a": 1}]}, old), tmp_path)
+    dataset.initialize_mem_wal()
+    writer = dataset.mem_wal_writer(str(SHARD))
+    writer.put(pa.table({"id": [2], "s": [{"a": 2}]}, old))
+    writer.flush()
+    writer.put(pa.table({"id": [3, 4], "s": [{"a": 3}, None]}, old))
+    lancelet.dataset(tmp_path).add_columns(pa.field("s", pa.struct([("b", pa.bool_())])))
+    expected = {1: {"a": 1, "b": None}, 2: {"a": 2, "b": None}, 3: {"a": 3, "b": None}, 4: None}
+    for _ in ("from the log", "from a run", "from the table"):
+        found = lancelet.dataset(tmp_path).lsm_scanner(strong=True).to_table()
+        assert {row["id"]: row["s"] for row in found.to_pylist()} == expected
+        lancelet.dataset(tmp_path).mem_wal_writer(str(SHARD)).close()
+        lancelet.dataset(tmp_path).compact_mem_wal()
+    lancelet.dataset(tmp_path).mem_wal_writer(str(SHARD)).put({"id": [5], "s": [{"a": 5, "b": True}]})
+    lancelet.dataset(tmp_path).alter_columns({"path": "s.b", "name": "c"})
+    with pytest.raises(NotSupported, match="column 's' was given another type"):
+        lancelet.dataset(tmp_path).lsm_scanner(strong=True).to_table()
