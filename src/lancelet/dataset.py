@@ -1089,7 +1089,7 @@ class LanceDataset:
         return {"num_runs": done.num_runs, "num_entries": done.num_entries, "num_leftovers": done.num_leftovers}
 
     def seal_mem_wal_shard(self, shard_id: str) -> None:
-        """Let a shard take no more rows. Its writer is fenced; its rows stay to be read and compacted.
+        """Let a shard take no more rows. Its writer is fenced; its rows become runs, to be read and compacted.
 
         Examples
         --------
@@ -1099,13 +1099,12 @@ class LanceDataset:
         >>> dataset.seal_mem_wal_shard("5eed0000-0000-4000-8000-000000000001")
         >>> dataset.mem_wal_writer("5eed0000-0000-4000-8000-000000000001")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        lancelet.errors.ShardSealed: the shard ... is sealed and takes no more rows; write to another shard
+        lancelet.errors.ShardSealed: the shard ... is sealed and takes no more rows; write to another shard...
         """
-        from lancelet.memwal.log import seal
         from lancelet.memwal.names import shard_of
-        from lancelet.memwal.shard_manifest import ShardStates
+        from lancelet.memwal.shard import seal
 
-        seal(ShardStates.of(self._table.snapshot.store, shard_of(shard_id)))
+        seal(self._table.snapshot, shard_of(shard_id))
 
     # Columns
 

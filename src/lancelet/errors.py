@@ -357,7 +357,10 @@ class ShardSealed(LanceletError, ValueError, OSError):
         LanceletError.__init__(self, place)
 
     def _text(self) -> str:
-        return f"the shard {self.place} is sealed and takes no more rows; write to another shard"
+        return (
+            f"the shard {self.place} is sealed and takes no more rows; write to another shard: a writer() of the table that is "
+            "opened after compact_mem_wal() finds one by itself"
+        )
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.place,)

@@ -494,7 +494,7 @@ class ShardWriter:
 
 def open_shard(table: TableReader, shard_id: str, options: Mapping[str, Any]) -> CoreWriter:
     """Claim a shard of a table."""
-    snapshot = table.snapshot
+    snapshot = table.snapshot.latest()
     return CoreWriter.open(snapshot, shard_of(shard_id), require_details(snapshot).config.with_options(options))
 
 

@@ -21,9 +21,9 @@ from lancelet.errors import (
     WriterFenced,
 )
 from lancelet.memwal.config import WriterConfig
-from lancelet.memwal.log import claim, seal
+from lancelet.memwal.log import claim
 from lancelet.memwal.names import entry_path
-from lancelet.memwal.shard import Shard
+from lancelet.memwal.shard import Shard, seal
 from lancelet.memwal.shard_manifest import ShardStates
 from lancelet.store import open_store
 from lancelet.table.manifest.snapshot import open_snapshot
@@ -141,11 +141,15 @@ def test_an_entry_of_a_writer_without_a_sentinel_behind_it_counts(where: Path) -
 def test_a_sealed_shard_takes_no_rows(where: Path) -> None:
     writer = open_writer(where)
     writer.put(rows([4]))
-    seal(ShardStates.of(open_store(where), SHARD))
+    seal(open_snapshot(where), SHARD)
+    seal(open_snapshot(where), SHARD)
+    assert [row["id"] for row in content(where)] == [1, 2, 3, 4], "what was acknowledged is in a run"
     with pytest.raises(ShardSealed, match="takes no more rows; write to another shard"):
         open_writer(where)
     with pytest.raises(OSError, match=r"(?i)seal"):
         lance.dataset(where).mem_wal_writer(str(SHARD))
+    with pytest.raises(ShardSealed):
+        writer.put(rows([5]))
     with pytest.raises(ShardSealed):
         writer.close()
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from lancelet.errors import LanceletError
 from lancelet.memwal.routing import Router
 from lancelet.memwal.writer import Acknowledgement
 from lancelet.runtime.threads import Pool
@@ -117,8 +118,14 @@ class Acknowledgements:
 
     def wait(self) -> None:
         """Wait until all rows are in the logs; raises what kept some out."""
+        first: LanceletError | None = None
         for part in self._parts:
-            part.wait()
+            try:
+                part.wait()
+            except LanceletError as error:
+                first = first or error
+        if first is not None:
+            raise first
 
 
 class AsyncTableWriter:

@@ -60,13 +60,16 @@ def collect_garbage(snapshot: Snapshot, *, older_than: timedelta = KEPT, now: da
 
 
 def _compacted(snapshot: Snapshot, older_than: timedelta, before: datetime) -> Mapping[UUID, int]:
-    """How far shards had come in the newest version that is old enough."""
+    """How far shards had come in the newest version that is old enough, and are in the newest of all."""
     try:
         old = snapshot.latest() if not older_than else open_snapshot(snapshot.store, asof=before)
     except NotFound:
         return {}
-    details = read_details(old.manifest)
-    return {} if details is None else details.compacted
+    details, newest = read_details(old.manifest), read_details(snapshot.latest().manifest)
+    if details is None or newest is None:
+        return {}
+    # A version that was restored has fewer runs than others before it.
+    return {shard: min(done, newest.compacted.get(shard, 0)) for shard, done in details.compacted.items()}
 
 
 def _drop_runs(states: ShardStates, manifest: ShardManifest, done: int) -> int:

@@ -13,7 +13,7 @@ from uuid import UUID
 from lancelet.errors import IndexNotFound, InvalidInput, InvalidOption
 from lancelet.format.proto import mem_wal_pb2, table_pb2
 from lancelet.memwal.config import WriterConfig
-from lancelet.memwal.primary_key import PrimaryKey
+from lancelet.memwal.primary_key import PrimaryKey, refuse_mark
 from lancelet.memwal.sharding import (
     BUCKET,
     NUM_BUCKETS,
@@ -140,6 +140,7 @@ def initialize(
         raise InvalidInput("bucket sharding requires both `bucket_column` and `num_buckets`")
     if sum((bucket_column is not None, identity_column is not None, bool(unsharded))) > 1:
         raise InvalidInput("at most one of bucket sharding, `identity_column`, or `unsharded` may be set")
+    refuse_mark(manifest.schema, snapshot.uri)
     PrimaryKey.of(manifest.schema)
     message = mem_wal_pb2.MemWalIndexDetails(maintain_all_indexes=maintained_indexes is None)
     for name in maintained_indexes or ():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,16 +12,20 @@ from lancelet.encoding.plain import arrow_array
 from lancelet.errors import NotSupported, UnfitData, UnknownColumn
 from lancelet.execution.blobs import has_blobs
 from lancelet.format.extensions import storage_of
+from lancelet.memwal.primary_key import PrimaryKey, refuse_mark
+from lancelet.memwal.sharding import scalar_bytes, shard_values
 from lancelet.writing.fit import fitted_schema
 from lancelet.writing.source import open_source
 
 if TYPE_CHECKING:
-    from lancelet.memwal.primary_key import PrimaryKey
+    from lancelet.format.schema import Schema
+    from lancelet.memwal.details import MemWalDetails
     from lancelet.table.manifest.snapshot import Snapshot
 
 
 def check_columns(base: Snapshot) -> None:
     """Refuse tables whose rows cannot go through a log."""
+    refuse_mark(base.manifest.schema, base.uri)
     for field in base.manifest.schema.fields:
         if any(has_blobs(node) or node.is_json for node in field.walk()):
             raise NotSupported(
@@ -36,7 +40,8 @@ def rows_to_put(base: Snapshot, target: pa.Schema, data: Any, schema: pa.Schema 
     manifest = base.manifest
     version = manifest.data_storage_version
     fitted_schema(manifest.schema, source.schema, version, version, base.uri, "rename or cast the columns")
-    return [_fit(batch, target, tombstone=False) for batch in source.batches if batch.num_rows]
+    key = PrimaryKey.of(manifest.schema)
+    return [_fit(batch, key, target, tombstone=False) for batch in source.batches if batch.num_rows]
 
 
 def rows_to_delete(
@@ -54,12 +59,39 @@ def rows_to_delete(
     for name in key.names:
         if name not in source.schema.names:
             raise UnknownColumn(name, source.schema.names, "the keys of rows to delete")
-    return [_fit(batch.select(list(key.names)), target, tombstone=True) for batch in source.batches if batch.num_rows]
+    names = list(key.names)
+    return [_fit(batch.select(names), key, target, tombstone=True) for batch in source.batches if batch.num_rows]
 
 
-def _fit(batch: pa.RecordBatch, target: pa.Schema, *, tombstone: bool) -> pa.RecordBatch:
+def check_place(
+    details: MemWalDetails, schema: Schema, field_values: Sequence[tuple[str, bytes]], batches: Iterable[pa.RecordBatch]
+) -> None:
+    """Refuse rows that do not belong to a shard, where it says which ones do."""
+    spec = details.specs[-1] if details.specs else None
+    if spec is None or len(spec.fields) != 1:
+        return
+    (one,) = spec.fields
+    known = dict(field_values).get(one.field_id)
+    if known is None:
+        return
+    for batch in batches:
+        for value in shard_values(batch, details.specs, schema).unique():
+            if scalar_bytes(value) != known:
+                raise UnfitData(
+                    f"rows of which {one.field_id} is {value} do not belong to this shard, whose rows all have another: let the "
+                    "table tell the shards of rows (writer() without shard_id)"
+                )
+
+
+def _fit(batch: pa.RecordBatch, key: PrimaryKey, target: pa.Schema, *, tombstone: bool) -> pa.RecordBatch:
     columns = []
     for field in list(target)[:-1]:
+        is_key = field.name in key.names
+        if is_key and (field.name not in batch.schema.names or batch.column(field.name).null_count):
+            raise UnfitData(
+                f"column '{field.name}' is part of the primary key, by which rows of a MemWAL are told apart, and is null in some "
+                "rows: give them keys"
+            )
         if field.name not in batch.schema.names:
             columns.append(pa.nulls(batch.num_rows, field.type))
             continue
@@ -69,11 +101,32 @@ def _fit(batch: pa.RecordBatch, target: pa.Schema, *, tombstone: bool) -> pa.Rec
                 column = column.cast(field.type)
             except pa.ArrowException as error:
                 raise UnfitData(f"column '{field.name}' is {column.type}, not {field.type}: {error}") from error
-        if column.null_count and not field.nullable:
-            raise UnfitData(f"column '{field.name}' has nulls, and cannot be null")
+        try:
+            column.validate(full=True)
+        except pa.ArrowException as error:
+            raise UnfitData(f"column '{field.name}' is damaged: {error}") from error
+        _check_nulls(column, field, field.name)
         columns.append(column)
     columns.append(arrow_array(np.full(batch.num_rows, tombstone)))
     return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _check_nulls(column: pa.Array, field: pa.Field, path: str) -> None:
+    """Raise where something is null that cannot be; what is below a null does not count."""
+    if column.null_count and not field.nullable:
+        raise UnfitData(f"column '{path}' has nulls, and cannot be null")
+    dtype = column.type
+    if pa.types.is_struct(dtype):
+        present = column.drop_null()
+        children = [(dtype.field(at), present.field(at)) for at in range(dtype.num_fields)]
+    elif pa.types.is_map(dtype):
+        children = [(dtype.item_field, column.drop_null().items)]
+    elif pa.types.is_list(dtype) or pa.types.is_large_list(dtype) or pa.types.is_fixed_size_list(dtype):
+        children = [(dtype.value_field, column.flatten())]
+    else:
+        return
+    for child, values in children:
+        _check_nulls(values, child, f"{path}.{child.name}")
 
 
 def total_bytes(batches: Iterable[pa.RecordBatch]) -> int:

@@ -34,15 +34,6 @@ def claim(states: ShardStates, spec_id: int = 0, field_values: tuple[tuple[str, 
     return states.update(take)
 
 
-def seal(states: ShardStates) -> ShardManifest:
-    """Let a shard take no more rows. Its writer is fenced; what is in its log stays to be replayed by readers."""
-
-    def shut(newest: ShardManifest) -> ShardManifest | None:
-        return None if newest.sealed else replace(newest, epoch=newest.epoch + 1, sealed=True)
-
-    return states.update(shut)
-
-
 def read_entry(shard: Store, position: int) -> WalEntry:
     """One entry; ``MissingFile`` when there is none."""
     path = entry_path(position)
@@ -115,7 +106,8 @@ class Log:
                 continue
             except StorageError as error:
                 failure = error
-        assert failure is not None
+        if failure is None:
+            raise CorruptFile(store.join(path), "the store says that this entry is there, and does not have it")
         if uncertain:
             raise UncertainPut(
                 failure.path, f"nobody knows whether this entry of the log was written: {failure.reason}"

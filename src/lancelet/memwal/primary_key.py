@@ -28,8 +28,9 @@ import pyarrow.compute as pc
 
 from lancelet.editing.merge import plain, primary_key_ids
 from lancelet.encoding.plain import numpy_array
-from lancelet.errors import InvalidInput, InvalidType
+from lancelet.errors import InvalidInput, InvalidOption, InvalidType
 from lancelet.index.scalar.bloom import insert, probe_each
+from lancelet.memwal.names import TOMBSTONE
 from lancelet.memwal.siphash import hash_spans
 
 if TYPE_CHECKING:
@@ -88,6 +89,14 @@ class PrimaryKey:
                 f"{what} requires a primary key, and the table has none: set the metadata "
                 "'lance-schema:unenforced-primary-key' of the columns of the key to 'true'"
             )
+
+
+def refuse_mark(schema: Schema, uri: str) -> None:
+    """Refuse tables with a column of the name by which logs and runs mark deletions."""
+    if TOMBSTONE in schema.names:
+        raise InvalidOption(
+            f"{uri} has a column '{TOMBSTONE}', which is the name of the column by which a MemWAL marks deletions; rename it"
+        )
 
 
 def _can_be_key(dtype: pa.DataType) -> bool:

@@ -13,13 +13,12 @@ import pyarrow as pa
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.errors import InvalidInput, LanceletError, WriterClosed
 from lancelet.memwal.details import require_details
-from lancelet.memwal.incoming import check_columns, rows_to_delete, rows_to_put
+from lancelet.memwal.incoming import check_columns, check_place, rows_to_delete, rows_to_put
 from lancelet.memwal.names import shard_of
 from lancelet.memwal.primary_key import PrimaryKey
-from lancelet.memwal.scan import scalar_bytes
-from lancelet.memwal.sharding import shard_values
+from lancelet.memwal.sharding import scalar_bytes, shard_values
 from lancelet.memwal.view import iterate_shards
-from lancelet.memwal.wal_entry import entry_schema
+from lancelet.memwal.wal_entry import entry_schema, fitted
 from lancelet.memwal.writer import Acknowledgement, ShardWriter
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ class Router:
     """Writers of the shards of a table, each claimed when its first row comes."""
 
     def __init__(self, base: Snapshot, options: Mapping[str, Any], shard: str | UUID | None = None) -> None:
+        base = base.latest()
         check_columns(base)
         self._base = base
         self._details = require_details(base)
@@ -44,16 +44,37 @@ class Router:
         self._config = self._details.config.with_options(options)
         self._schema = entry_schema(base.manifest.schema)
         self._writers: dict[UUID, ShardWriter] = {}
+        self._opening: dict[UUID, threading.Lock] = {}
         self._lock = threading.Lock()
         self._closed = False
         self._one = None if shard is None else shard_of(shard)
         if self._one is None:
             self._check_spec()
-            self._known = {
-                dict(manifest.field_values).get(self._field_id): manifest.shard
-                for manifest in iterate_shards(base.store)
-                if manifest.spec_id == self._details.specs[-1].spec_id and not manifest.sealed
-            }
+            self._find_shards()
+
+    def _find_shards(self) -> None:
+        """See which shards there are, and which of the names that this writer would give are taken by sealed ones."""
+        self._known: dict[bytes | None, UUID] = {}
+        self._sealed: set[UUID] = set()
+        for manifest in iterate_shards(self._base.store):
+            value = dict(manifest.field_values).get(self._field_id)
+            compacted = self._details.compacted.get(manifest.shard, 0)
+            has_rows = any(run.generation > compacted for run in manifest.sstables)
+            if manifest.sealed:
+                self._sealed.add(manifest.shard)
+                if self._key and has_rows:
+                    raise InvalidInput(
+                        f"shard {manifest.shard} of {self._base.uri} is sealed and has rows that are not in the table yet: newer rows "
+                        "of their keys would go to another shard. Call compact_mem_wal() first"
+                    )
+            elif manifest.spec_id == self._details.specs[-1].spec_id:
+                if self._key and value is None and self._sources:
+                    raise InvalidInput(
+                        f"shard {manifest.shard} of {self._base.uri} does not say which rows it has, so that newer rows of their keys "
+                        "could go to another shard: seal it (seal_mem_wal_shard) and call compact_mem_wal(), or name a shard "
+                        "(shard_id)"
+                    )
+                self._known[value] = manifest.shard
 
     @property
     def _field_id(self) -> str:
@@ -92,7 +113,18 @@ class Router:
         for batch in batches:
             for place, part in self._split(batch):
                 parts.setdefault(place, []).append(part)
-        return [self._writer(shard, values).submit(rows) for (shard, values), rows in parts.items()]
+        # Nothing is handed in before all shards are there to take it.
+        writers = [(self._writer(*place), rows) for place, rows in parts.items()]
+        for writer, _ in writers:
+            writer.check_open()
+        return [self._submit(writer, rows) for writer, rows in writers]
+
+    def _submit(self, writer: ShardWriter, rows: Sequence[pa.RecordBatch]) -> Acknowledgement:
+        """Hand in rows for one shard, whose writer may have come when the table had other columns."""
+        batches = [fitted(batch, writer.shard.schema) for batch in rows]
+        if self._one is not None:
+            check_place(writer.shard.details, self._base.manifest.schema, writer.shard.manifest.field_values, batches)
+        return writer.submit(batches)
 
     def _split(self, batch: pa.RecordBatch) -> list[tuple[Place, pa.RecordBatch]]:
         if self._one is not None:
@@ -110,20 +142,45 @@ class Router:
 
     def _shard(self, value: bytes) -> UUID:
         known = self._known.get(value) or (self._known.get(None) if not self._sources else None)
-        return known or uuid5(_SHARDS, f"{self._details.specs[-1].spec_id}/{self._field_id}={value.hex()}")
+        name = f"{self._details.specs[-1].spec_id}/{self._field_id}={value.hex()}"
+        following = 0
+        while known is None:
+            named = uuid5(_SHARDS, f"{name}/{following}" if following else name)
+            known = None if named in self._sealed else named
+            following += 1
+        return known
 
     @property
     def _sources(self) -> list[int]:
         return self._details.specs[-1].fields[0].source_ids
 
     def _writer(self, shard: UUID, values: tuple[tuple[str, bytes], ...]) -> ShardWriter:
+        writer = self._claimed(shard)
+        if writer is not None:
+            return writer
+        with self._lock:
+            opening = self._opening.setdefault(shard, threading.Lock())
+        # Rows for other shards do not wait while this one is claimed and its log is read.
+        with opening:
+            writer = self._claimed(shard)
+            if writer is not None:
+                return writer
+            writer = ShardWriter.open(self._base, shard, self._config, values)
+            with self._lock:
+                if not self._closed:
+                    self._writers[shard] = writer
+                    return writer
+            writer.abandon()
+            raise self._is_closed()
+
+    def _claimed(self, shard: UUID) -> ShardWriter | None:
         with self._lock:
             if self._closed:
-                raise WriterClosed(f"the writer of {self._base.uri} is already closed; open another")
-            writer = self._writers.get(shard)
-            if writer is None:
-                writer = self._writers[shard] = ShardWriter.open(self._base, shard, self._config, values)
-            return writer
+                raise self._is_closed()
+            return self._writers.get(shard)
+
+    def _is_closed(self) -> WriterClosed:
+        return WriterClosed(f"the writer of {self._base.uri} is already closed; open another")
 
     @property
     def writers(self) -> list[ShardWriter]:

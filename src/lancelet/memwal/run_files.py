@@ -8,7 +8,7 @@ filter. It has the indices that the base table says runs should have, under the 
 from __future__ import annotations
 
 import uuid as uuids
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -226,7 +226,6 @@ def _shown_as(run: Snapshot, schema: Schema) -> Snapshot:
     The column ``_tombstone`` may have the id of one that came later: then that one goes by another id here.
     """
     own = run.manifest.schema
-    stored = {field.id for field in own.fields if field.name != TOMBSTONE}
     following = max((node.id for fields in (own, schema) for node in fields.walk()), default=0) + 1
     mark = next((field for field in own.fields if field.name == TOMBSTONE), None)
     if mark is None:
@@ -234,14 +233,15 @@ def _shown_as(run: Snapshot, schema: Schema) -> Snapshot:
         mark, following = Field(following, TOMBSTONE, "bool"), following + 1
     elif own.fields == (*schema.fields, mark):
         return run
-    now = {field.id for field in schema.fields}
-    changed = {field.name for field in own.fields if field is not mark and field.id not in now}
+    stored = {node.id: path for field in own.fields if field is not mark for node, path in _nodes(field, field.name)}
+    now = {node.id for node in schema.walk()}
+    changed = {path for number, path in stored.items() if number not in now}
     fields = []
     for wanted in schema.fields:
-        shown = wanted
-        if wanted.id not in stored:
-            check_added(wanted.name, wanted.nullable, changed, "its runs")
-            shown, following = _renumbered(wanted, following)
+        for node, path in _nodes(wanted, wanted.name):
+            if node.id not in stored:
+                check_added(path, node.nullable, changed, "its runs")
+        shown, following = _renumbered(wanted, stored, following)
         fields.append(shown)
     message = table_pb2.Manifest()
     message.CopyFrom(run.manifest.message)
@@ -250,12 +250,20 @@ def _shown_as(run: Snapshot, schema: Schema) -> Snapshot:
     return Snapshot.of(run.store, run.manifest.with_message(message))
 
 
-def _renumbered(field: Field, following: int) -> tuple[Field, int]:
-    """A field with ids that no file has."""
-    number, children = following, []
-    following += 1
+def _nodes(field: Field, path: str) -> Iterator[tuple[Field, str]]:
+    """A field and all below it, with their paths."""
+    yield field, path
     for child in field.children:
-        shown, following = _renumbered(child, following)
+        yield from _nodes(child, f"{path}.{child.name}")
+
+
+def _renumbered(field: Field, stored: Container[int], following: int) -> tuple[Field, int]:
+    """A field of which what is not stored has ids that no file has."""
+    number, children = field.id, []
+    if number not in stored:
+        number, following = following, following + 1
+    for child in field.children:
+        shown, following = _renumbered(child, stored, following)
         children.append(shown)
     return replace(field, id=number, children=tuple(children)), following
 

@@ -20,7 +20,7 @@ from lancelet.execution.scan import Scan
 from lancelet.format.system_columns import DISTANCE, ROW_ADDRESS, SCORE
 from lancelet.memwal.names import GENERATION, TOMBSTONE
 from lancelet.memwal.primary_key import PrimaryKey
-from lancelet.memwal.sharding import evaluate
+from lancelet.memwal.sharding import evaluate, scalar_bytes
 from lancelet.memwal.view import Level, View
 
 _GENERATION_FIELD = pa.field(GENERATION, pa.uint64(), nullable=False)
@@ -228,19 +228,6 @@ def _may_be_in(view: View, field_values: Mapping[str, bytes], columns: Sequence[
     batch = pa.RecordBatch.from_arrays(list(columns), names=list(view.key.names))
     values = evaluate(batch, specs[-1], schema).column(0)
     return any(scalar_bytes(value) == known for value in values)
-
-
-def scalar_bytes(value: pa.Scalar) -> bytes:
-    """A sharding value as states of shards keep it: as Arrow stores it."""
-    if pa.types.is_string(value.type) or pa.types.is_large_string(value.type):
-        return bytes(str(value.as_py() or ""), "utf-8")
-    if pa.types.is_boolean(value.type):
-        return bytes([bool(value.as_py())])
-    return int(value.as_py() or 0).to_bytes(value.type.bit_width // 8, "little", signed=not _is_unsigned(value.type))
-
-
-def _is_unsigned(dtype: pa.DataType) -> bool:
-    return bool(pa.types.is_unsigned_integer(dtype))
 
 
 def _in_run(

@@ -18,7 +18,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from lancelet.errors import StorageError
+from lancelet.errors import ShardSealed, StorageError, WriterFenced
 from lancelet.memwal.config import WriterConfig
 from lancelet.memwal.details import MemWalDetails, require_details
 from lancelet.memwal.log import Log, claim, read_log
@@ -36,17 +36,21 @@ class Shard:
     """A shard that was claimed. Appends come from one thread at a time, and so do flushes."""
 
     def __init__(self, base: Snapshot, states: ShardStates, manifest: ShardManifest, config: WriterConfig) -> None:
-        self.base = base
+        self._stand_on(base)
         self.states = states
         self.manifest = manifest
         self.config = config
-        self.key = PrimaryKey.of(base.manifest.schema)
-        self.schema = entry_schema(base.manifest.schema)
-        self.details: MemWalDetails = require_details(base)
         self.log = Log(states, manifest.epoch, manifest.replay_after, config.max_wal_persist_retries + 1)
         self.active = MemTable(manifest.generation)
         self.frozen: list[MemTable] = []
         self._lock = threading.Lock()
+
+    def _stand_on(self, base: Snapshot) -> None:
+        """Have rows in the columns of a version."""
+        self.base = base
+        self.key = PrimaryKey.of(base.manifest.schema)
+        self.schema = entry_schema(base.manifest.schema)
+        self.details: MemWalDetails = require_details(base)
 
     @classmethod
     def claim(
@@ -74,14 +78,17 @@ class Shard:
         return self.manifest.epoch
 
     def _replay(self) -> None:
-        for entry in read_log(self.states.store, self.manifest.replay_after):
-            self._take_in(entry)
-            self.log.tail = entry.position
+        entries = list(read_log(self.states.store, self.manifest.replay_after))
+        self.log.tail += len(entries)
         if self.epoch == 1:
             # Nobody was here before. If others came since, the log may have holes already that look like its end.
             self.log.check_epoch()
             return
-        for entry in self.log.fence():
+        entries += self.log.fence()
+        if any(entry.batches for entry in entries):
+            # Nobody adds to them now, so that the newest version has all columns that they were written with.
+            self._stand_on(self.base.latest())
+        for entry in entries:
             self._take_in(entry)
         self.manifest = self.states.update(self._with_tail)
 
@@ -134,7 +141,8 @@ class Shard:
         def with_run(newest: ShardManifest) -> ShardManifest | None:
             if newest.epoch > self.epoch:
                 self.log.check_epoch()
-            if any(known.path == run.path for known in newest.sstables):
+            if newest.replay_after >= memtable.last_position:
+                # An earlier try, of which nobody heard, has the rows in a run; the folder of this one is a leftover.
                 return None
             return replace(
                 newest,
@@ -146,10 +154,8 @@ class Shard:
 
         try:
             done = self.states.update(with_run)
-        except StorageError:
-            # Nobody knows whether the state that names the run is there: its files stay.
-            raise
-        except BaseException:
+        except (WriterFenced, ShardSealed):
+            # Only then it is sure that no state names the run. After all else its files stay until they are collected.
             with suppress(StorageError):
                 store.remove_folder(run.path)
             raise
@@ -168,3 +174,23 @@ class Shard:
     def unflushed_bytes(self) -> int:
         with self._lock:
             return self.active.nbytes + sum(one.nbytes for one in self.frozen)
+
+
+def seal(base: Snapshot, shard: UUID) -> ShardManifest:
+    """Let a shard take no more rows. Its writer is fenced, and what its log has becomes runs."""
+    base = base.latest()
+    states = ShardStates.of(base.store, shard)
+    newest = states.latest()
+    if newest is not None and newest.sealed:
+        return newest
+    taken = Shard.claim(base, shard, require_details(base).config)
+    taken.freeze()
+    while taken.flush() is not None:
+        continue
+
+    def shut(newest: ShardManifest) -> ShardManifest | None:
+        if newest.epoch > taken.epoch:
+            taken.log.check_epoch()
+        return replace(newest, epoch=newest.epoch + 1, sealed=True)
+
+    return states.update(shut)

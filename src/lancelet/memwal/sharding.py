@@ -337,3 +337,16 @@ def shard_values(batch: pa.RecordBatch, specs: Sequence[ShardingSpec], schema: S
     if len(spec.fields) != 1:
         raise NotSupported(f"sharding spec {spec.spec_id} has {len(spec.fields)} fields; rows are sharded by one")
     return evaluate(batch, spec, schema).column(0)
+
+
+def scalar_bytes(value: pa.Scalar) -> bytes:
+    """A sharding value as states of shards keep it: as Arrow stores it."""
+    if pa.types.is_string(value.type) or pa.types.is_large_string(value.type):
+        return bytes(str(value.as_py() or ""), "utf-8")
+    if pa.types.is_boolean(value.type):
+        return bytes([bool(value.as_py())])
+    return int(value.as_py() or 0).to_bytes(value.type.bit_width // 8, "little", signed=not _is_unsigned(value.type))
+
+
+def _is_unsigned(dtype: pa.DataType) -> bool:
+    return bool(pa.types.is_unsigned_integer(dtype))

@@ -245,16 +245,30 @@ def take_view(snapshot: Snapshot, cache: FileCache, *, strong: bool = False, own
     ``own`` are shards of which the caller knows better, since it writes them.
     """
     known = {one.shard for one in own}
-    shards = [*own]
-    for shard in list_shards(snapshot.store):
-        if shard not in known:
-            states = ShardStates.of(snapshot.store, shard)
-            seen = _replayed(states) if strong else _flushed(states)
-            if seen is not None:
-                shards.append(seen)
-    view = View(TableReader(snapshot.latest(), cache), tuple(shards))
-    _check_whole(view, known)
-    return view
+    for _ in range(_REPLAYS):
+        shards = [*own]
+        for shard in list_shards(snapshot.store):
+            if shard not in known:
+                states = ShardStates.of(snapshot.store, shard)
+                seen = _replayed(states) if strong else _flushed(states)
+                if seen is not None:
+                    shards.append(seen)
+        view = View(TableReader(snapshot.latest(), cache), tuple(shards))
+        if not _is_overtaken(view, known):
+            _check_whole(view, known)
+            return view
+    raise MissingFile(snapshot.uri, "its runs are compacted faster than its logs can be read; read it again")
+
+
+def _is_overtaken(view: View, own: set[UUID]) -> bool:
+    """Whether the table has rows of a log already, of which nobody can say where in the log they end."""
+    compacted = {} if view.details is None else view.details.compacted
+    return any(
+        generation <= compacted.get(one.shard, 0)
+        for one in view.shards
+        if one.shard not in own
+        for generation, _ in one.memtables
+    )
 
 
 def _flushed(states: ShardStates) -> ShardView | None:

@@ -61,11 +61,29 @@ def fitted(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     for field in list(target)[:-1]:
         place = numbers.get(_id_of(field))
         if place is not None:
-            columns.append(batch.column(place))
+            columns.append(_reshaped(batch.column(place), field.type, field.name))
         else:
             check_added(field.name, field.nullable, changed, "rows in the log")
             columns.append(pa.nulls(batch.num_rows, field.type))
     return pa.RecordBatch.from_arrays([*columns, batch.column(TOMBSTONE)], schema=target)
+
+
+def _reshaped(column: pa.Array, dtype: pa.DataType, path: str) -> pa.Array:
+    """A column with the children that it has now. Entries tell only ids of columns: those inside are found by their names."""
+    if column.type == dtype:
+        return column
+    before, now = ({child.name for child in one} if pa.types.is_struct(one) else None for one in (column.type, dtype))
+    if before is None or now is None or (before - now and now - before):
+        check_added(path, True, (path,), "rows in the log")
+    children = []
+    for child in dtype:
+        at = column.type.get_field_index(child.name)
+        if at < 0:
+            check_added(f"{path}.{child.name}", child.nullable, (), "rows in the log")
+            children.append(pa.nulls(len(column), child.type))
+        else:
+            children.append(_reshaped(column.field(at), child.type, f"{path}.{child.name}"))
+    return pa.StructArray.from_arrays(children, fields=list(dtype), mask=column.is_null())
 
 
 def _id_of(field: pa.Field) -> bytes:

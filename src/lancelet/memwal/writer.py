@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lancelet.errors import LanceletError, ShardSealed, WriterClosed, WriterFenced
 from lancelet.log import LOGGER
-from lancelet.memwal.incoming import check_columns, rows_to_delete, rows_to_put, total_bytes
+from lancelet.memwal.incoming import check_columns, check_place, rows_to_delete, rows_to_put, total_bytes
 from lancelet.memwal.shard import Shard
 from lancelet.runtime.interrupts import deferred
 from lancelet.runtime.threads import Pool, Task
@@ -98,6 +98,7 @@ class ShardWriter:
         field_values: tuple[tuple[str, bytes], ...] = (),
     ) -> Self:
         """Claim a shard; its earlier writer is fenced."""
+        base = base.latest()
         check_columns(base)
         return cls(Shard.claim(base, shard, config, field_values))
 
@@ -146,7 +147,7 @@ class ShardWriter:
         self._hold_back()
         ticket = Acknowledgement(batches, self)
         with self._lock:
-            self._check_open()
+            self.check_open()
             self._counts["put_count"] += 1
             if not batches:
                 ticket._end(None)
@@ -163,11 +164,14 @@ class ShardWriter:
         return ticket
 
     def _accept(self, batches: Sequence[pa.RecordBatch]) -> None:
+        shard = self._shard
+        check_place(shard.details, shard.base.manifest.schema, shard.manifest.field_values, batches)
         ticket = self.submit(batches)
         if self._config.durable_write:
             ticket.wait()
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise when no more rows can be handed in."""
         if self._broken is not None:
             raise WriterClosed(
                 f"the writer of {self._shard.states.store.uri} cannot go on after an error: {self._broken}"
@@ -206,7 +210,7 @@ class ShardWriter:
         batches = [batch for ticket in group for batch in ticket._batches]
         try:
             if self._broken is not None:
-                self._check_open()
+                self.check_open()
             size = self._shard.append(batches)
         except BaseException as error:
             # Whatever it was, what the log has is not known well enough to go on.
@@ -281,7 +285,7 @@ class ShardWriter:
 
     def flush(self) -> None:
         """Have all rows in a run: others see them then without reading the log."""
-        self._check_open()
+        self.check_open()
         self._settle()
 
     def _settle(self) -> None:

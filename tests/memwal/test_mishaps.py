@@ -1,0 +1,229 @@
+"""What goes wrong in the middle, and what others do meanwhile: rows that were acknowledged stay, once."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lancelet
+from lancelet.errors import InvalidInput, InvalidOption, NotSupported, ShardSealed, StorageError, UnfitData
+from lancelet.file import FileCache
+from lancelet.memwal.collection import collect_garbage
+from lancelet.memwal.scan import LevelScan
+from lancelet.memwal.sharding import bucket_of
+from lancelet.memwal.view import take_view
+from lancelet.table.manifest.snapshot import Snapshot, open_snapshot
+from memwal.faulty import FaultyStore, failing
+from memwal.samples import KEY, SHARD, entries, keyed_table, manifests, open_writer, rows
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> Path:
+    keyed_table(tmp_path / "t", [1, 2, 3], unsharded=True)
+    return tmp_path / "t"
+
+
+def ids(where: Path, *, strong: bool = False) -> list[int]:
+    found: list[int] = lancelet.dataset(where).lsm_scanner(strong=strong).to_table()["id"].to_pylist()
+    return sorted(found)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), StorageError("state", "the line is cut")])
+def test_a_flush_that_ends_after_its_state_landed_keeps_its_run(where: Path, error: BaseException) -> None:
+    writer = open_writer(where)
+    writer.put(rows([4]))
+    states: Any = writer.shard.states
+    states.store = FaultyStore(states.store, "manifest/", failing(error))
+    with pytest.raises(type(error)):
+        writer.flush()
+    assert ids(where) == [1, 2, 3, 4]
+    writer.put(rows([5]))
+    writer.close()
+    newest = list(manifests(where, SHARD).values())[-1]
+    assert [run.generation for run in newest.sstables] == [1, 2]
+    assert ids(where) == [1, 2, 3, 4, 5]
+
+
+def test_a_handle_of_an_older_version_takes_over_columns_that_came_since(where: Path) -> None:
+    old = lancelet.dataset(where)
+    lancelet.dataset(where).add_columns(pa.field("y", pa.int64()))
+    writer = lancelet.dataset(where).mem_wal_writer(str(SHARD))
+    writer.put({"id": [4], "y": [40]})
+    old.mem_wal_writer(str(SHARD)).close()
+    found = lancelet.dataset(where).lsm_scanner().filter("id = 4").to_table()
+    assert found["y"].to_pylist() == [40]
+
+
+def test_a_router_goes_on_when_the_table_gets_a_column(tmp_path: Path) -> None:
+    keyed_table(tmp_path, [1], bucket_column="id", num_buckets=2)
+    dataset = lancelet.dataset(tmp_path)
+    with dataset.writer() as writer:
+        lancelet.dataset(tmp_path).add_columns(pa.field("y", pa.int64()))
+        writer.put(rows(list(range(10))))
+    assert ids(tmp_path) == list(range(10))
+
+
+def test_a_strong_reader_sees_rows_behind_a_run_that_is_compacted_meanwhile(where: Path) -> None:
+    writer = open_writer(where)
+    writer.put(rows([4]))
+    writer.shard.freeze()
+    writer.put(rows([5]))
+    snapshot = open_snapshot(where)
+
+    class Overtaken(Snapshot):
+        """The newest version is asked for when all logs were read."""
+
+        def latest(self) -> Snapshot:
+            if list(manifests(where).values())[-1].current_generation == 1:
+                writer.shard.flush()
+                lancelet.dataset(where).compact_mem_wal()
+            return super().latest()
+
+    first = Overtaken.of(snapshot.store, snapshot.manifest)
+    view = take_view(first, FileCache(), strong=True)
+    found = [row for batch in LevelScan().batches(view) for row in batch.column("id").to_pylist()]
+    assert sorted(found) == [1, 2, 3, 4, 5]
+
+
+def test_runs_stay_that_a_restored_version_does_not_have(where: Path) -> None:
+    dataset = lancelet.dataset(where)
+    with dataset.mem_wal_writer(str(SHARD)) as writer:
+        writer.put(rows([4]))
+    before = dataset.version
+    dataset.compact_mem_wal()
+    compacted = datetime.now(timezone.utc)
+    lancelet.dataset(where, version=before).restore()
+    assert ids(where) == [1, 2, 3, 4]
+    collect_garbage(open_snapshot(where), older_than=timedelta(microseconds=1), now=compacted)
+    assert ids(where) == [1, 2, 3, 4]
+
+
+def test_what_a_run_could_not_hold_is_refused_before_the_log_has_it(tmp_path: Path) -> None:
+    strict = pa.struct([pa.field("a", pa.int64(), nullable=False)])
+    inner = pa.list_(pa.field("item", pa.int64(), nullable=False))
+    schema = pa.schema(
+        [
+            pa.field("id", pa.int64(), False, KEY),
+            ("s", strict),
+            ("l", pa.list_(strict)),
+            ("n", inner),
+            ("t", pa.string()),
+        ]
+    )
+    dataset = lancelet.write_dataset(schema.empty_table(), tmp_path)
+    dataset.initialize_mem_wal()
+
+    damaged = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.array([0, 1], pa.int32()).buffers()[1], pa.py_buffer(b"\xff")]
+    )
+    with dataset.mem_wal_writer(str(SHARD)) as writer:
+        for name, column in (
+            ("s", pa.array([{"a": None}], strict)),
+            ("l", pa.array([[{"a": None}]], pa.list_(strict))),
+            ("n", pa.array([[1, None]], inner)),
+            ("t", damaged),
+        ):
+            with pytest.raises(UnfitData, match=rf"column '{name}"):
+                writer.put(
+                    pa.table({"id": pa.array([1]), name: column}, pa.schema([schema.field("id"), schema.field(name)]))
+                )
+        writer.put(
+            pa.table(
+                {"id": [2], "s": pa.nulls(1, strict), "l": pa.array([[None, {"a": 1}]], pa.list_(strict))},
+                schema=pa.schema([schema.field(n) for n in ("id", "s", "l")]),
+            )
+        )
+        assert list(entries(tmp_path)) == [1]
+    assert ids(tmp_path) == [2]
+
+
+def test_rows_without_a_key_are_refused(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), True, KEY), ("t", pa.string())])
+    dataset = lancelet.write_dataset(pa.table({"id": [None, 1], "t": ["base", "one"]}, schema), tmp_path)
+    dataset.initialize_mem_wal(unsharded=True)
+    with dataset.writer() as writer:
+        for wrong in ({"id": pa.array([None], pa.int64()), "t": ["new"]}, {"t": ["new"]}):
+            with pytest.raises(UnfitData, match="column 'id' is part of the primary key"):
+                writer.put(pa.table(wrong))
+        with pytest.raises(UnfitData, match="column 'id' is part of the primary key"):
+            writer.delete(pa.table({"id": pa.array([None], pa.int64())}))
+
+
+def test_a_table_with_the_column_that_marks_deletions_has_no_log(tmp_path: Path) -> None:
+    dataset = lancelet.write_dataset({"id": [1], "_tombstone": ["x"]}, tmp_path)
+    with pytest.raises(InvalidOption, match="has a column '_tombstone'.*rename it"):
+        dataset.initialize_mem_wal()
+
+
+def test_rows_of_one_key_do_not_go_to_two_shards(tmp_path: Path) -> None:
+    keyed_table(tmp_path, [1], bucket_column="id", num_buckets=2)
+    dataset = lancelet.dataset(tmp_path)
+    with dataset.mem_wal_writer(str(SHARD)) as named:
+        named.put(rows([7], "named "))
+    with pytest.raises(InvalidInput, match=r"does not say which rows it has.*seal it .* and call compact_mem_wal"):
+        dataset.writer()
+    dataset.seal_mem_wal_shard(str(SHARD))
+    with pytest.raises(InvalidInput, match=r"is sealed and has rows that are not in the table yet.*compact_mem_wal"):
+        dataset.writer()
+    dataset.compact_mem_wal()
+    with dataset.writer() as writer:
+        writer.put(rows([7], "newer "))
+        (shard,) = writer.stats()
+    assert ids(tmp_path) == [1, 7]
+    other = next(key for key in range(10) if bucket_of(pa.array([key]), 2) != bucket_of(pa.array([7]), 2))
+    for named in (dataset.mem_wal_writer(shard), dataset.writer(shard_id=shard)):
+        with named, pytest.raises(UnfitData, match="do not belong to this shard"):
+            named.put(rows([other]))
+
+
+def test_rows_of_a_sealed_bucket_go_to_the_shard_after_it(tmp_path: Path) -> None:
+    keyed_table(tmp_path, [1], bucket_column="id", num_buckets=1)
+    dataset = lancelet.dataset(tmp_path)
+    for mark in ("a ", "b ", "c "):
+        with dataset.writer() as writer:
+            writer.put(rows([7], mark))
+            (shard,) = writer.stats()
+        dataset.seal_mem_wal_shard(shard)
+        dataset.compact_mem_wal()
+    assert dataset.to_table(filter="id = 7")["text"].to_pylist() == ["c 7"]
+
+
+def test_a_put_to_shards_of_which_one_cannot_be_had_leaves_no_trace(tmp_path: Path) -> None:
+    keyed_table(tmp_path, [1], bucket_column="id", num_buckets=2)
+    dataset = lancelet.dataset(tmp_path)
+    with dataset.writer() as writer:
+        writer.put(rows(list(range(2, 12))))
+        shards = list(writer.stats())
+    dataset.compact_mem_wal()
+    late = dataset.writer()
+    dataset.seal_mem_wal_shard(shards[1])
+    for _ in range(2):
+        with pytest.raises(ShardSealed, match=r"write to another shard.*after compact_mem_wal"):
+            late.put(rows(list(range(20, 30))))
+    late.close()
+    assert ids(tmp_path) == list(range(1, 12))
+
+
+def test_a_field_inside_a_column_that_came_later_is_null_in_older_rows(tmp_path: Path) -> None:
+    old = pa.schema([pa.field("id", pa.int64(), False, KEY), ("s", pa.struct([("a", pa.int64())]))])
+    dataset = lancelet.write_dataset(pa.table({"id": [1], "s": [{"a": 1}]}, old), tmp_path)
+    dataset.initialize_mem_wal()
+    writer = dataset.mem_wal_writer(str(SHARD))
+    writer.put(pa.table({"id": [2], "s": [{"a": 2}]}, old))
+    writer.flush()
+    writer.put(pa.table({"id": [3, 4], "s": [{"a": 3}, None]}, old))
+    lancelet.dataset(tmp_path).add_columns(pa.field("s", pa.struct([("b", pa.bool_())])))
+    expected = {1: {"a": 1, "b": None}, 2: {"a": 2, "b": None}, 3: {"a": 3, "b": None}, 4: None}
+    for _ in ("from the log", "from a run", "from the table"):
+        found = lancelet.dataset(tmp_path).lsm_scanner(strong=True).to_table()
+        assert {row["id"]: row["s"] for row in found.to_pylist()} == expected
+        lancelet.dataset(tmp_path).mem_wal_writer(str(SHARD)).close()
+        lancelet.dataset(tmp_path).compact_mem_wal()
+    lancelet.dataset(tmp_path).mem_wal_writer(str(SHARD)).put({"id": [5], "s": [{"a": 5, "b": True}]})
+    lancelet.dataset(tmp_path).alter_columns({"path": "s.b", "name": "c"})
+    with pytest.raises(NotSupported, match="column 's' was given another type"):
+        lancelet.dataset(tmp_path).lsm_scanner(strong=True).to_table()
