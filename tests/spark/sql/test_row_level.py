@@ -272,6 +272,23 @@ def test_rows_that_others_change_meanwhile(sql, spark, space):
     assert sorted(ds.to_table()["n"].to_pylist()) == [0] * 10 + [1] * 10 + [5] + [1001] * 20
 
 
+def test_a_subquery_over_the_table_is_of_the_same_version(sql, refused, spark, space):
+    """What a subquery found in an old version does not decide on rows of a newer one: the conflict is told."""
+    sql("CREATE TABLE {ns}.t AS SELECT /*+ COALESCE(1) */ id, 0 AS n FROM range(4)")
+    place = space.location("t")
+
+    def meanwhile(batches):
+        if lancelet.dataset(place).version == 1:
+            lancelet.dataset(place).update({"n": "1000"}, "id < 2")
+        yield from batches
+
+    spark.range(0, 4, 1, 1).mapInArrow(meanwhile, "id bigint").createOrReplaceTempView("meanwhile")
+    most = "(SELECT max(n) FROM {ns}.t)"
+    error = refused(f"UPDATE {{ns}}.t SET n = -1 WHERE id IN (SELECT id FROM meanwhile) AND n <= {most}")
+    assert "RetryableCommitConflict" in str(error)
+    assert sorted(lance.dataset(place).to_table()["n"].to_pylist()) == [0, 0, 1000, 1000]
+
+
 def test_keys_of_new_rows_are_told(sql, spark, space):
     """In a table with a primary key, two merges that insert the same key do not both insert it."""
     sql("CREATE TABLE {ns}.t (id BIGINT NOT NULL, n INT, PRIMARY KEY (id) NOT ENFORCED)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import struct
@@ -11,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from lancelet.spark.sql.server import answer
+from lancelet.errors import InvalidInput
+from lancelet.spark.sql import jobs, server
+from lancelet.spark.sql.server import answer, answer_text
 from spark.sessions import MODE
 
 
@@ -68,3 +71,34 @@ def test_a_mistake_of_ours_is_told_with_its_way():
     said = answer({"number": 1, "ask": "load_table", "details": {}})
     assert said["kind"] == "failed"
     assert "KeyError" in said["sentence"]
+
+
+class Panic(BaseException):
+    """As those of libraries that are not written in Python."""
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [({"x": float("nan")}, "ValueError"), ({"x": b"bytes"}, "TypeError"), (Panic("lost"), "lost")],
+)
+def test_what_cannot_be_said_is_told(monkeypatch, said, words):
+    def give(_details):
+        if isinstance(said, BaseException):
+            raise said
+        return said
+
+    monkeypatch.setattr(server, "handler", lambda _: give)
+    told = json.loads(answer_text({"number": 1, "ask": "load_table", "details": {}}))
+    assert (told["number"], told["kind"]) == (1, "failed")
+    assert words in told["sentence"]
+
+
+def test_a_job_is_continued_by_the_process_that_began_it():
+    told = jobs.start(lambda spark: [spark.running.ask({"query": ""})])
+    other = jobs.start(lambda spark: [spark.running.ask({"query": ""})])
+    assert other["job"] != told["job"]
+    with pytest.raises(jobs.JobFailed):
+        jobs.continue_procedure({"job": other["job"], "results": None})
+    with pytest.raises(InvalidInput, match="nobody here waits"):
+        jobs.continue_procedure({"job": 1, "results": []})
+    assert jobs.continue_procedure({"job": told["job"], "results": ["x"]}) == {"records": [["x"]]}

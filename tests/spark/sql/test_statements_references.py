@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from pathlib import Path
 
 import lance
@@ -147,3 +148,32 @@ def test_columns_from_a_query(spark, sql, refused, table):
     assert "broken" in str(refused(f"ALTER TABLE {{ns}}.t ADD COLUMNS more FROM {failing}"))
     assert table().version == version
     assert list(Path(table().uri).parent.glob("*.backfill/*/*")) == []
+
+
+def test_columns_from_a_query_are_cast_as_spark_inserts(spark, sql, refused, space):
+    sql("CREATE TABLE {ns}.c (id INT, t TIMESTAMP, n TIMESTAMP_NTZ, address SMALLINT)")
+    sql("INSERT INTO {ns}.c VALUES (1, NULL, NULL, NULL), (2, NULL, NULL, NULL)")
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        days = "SELECT _rowaddr, DATE'2024-07-01' AS t, TIMESTAMP'2024-07-01 12:00:00' AS n, 7L AS address FROM {ns}.c"
+        assert sql(f"ALTER TABLE {{ns}}.c UPDATE COLUMNS t, n, address FROM ({days} WHERE id = 1)") == [(1,)]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    stored = space.pylance("c").to_table().slice(0, 1).to_pylist()[0]
+    assert stored["t"] == datetime(2024, 6, 30, 22, tzinfo=timezone.utc)
+    assert stored["n"] == datetime(2024, 7, 1, 12)
+    assert stored["address"] == 7
+    text = refused("ALTER TABLE {ns}.c UPDATE COLUMNS id FROM (SELECT _rowaddr, '5' AS id FROM {ns}.c)")
+    assert "CANNOT_SAFELY_CAST" in str(text)
+    wide = refused("ALTER TABLE {ns}.c UPDATE COLUMNS address FROM (SELECT _rowaddr, 70000 AS address FROM {ns}.c)")
+    assert "overflow" in str(wide).lower()
+
+
+def test_columns_for_rows_that_are_not_there_any_more(sql, refused, table):
+    sql("CREATE OR REPLACE TEMPORARY VIEW old AS SELECT _rowaddr, 0 AS more, 0 AS id FROM {ns}.t VERSION AS OF 2")
+    sql("DELETE FROM {ns}.t WHERE id = 1")
+    version = table().version
+    assert "deleted or moved" in str(refused("ALTER TABLE {ns}.t ADD COLUMNS more FROM old"))
+    assert "deleted or moved" in str(refused("ALTER TABLE {ns}.t UPDATE COLUMNS id FROM old"))
+    assert table().version == version

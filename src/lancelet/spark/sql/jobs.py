@@ -11,7 +11,8 @@ A job may be a query, too, whose rows Java writes as a Lance table: ``{"job": 8,
 
 from __future__ import annotations
 
-import itertools
+import json
+import secrets
 import sys
 import threading
 from base64 import b64decode, b64encode
@@ -24,7 +25,10 @@ from typing import Any
 from pyspark.cloudpickle import dumps
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-_NUMBERS = itertools.count(1)
+from lancelet.errors import InvalidInput
+
+_NUMBER_BITS = 62
+"""Numbers of jobs are random: nobody takes a job of a process that ended for one of the next."""
 _RUNNING: dict[int, Running] = {}
 _VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 _RESULT = StructType([StructField("result", BinaryType())])
@@ -51,7 +55,7 @@ class Running:
 
     def ask(self, job: Mapping[str, Any]) -> list[str]:
         """Let Java run a job; its results."""
-        self.said.put({"job": next(_NUMBERS), **job})
+        self.said.put({"job": secrets.randbits(_NUMBER_BITS), **job})
         results: list[str] | None = self.heard.get()
         if results is None:
             raise JobFailed("the job failed in Spark")
@@ -77,7 +81,9 @@ def start(work: Callable[[Any], Rows]) -> dict[str, Any]:
 
 def continue_procedure(details: Mapping[str, Any]) -> dict[str, Any]:
     """Hand the results of a job over; None: it failed."""
-    running = _RUNNING.pop(details["job"])
+    running = _RUNNING.pop(details["job"], None)
+    if running is None:
+        raise InvalidInput(f"nobody here waits for the results of the job {details['job']}; run the statement again")
     running.heard.put(details["results"])
     return running.message()
 
@@ -93,10 +99,13 @@ class JobSession:
         assert (start, step) == (0, 1)
         return _Numbers(self.running, stop, partitions)
 
-    def save(self, query: str, uri: str, storage_options: Mapping[str, str]) -> None:
-        """Write the rows of a query as a table."""
+    def save(
+        self, query: str, uri: str, storage_options: Mapping[str, str], name: str, columns: StructType | None = None
+    ) -> None:
+        """Write the rows of a query as a table; with ``columns``, as Spark would insert them into a table ``name`` of these."""
         options = {f"storage.{key}": value for key, value in storage_options.items()}
-        self.running.ask({"query": query, "uri": uri, "options": options})
+        assigned = {} if columns is None else {"name": name, "columns": json.loads(columns.json())}
+        self.running.ask({"query": query, "uri": uri, "options": options, **assigned})
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 from lancelet.spark.sql.protocol import FAILED, handler, kind_of
 
 _LENGTH = struct.Struct(">I")
+_LONGEST = (1 << 31) - 1
 _AT_ONCE = 8
 
 
@@ -27,7 +28,7 @@ def serve(questions: BinaryIO, answers: BinaryIO) -> None:
     one_at_a_time = threading.Lock()
 
     def work(question: dict[str, Any]) -> None:
-        text = json.dumps({"number": question["number"], **answer(question)}).encode()
+        text = answer_text(question)
         with one_at_a_time:
             answers.write(_LENGTH.pack(len(text)) + text)
             answers.flush()
@@ -38,6 +39,19 @@ def serve(questions: BinaryIO, answers: BinaryIO) -> None:
         pool.submit(work, json.loads(questions.read(length)))
 
 
+def answer_text(question: dict[str, Any]) -> bytes:
+    """An answer that Java can read, whatever happens: it waits for one."""
+    number = question["number"]
+    try:
+        text = json.dumps({"number": number, **answer(question)}, allow_nan=False).encode()
+    except BaseException as error:  # noqa: BLE001 - whoever asked waits for an answer
+        return json.dumps({"number": number, "kind": FAILED, "sentence": _way(error)}).encode()
+    if len(text) > _LONGEST:
+        sentence = f"the answer to '{question['ask']}' has {len(text)} bytes; a message has at most {_LONGEST}"
+        return json.dumps({"number": number, "kind": FAILED, "sentence": sentence}).encode()
+    return text
+
+
 def answer(question: dict[str, Any]) -> dict[str, Any]:
     """What is to be said to a question."""
     try:
@@ -45,8 +59,13 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:  # noqa: BLE001 - whoever asked waits for an answer
         kind = kind_of(error)
         if kind is None:
-            return {"kind": FAILED, "sentence": "".join(traceback.format_exception(error)).strip()}
+            return {"kind": FAILED, "sentence": _way(error)}
         return {"kind": kind, "sentence": str(error)}
+
+
+def _way(error: BaseException) -> str:
+    """A mistake of ours, and where it was made."""
+    return "".join(traceback.format_exception(error)).strip()
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -79,10 +80,36 @@ final class Child {
       throw new Gone(obituary());
     } catch (InterruptedException stopped) {
       Thread.currentThread().interrupt();
-      throw new IllegalStateException("stopped while Python answered '" + question.written() + "'", stopped);
+      if (waiting.remove(number) == null) {
+        answer.thenAccept(this::abandonJob);
+      }
+      throw new IllegalStateException(
+          "stopped while Python answered '"
+              + question.written()
+              + (question.changes ? "'; the change may still be made: look at the table before you try again" : "'"),
+          stopped);
     } finally {
       waiting.remove(number);
     }
+  }
+
+  /** When the answer that nobody waits for is a job: its procedure is to end, and to remove what it wrote. */
+  private void abandonJob(JsonNode message) {
+    JsonNode job = message.path("answer").path(Details.JOB);
+    try {
+      if (!job.isMissingNode()) {
+        send(numbers.incrementAndGet(), Ask.CONTINUE_PROCEDURE, failed(job.asLong()));
+      }
+    } catch (IOException gone) {
+      return;
+    }
+  }
+
+  /** That there are no results of a job, and never will be. */
+  static Map<String, Object> failed(long job) {
+    Map<String, Object> failed = new HashMap<>(Map.of(Details.JOB, job));
+    failed.put(Details.RESULTS, null);
+    return failed;
   }
 
   private void send(long number, Ask question, Map<String, ?> details) throws IOException {
@@ -109,12 +136,14 @@ final class Child {
     try (DataInputStream answers = new DataInputStream(process.getInputStream())) {
       while (true) {
         JsonNode message = Python.JSON.readTree(answers.readNBytes(answers.readInt()));
-        CompletableFuture<JsonNode> answer = waiting.get(message.get("number").asLong());
+        CompletableFuture<JsonNode> answer = waiting.remove(message.get("number").asLong());
         if (answer != null) {
           answer.complete(message);
+        } else {
+          abandonJob(message);
         }
       }
-    } catch (IOException end) {
+    } catch (IOException | RuntimeException end) {
       ended = true;
       process.destroy();
       waiting.values().forEach(answer -> answer.completeExceptionally(end));

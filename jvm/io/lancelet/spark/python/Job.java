@@ -10,10 +10,15 @@ import org.apache.spark.SparkConf;
 import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.analysis.TableOutputResolver;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.python.UserDefinedPythonFunction;
 import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import scala.jdk.javaapi.CollectionConverters;
@@ -36,8 +41,12 @@ final class Job {
     if (told.has(Details.QUERY)) {
       Map<String, String> options = new HashMap<>();
       told.get(Details.OPTIONS).fields().forEachRemaining(entry -> options.put(entry.getKey(), entry.getValue().asText()));
-      session.sql(told.get(Details.QUERY).asText()).write().format("lance").mode("append").options(options)
-          .save(told.get(Details.URI).asText());
+      Dataset<Row> rows = session.sql(told.get(Details.QUERY).asText());
+      if (told.has(Details.COLUMNS)) {
+        StructType columns = (StructType) DataType.fromJson(told.get(Details.COLUMNS).toString());
+        rows = assigned(session, rows, told.get(Details.NAME).asText(), columns);
+      }
+      rows.write().format("lance").mode("append").options(options).save(told.get(Details.URI).asText());
       return List.of();
     }
     SimplePythonFunction function =
@@ -59,6 +68,20 @@ final class Job {
       results.add(Base64.getEncoder().encodeToString(row.getAs(0)));
     }
     return results;
+  }
+
+  /** Rows as Spark would insert them into a table: values are cast by its rules, or refused. */
+  private static Dataset<Row> assigned(SparkSession session, Dataset<Row> rows, String table, StructType columns) {
+    List<Attribute> expected = new ArrayList<>(CollectionConverters.asJava(DataTypeUtils.toAttributes(columns)));
+    LogicalPlan plan =
+        TableOutputResolver.resolveOutputColumns(
+            table,
+            CollectionConverters.asScala(expected).toList(),
+            rows.queryExecution().analyzed(),
+            true,
+            session.sessionState().conf(),
+            TableOutputResolver.resolveOutputColumns$default$6());
+    return Dataset.ofRows(session, plan);
   }
 
   /** The Python of the executors. */

@@ -1,10 +1,11 @@
 package io.lancelet.spark.python;
 
+import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.StreamReadConstraints;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.SparkConf;
@@ -17,8 +18,12 @@ import scala.Option;
  * when it ended.
  */
 public final class Python {
-  /** Reads and writes the texts that go between the two. */
-  public static final ObjectMapper JSON = new ObjectMapper();
+  /** Reads and writes the texts that go between the two; what jobs carry may be long. */
+  public static final ObjectMapper JSON =
+      new ObjectMapper(
+          JsonFactory.builder()
+              .streamReadConstraints(StreamReadConstraints.builder().maxStringLength(Integer.MAX_VALUE).build())
+              .build());
 
   private static final List<String> SERVER = List.of("-m", "lancelet.spark.sql.server");
   private static Child child;
@@ -32,19 +37,24 @@ public final class Python {
    * @throws Refusal when Python says no
    */
   public static JsonNode ask(Ask question, Map<String, ?> details) {
+    return asked(question, details).answer();
+  }
+
+  /** An answer, and who gave it. */
+  private record Told(JsonNode answer, Child by) {}
+
+  private static Told asked(Ask question, Map<String, ?> details) {
+    Child first = current();
     try {
-      return current().ask(question, details);
+      return new Told(first.ask(question, details), first);
     } catch (Child.Gone gone) {
       if (question.changes) {
-        throw new IllegalStateException(
-            "the Python process that makes changes for Spark ended while it answered '"
-                + question.written()
-                + "'; nobody knows whether the change was made: look at the table before you try again. "
-                + gone.getMessage());
+        throw unknown(question, gone);
       }
     }
+    Child second = current();
     try {
-      return current().ask(question, details);
+      return new Told(second.ask(question, details), second);
     } catch (Child.Gone gone) {
       throw new IllegalStateException(
           "Spark asks Python about Lance tables, but the process ended: "
@@ -53,38 +63,50 @@ public final class Python {
     }
   }
 
+  private static IllegalStateException unknown(Ask question, Child.Gone gone) {
+    return new IllegalStateException(
+        "the Python process that makes changes for Spark ended while it answered '"
+            + question.written()
+            + "'; nobody knows whether the change was made: look at the table before you try again. "
+            + gone.getMessage());
+  }
+
   /**
    * As {@link #ask}, for work that may need Spark jobs: an answer that is a job is run, and its results are handed over, until
-   * there is one that is none.
+   * there is one that is none. All that is between the one process that began and this Java: no other knows its jobs.
    */
   public static JsonNode askWithJobs(Ask question, Map<String, ?> details) {
-    JsonNode told = ask(question, details);
+    Told first = asked(question, details);
+    JsonNode told = first.answer();
     while (told.has(Details.JOB)) {
       long job = told.get(Details.JOB).asLong();
-      told = ask(Ask.CONTINUE_PROCEDURE, Map.of(Details.JOB, job, Details.RESULTS, results(job, told)));
+      List<String> results = results(first.by(), job, told);
+      try {
+        told = first.by().ask(Ask.CONTINUE_PROCEDURE, Map.of(Details.JOB, job, Details.RESULTS, results));
+      } catch (Child.Gone gone) {
+        throw unknown(Ask.CONTINUE_PROCEDURE, gone);
+      }
     }
     return told;
   }
 
-  private static List<String> results(long job, JsonNode told) {
+  private static List<String> results(Child child, long job, JsonNode told) {
     List<String> results = null;
     try {
       results = Job.run(told);
       return results;
     } finally {
       if (results == null) {
-        abandon(job);
+        abandon(child, job);
       }
     }
   }
 
   /** Lets Python remove what was written so far; it refuses then to go on, and why the job failed is known here. */
-  private static void abandon(long job) {
-    Map<String, Object> failed = new HashMap<>(Map.of(Details.JOB, job));
-    failed.put(Details.RESULTS, null);
+  private static void abandon(Child child, long job) {
     try {
-      ask(Ask.CONTINUE_PROCEDURE, failed);
-    } catch (Refusal | IllegalStateException ended) {
+      child.ask(Ask.CONTINUE_PROCEDURE, Child.failed(job));
+    } catch (Child.Gone | Refusal | IllegalStateException ended) {
       return;
     }
   }

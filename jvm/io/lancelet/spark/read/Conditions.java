@@ -1,7 +1,7 @@
 package io.lancelet.spark.read;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
-import com.fasterxml.jackson.databind.ObjectMapper;
+import io.lancelet.spark.python.Python;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
@@ -34,7 +34,6 @@ import org.apache.spark.sql.types.TimestampType;
  * mean exactly the same there: Spark does not check them again.
  */
 public final class Conditions {
-  private static final ObjectMapper JSON = new ObjectMapper();
   private static final String LANCE_TYPE = "lance.type";
 
   /** Lance types whose values are the same in Spark, though Spark's type is another. */
@@ -56,7 +55,7 @@ public final class Conditions {
     List<Object> all = new ArrayList<>(List.of("and"));
     all.addAll(conditions);
     try {
-      return JSON.writeValueAsString(all);
+      return Python.JSON.writeValueAsString(all);
     } catch (JsonProcessingException impossible) {
       throw new IllegalStateException(impossible);
     }

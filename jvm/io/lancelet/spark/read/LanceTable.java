@@ -38,6 +38,11 @@ public class LanceTable extends PythonTable {
     return properties;
   }
 
+  /** The folder of the table or of its branch; null when it is not known. */
+  public String uri() {
+    return facts.uri() != null ? facts.uri() : provider.facts().uri();
+  }
+
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     CaseInsensitiveStringMap all = withNamed(options);

@@ -95,10 +95,10 @@ public final class RowChanges extends Rule<LogicalPlan> {
         };
     String predicate = change.command() == Command.DELETE ? delta.condition().sql() : "";
     String steps = columns.steps.toJson(columns.names, predicate);
-    return new Again.Statement(change, query, steps, relation, 0).written();
+    return new RetriedWrite.Statement(change, query, steps, relation, 0).written();
   }
 
-  static AppendData appended(Again.Statement statement) {
+  static AppendData appended(RetriedWrite.Statement statement) {
     DataSourceV2Relation relation = statement.relation();
     DataSourceV2Relation target =
         DataSourceV2Relation.create(
@@ -128,7 +128,7 @@ public final class RowChanges extends Rule<LogicalPlan> {
     wanted.add(named(new Literal(null, DataTypes.LongType), RowChange.ADDRESS));
     wanted.addAll(list(merge.query().output()));
     LogicalPlan query = new Project(seq(wanted), merge.query());
-    return new Again.Statement(change, query, columns.steps.toJson(columns.names, ""), relation, 0).written();
+    return new RetriedWrite.Statement(change, query, columns.steps.toJson(columns.names, ""), relation, 0).written();
   }
 
   private static LogicalPlan deleted(LogicalPlan query, Columns columns) {

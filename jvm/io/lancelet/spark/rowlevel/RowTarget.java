@@ -18,9 +18,9 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** What the changes of a table's rows are written to: each has the number of its step, an address, and new values. */
 final class RowTarget implements SupportsWrite {
   private final StructType columns;
-  private final Again.Statement statement;
+  private final RetriedWrite.Statement statement;
 
-  RowTarget(Again.Statement statement) {
+  RowTarget(RetriedWrite.Statement statement) {
     this.statement = statement;
     this.columns = statement.query().schema().asNullable();
   }
@@ -73,7 +73,7 @@ final class RowTarget implements SupportsWrite {
 
           @Override
           public BatchWrite toBatch() {
-            return new Again(first.toBatch(), statement);
+            return new RetriedWrite(first.toBatch(), statement);
           }
         };
       }

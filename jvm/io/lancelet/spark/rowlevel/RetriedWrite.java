@@ -1,7 +1,11 @@
 package io.lancelet.spark.rowlevel;
 
+import io.lancelet.spark.read.LanceTable;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Set;
+import java.util.concurrent.ThreadLocalRandom;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -18,20 +22,26 @@ import org.apache.spark.sql.connector.write.RowLevelOperation.Command;
 import org.apache.spark.sql.connector.write.RowLevelOperationTable;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
 /**
  * A write that is made again on the newest version when others changed the same rows before its commit. Its rows were found
  * in one version, and Python takes the files of a commit that fails away.
  */
-final class Again implements BatchWrite {
+final class RetriedWrite implements BatchWrite {
   private static final String CONFLICT = "RetryableCommitConflict";
   private static final int TIMES = 10;
+
+  /** Milliseconds that the first pause may take; each next one may take twice as many. */
+  private static final long PAUSE = 50;
+
+  private static final int LONGEST = 6;
 
   private final BatchWrite first;
   private final Statement statement;
 
-  Again(BatchWrite first, Statement statement) {
+  RetriedWrite(BatchWrite first, Statement statement) {
     this.first = first;
     this.statement = statement;
   }
@@ -62,6 +72,32 @@ final class Again implements BatchWrite {
       } catch (NoSuchTableException gone) {
         return null;
       }
+    }
+
+    /**
+     * Whether the plan reads the table also where it would not get the newest version, as the subquery of {@code DELETE FROM t
+     * WHERE n < (SELECT avg(n) FROM t)}: its rows and its values would be of two versions.
+     */
+    boolean readsOldRows() {
+      List<LogicalPlan> plans = new ArrayList<>(CollectionConverters.asJava(query.subqueriesAll()));
+      boolean inSubquery = plans.stream().anyMatch(plan -> leaves(plan).stream().anyMatch(this::isOfTable));
+      return inSubquery
+          || leaves(query).stream().anyMatch(leaf -> isOfTable(leaf) && newest(tableOf(leaf), change) == null);
+    }
+
+    private static List<LogicalPlan> leaves(LogicalPlan plan) {
+      return CollectionConverters.asJava(plan.collectLeaves());
+    }
+
+    private static Table tableOf(LogicalPlan leaf) {
+      return ((DataSourceV2Relation) leaf).table();
+    }
+
+    private boolean isOfTable(LogicalPlan leaf) {
+      if (!(leaf instanceof DataSourceV2Relation found) || found.timeTravelSpec().isDefined()) {
+        return false;
+      }
+      return found.table() instanceof LanceTable table && (table.uri() == null || table.uri().equals(change.uri()));
     }
 
     private LogicalPlan refreshed(LogicalPlan plan, RowChange again) {
@@ -96,11 +132,23 @@ final class Again implements BatchWrite {
       first.commit(messages);
     } catch (Exception error) {
       // Of Spark's errors, some are checked ones that nobody declares.
-      Statement newest = isConflict(error) && statement.times() < TIMES ? statement.onNewest() : null;
+      boolean mayBeMadeAgain = isConflict(error) && statement.times() < TIMES && !statement.readsOldRows();
+      Statement newest = mayBeMadeAgain && paused() ? statement.onNewest() : null;
       if (newest == null) {
         throw error;
       }
       Dataset.ofRows(SparkSession.active(), newest.written()).collect();
+    }
+  }
+
+  /** Lets others end first; false when the statement is to stop. */
+  private boolean paused() {
+    try {
+      Thread.sleep(ThreadLocalRandom.current().nextLong(PAUSE << Math.min(statement.times(), LONGEST)));
+      return true;
+    } catch (InterruptedException stopped) {
+      Thread.currentThread().interrupt();
+      return false;
     }
   }
 
