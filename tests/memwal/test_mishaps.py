@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,22 @@ import pyarrow as pa
 import pytest
 
 import lancelet
-from lancelet.errors import InvalidInput, InvalidOption, NotSupported, ShardSealed, StorageError, UnfitData
+from lancelet.errors import (
+    InvalidInput,
+    InvalidOption,
+    NotSupported,
+    ShardSealed,
+    StorageError,
+    UnfitData,
+    WriterClosed,
+)
 from lancelet.file import FileCache
 from lancelet.memwal.collection import collect_garbage
 from lancelet.memwal.scan import LevelScan
 from lancelet.memwal.sharding import bucket_of
 from lancelet.memwal.view import take_view
+from lancelet.memwal.writer import Acknowledgement
+from lancelet.runtime.threads import Task
 from lancelet.table.manifest.snapshot import Snapshot, open_snapshot
 from memwal.faulty import FaultyStore, failing
 from memwal.samples import KEY, SHARD, entries, keyed_table, manifests, open_writer, rows
@@ -227,3 +238,35 @@ def test_a_field_inside_a_column_that_came_later_is_null_in_older_rows(tmp_path:
     lancelet.dataset(tmp_path).alter_columns({"path": "s.b", "name": "c"})
     with pytest.raises(NotSupported, match="column 's' was given another type"):
         lancelet.dataset(tmp_path).lsm_scanner(strong=True).to_table()
+
+
+@pytest.mark.parametrize("awaited", ["wal/", "manifest/"])
+def test_work_that_comes_while_the_last_of_it_ends_is_done_too(where: Path, awaited: str) -> None:
+    writer = open_writer(where, durable_write=False, max_wal_flush_interval_ms=0, max_memtable_rows=1)
+    # Both have looked for work and found none, and are not known to be at their ends.
+    writer._timer, writer._flush = Task(writer._write_later), Task(writer._flush_quietly)
+    writer._write_later()
+    writer._flush_quietly()
+    written = threading.Event()
+    states: Any = writer.shard.states
+    states.store = FaultyStore(states.store, awaited, written.set)
+    writer.put(rows([4]))
+    assert written.wait(20)
+    writer.close()
+
+
+def test_a_put_that_nobody_writes_is_not_acknowledged() -> None:
+    with pytest.raises(WriterClosed, match="given up before its rows were in the log"):
+        Acknowledgement().wait()
+
+
+def test_a_store_that_contradicts_itself_is_named(where: Path) -> None:
+    class Lying(FaultyStore):
+        def put_if_absent(self, path: str, data: bytes) -> bool:
+            return False
+
+    writer = open_writer(where)
+    states: Any = writer.shard.states
+    states.store = Lying(states.store, "", lambda: None)
+    with pytest.raises(StorageError, match=r"said 4 times that this entry is there, and did not have it"):
+        writer.put(rows([4]))

@@ -212,6 +212,13 @@ def test_searches_look_at_all_levels(tmp_path: Path, indexed: bool) -> None:
         found = (scanner if condition is None else scanner.filter(condition)).to_table()
         assert found["id"].to_pylist() == expected["id"].to_pylist()
         assert np.allclose(found["_distance"], expected["_distance"])
+    nearest = dataset.lsm_scanner(strong=True).nearest("v", query, 3).project(["id"]).to_table()["id"].to_pylist()
+    for limit, offset in ((3, 2), (1, 1), (5, 0), (None, 1), (2, 3)):
+        scanner = dataset.lsm_scanner(strong=True).nearest("v", query, 3).limit(limit, offset).project(["id"])
+        wanted = nearest[offset:] if limit is None else nearest[offset : offset + limit]
+        assert scanner.to_table()["id"].to_pylist() == wanted, "ranks end at k"
+    with pytest.raises(NotSupported, match="takes one vector, and several were given"):
+        dataset.lsm_scanner(strong=True).nearest("v", np.zeros((2, 4), "f4"), 3).to_table()
     if indexed:
         matched = dataset.lsm_scanner(strong=True).full_text_search("kelp", ["text"]).project(["id"]).to_table()
         assert set(matched["id"].to_pylist()) == {key for key, row in newest.items() if "kelp" in row["text"].split()}

@@ -107,7 +107,9 @@ class Log:
             except StorageError as error:
                 failure = error
         if failure is None:
-            raise CorruptFile(store.join(path), "the store says that this entry is there, and does not have it")
+            raise StorageError(
+                store.join(path), f"the store said {self._attempts} times that this entry is there, and did not have it"
+            )
         if uncertain:
             raise UncertainPut(
                 failure.path, f"nobody knows whether this entry of the log was written: {failure.reason}"

@@ -14,7 +14,7 @@ from lancelet._api.scanner import ScannerBuilder
 from lancelet.editing.merge.join import match_keys
 from lancelet.editing.merge.keys import KeyIndex, plain
 from lancelet.encoding.plain import arrow_array, numpy_array
-from lancelet.errors import InvalidInput, InvalidType
+from lancelet.errors import InvalidInput, InvalidType, NotSupported
 from lancelet.execution.plan import plan_take
 from lancelet.execution.scan import Scan
 from lancelet.format.system_columns import DISTANCE, ROW_ADDRESS, SCORE
@@ -122,11 +122,11 @@ class LevelScan:
 
     def _ranked(self, view: View) -> pa.Table:
         """The best rows of all levels, of which each tells its own best."""
-        best = self.limit
+        self._check_one_query(view)
+        wanted = None if self.limit is None else self.limit + self.offset
         if self.nearest is not None:
             found = int(self.nearest.get("k") or _SEARCHED)
-            best = found if best is None else min(best, found)
-        wanted = None if best is None else best + self.offset
+            wanted = found if wanted is None else min(wanted, found)
         mark, order = (DISTANCE, "ascending") if self.nearest is not None else (SCORE, "descending")
         asked = self
         if self.columns is not None and mark not in self.columns:
@@ -143,8 +143,18 @@ class LevelScan:
         # Levels that are as good keep their order: newer ones come first.
         values = numpy_array(whole.column(mark).combine_chunks())
         places = np.argsort(values if order == "ascending" else -values, kind="stable")
-        places = places[self.offset : wanted] if wanted is not None else places[self.offset :]
+        places = places[self.offset : wanted]
         return whole.take(arrow_array(places))
+
+    def _check_one_query(self, view: View) -> None:
+        if self.nearest is None:
+            return
+        plan = ScannerBuilder(Level(view.base, 0)).nearest(**self.nearest).to_scanner().plan
+        if plan.nearest is not None and plan.nearest.is_batch and len(plan.nearest.queries) > 1:
+            raise NotSupported(
+                "a search over a table and its MemWAL takes one vector, and several were given: search for one after the other, or "
+                "call compact_mem_wal() and search the table"
+            )
 
     def _shown_schema(self, schema: pa.Schema) -> pa.Schema:
         return schema.append(_GENERATION_FIELD) if self.generation else schema

@@ -62,6 +62,8 @@ class Acknowledgement:
             self._writer._write_until(self)
         if self._error is not None:
             raise self._error
+        if not self._done:
+            raise WriterClosed("a put was given up before its rows were in the log; put them again")
 
     def _end(self, error: BaseException | None) -> None:
         self._error = error
@@ -185,10 +187,11 @@ class ShardWriter:
             with self._log_lock:
                 if ticket is not None and ticket._done:
                     return
-                group = self._take_group()
-                if not group:
-                    return
+                # An interrupt in between would leave puts that nobody writes.
                 with deferred():
+                    group = self._take_group()
+                    if not group:
+                        return
                     self._write_group(group)
 
     def _take_group(self) -> list[Acknowledgement]:
@@ -216,7 +219,7 @@ class ShardWriter:
             # Whatever it was, what the log has is not known well enough to go on.
             with self._lock:
                 self._broken = self._broken or error
-                left, self._waiting = self._waiting, []
+                left, self._waiting, self._waiting_bytes = self._waiting, [], 0
             for ticket in (*group, *left):
                 ticket._end(error)
             if not isinstance(error, LanceletError):
@@ -233,12 +236,14 @@ class ShardWriter:
     def _start_timer(self) -> None:
         """Have what waits written when its time has come."""
         with self._lock:
-            if self._timer is not None and not self._timer.done:
-                return
-            self._timer = _TIMERS.submit(self._write_later)
+            if self._timer is None:
+                self._timer = _TIMERS.submit(self._write_later)
 
     def _write_later(self) -> None:
         self._ended.wait(self._config.max_wal_flush_interval_ms / 1000)
+        with self._lock:
+            # Whoever comes from now on needs a timer of its own: this one may have looked already.
+            self._timer = None
         self._write_until(None)
 
     # Runs
@@ -256,11 +261,13 @@ class ShardWriter:
 
     def _start_flush(self) -> None:
         with self._lock:
-            if self._flush is None or self._flush.done:
+            if self._flush is None:
                 self._flush = _FLUSHES.submit(self._flush_quietly)
 
     def _flush_quietly(self) -> None:
         """A run that could not be written is written with the next one, or told of when the writer is closed."""
+        with self._lock:
+            self._flush = None
         try:
             self._flush_frozen()
         except (WriterFenced, ShardSealed) as error:
