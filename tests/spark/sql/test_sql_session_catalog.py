@@ -38,6 +38,9 @@ def test_lance_tables_beside_others(run, tmp_path):
     assert [row[1] for row in run("SHOW TABLES")] == ["p", "t", "u"]
     with pytest.raises(PySparkException, match="no"):
         run("CREATE TABLE bad USING lance AS SELECT raise_error('no') AS n")
+    with pytest.raises(PySparkException, match="above 0"):
+        run("CREATE TABLE bad (v ARRAY<FLOAT>) USING lance TBLPROPERTIES ('v.arrow.fixed-size-list.size' = '0')")
+    assert [row[1] for row in run("SHOW TABLES")] == ["p", "t", "u"]
     run("ALTER TABLE p ADD COLUMN b INT")
     assert run("SELECT * FROM p") == [(1, None)]
     assert run("OPTIMIZE t")[0][0] == 2

@@ -330,3 +330,12 @@ def test_options_by_the_names_of_the_other_connector(spark, sql, refused, space)
     sql(f"CREATE TABLE {name}.ns.u AS SELECT /*+ COALESCE(1) */ id FROM range(6)")
     assert [fragment.count_rows() for fragment in space.pylance("u").get_fragments()] == [3, 3]
     assert sql(f"SELECT sum(id) FROM {name}.ns.u") == [(15,)]
+
+
+def test_a_table_without_rows_is_made_or_replaced(sql, space):
+    for columns in ("id INT", "id INT, n STRING"):
+        sql(f"CREATE OR REPLACE TABLE {{ns}}.fresh ({columns})")
+        assert [name for (name,) in sql("SHOW COLUMNS IN {ns}.fresh")] == space.pylance("fresh").schema.names
+        assert sql("SELECT * FROM {ns}.fresh") == []
+        sql("INSERT INTO {ns}.fresh (id) VALUES (1)")
+    assert space.pylance("fresh").schema.names == ["id", "n"]

@@ -144,3 +144,19 @@ def test_statements_of_spark_parse_as_before(spark, sql, refused, space, table):
         "ALTER TABLE t CREATE TAG x",
     ):
         assert refused(text).getCondition() == "PARSE_SYNTAX_ERROR"
+
+
+def test_texts_are_what_spark_reads(spark, sql, refused, table):
+    table().tags.create("v1", 1)
+    sql(r"ALTER TABLE {ns}.t CREATE BRANCH b AS OF TAG '\u0076\061'")
+    assert table().branches.list()["b"]["parent_version"] == 1
+    assert refused("OPTIMIZE {ns}.t WITH (a = 'b)").getCondition() == "PARSE_SYNTAX_ERROR"
+    settings = "spark.sql.parser.escapedStringLiterals", "spark.sql.ansi.enforceReservedKeywords"
+    try:
+        for setting in settings:
+            spark.conf.set(setting, "true")
+        assert r"\u0076" in str(refused(r"ALTER TABLE {ns}.t CREATE BRANCH c AS OF TAG '\u0076\061'"))
+        assert sql("OPTIMIZE {ns}.t WITH (target_rows_per_fragment = '100')")[0][0] == 3
+    finally:
+        for setting in settings:
+            spark.conf.unset(setting)

@@ -28,11 +28,17 @@ from lancelet.writing.table import Target, write_table
 
 
 def create_table(details: Mapping[str, Any]) -> dict[str, Any]:
-    """Make an empty table, or replace one by an empty one; with a location, one that is there gets the name."""
+    """Make an empty table, or replace one by an empty one; with a location, one that is there gets the name.
+
+    ``declared``: :func:`stage_table` has given it a place already.
+    """
     table, definition = Table.of(details), _defined(details, without_rows=True)
     existing = _existing(table, details["mode"])
     if existing is not None:
         return told(_written(definition, existing, "overwrite"), existing, external=table.path is not None)
+    if details.get("declared"):
+        place, external = table.find()
+        return told(_written(definition, place, "create"), place, external=external)
     location = _location(details)
     if table.path is not None:
         place = TableRef(table.path, table.catalog.storage_options)

@@ -65,18 +65,20 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension {
   public Table createTable(Identifier ident, TableInfo info)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     super.createTable(ident, info.columns(), info.partitions(), info.properties());
+    boolean isThere = false;
     try {
-      Table made = super.loadTable(ident);
-      Identifier path = path(made);
-      if (path == null || byPath.tableExists(path)) {
-        return loadTable(ident);
-      }
-      return byPath.createTable(path, withoutPlace(info));
+      Identifier path = path(super.loadTable(ident));
+      boolean isKnown = path == null || byPath.tableExists(path);
+      Table table = isKnown ? loadTable(ident) : byPath.createTable(path, withoutPlace(info));
+      isThere = true;
+      return table;
     } catch (NoSuchTableException gone) {
       throw new IllegalStateException("somebody dropped the table " + ident + " as it was made", gone);
-    } catch (RuntimeException refused) {
-      super.dropTable(ident);
-      throw refused;
+    } finally {
+      // Of Spark's errors, some are checked ones that nobody declares.
+      if (!isThere) {
+        super.dropTable(ident);
+      }
     }
   }
 

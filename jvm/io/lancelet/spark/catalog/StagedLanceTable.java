@@ -6,6 +6,7 @@ import io.lancelet.spark.python.Details;
 import io.lancelet.spark.read.Facts;
 import io.lancelet.spark.read.LanceProvider;
 import io.lancelet.spark.read.LanceTable;
+import java.util.HashMap;
 import java.util.Map;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -58,7 +59,9 @@ final class StagedLanceTable extends LanceTable implements StagedTable {
   @Override
   public void commitStagedChanges() {
     if (!written) {
-      python.ask(Ask.CREATE_TABLE, details);
+      Map<String, Object> staged = new HashMap<>(details);
+      staged.put(Details.DECLARED, declared);
+      python.ask(Ask.CREATE_TABLE, staged);
     }
   }
 

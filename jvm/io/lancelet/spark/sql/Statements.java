@@ -70,9 +70,13 @@ final class Statements {
 
   /** The text of the call that a statement means, if it is one of ours. */
   static Optional<String> asCall(String text, SparkSession session) throws ParseException {
+    Word first = Words.first(text);
+    if (!FIRST.contains(first.keyword()) && !first.isMark('$')) {
+      return Optional.empty();
+    }
     String whole = text.contains("${") ? new VariableSubstitution().substitute(text) : text;
     List<Word> words = Words.of(whole);
-    if (!FIRST.contains(words.get(0).keyword())) {
+    if (words.isEmpty() || !FIRST.contains(words.get(0).keyword())) {
       return Optional.empty();
     }
     try {
@@ -622,7 +626,7 @@ final class Statements {
 
     Call with(String parameter, String expression) {
       if (expression != null) {
-        arguments.add(parameter + " => " + expression);
+        arguments.add(Statements.written(List.of(parameter)) + " => " + expression);
       }
       return this;
     }

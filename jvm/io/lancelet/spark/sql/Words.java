@@ -3,6 +3,8 @@ package io.lancelet.spark.sql;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import org.apache.spark.sql.catalyst.util.SparkParserUtils$;
+import org.apache.spark.sql.internal.SQLConf;
 
 /**
  * The words of a statement, as far as our statements go: names, texts, numbers and single marks; comments are left out.
@@ -40,16 +42,27 @@ final class Words {
   private final String text;
   private int at;
 
+  /** Something that was begun has no end: a text, a quoted name, a comment. */
+  private boolean open;
+
   private Words(String text) {
     this.text = text;
   }
 
-  /** All words; a semicolon at the end is not one of them. The last is the END. */
+  /** The first word of a text, which may be a long one. */
+  static Word first(String text) {
+    return new Words(text).next();
+  }
+
+  /** All words; a semicolon at the end is not one of them. The last is the END. None when a quote or comment stays open. */
   static List<Word> of(String text) {
     Words words = new Words(text);
     List<Word> found = new ArrayList<>();
     for (Word word = words.next(); word.kind() != Kind.END; word = words.next()) {
       found.add(word);
+    }
+    if (words.open) {
+      return List.of();
     }
     int end = text.length();
     while (!found.isEmpty() && found.get(found.size() - 1).isMark(';')) {
@@ -67,10 +80,13 @@ final class Words {
     }
     char first = text.charAt(at);
     if (first == '`') {
-      return new Word(Kind.QUOTED, quoted('`', false), start, at);
+      quoted('`', false);
+      String name = text.substring(start + 1, Math.max(start + 1, at - 1));
+      return new Word(Kind.QUOTED, name.replace("``", "`"), start, at);
     }
     if (first == '\'' || first == '"') {
-      return new Word(Kind.TEXT, quoted(first, true), start, at);
+      quoted(first, true);
+      return new Word(Kind.TEXT, open ? "" : read(text.substring(start, at)), start, at);
     }
     if (isPartOfName(first)) {
       while (at < text.length() && isPartOfName(text.charAt(at))) {
@@ -107,35 +123,29 @@ final class Words {
     return text.substring(start, at).matches("\\d+(\\.\\d+)?([eE][+-]?\\d+)?[fFdDlL]?");
   }
 
-  /** What is between quotes; one that is doubled stands for itself, and in texts a backslash changes what follows. */
-  private String quoted(char quote, boolean escapes) {
-    StringBuilder found = new StringBuilder();
+  /** To behind the quote that ends; one that is doubled does not, and in texts none does that follows a backslash. */
+  private void quoted(char quote, boolean escapes) {
     for (at++; at < text.length(); at++) {
       char mark = text.charAt(at);
       if (mark == quote) {
-        if (at + 1 < text.length() && text.charAt(at + 1) == quote) {
+        if (at + 1 >= text.length() || text.charAt(at + 1) != quote) {
           at++;
-        } else {
-          at++;
-          return found.toString();
+          return;
         }
-      } else if (escapes && mark == '\\' && at + 1 < text.length()) {
         at++;
-        mark = unescaped(text.charAt(at));
+      } else if (escapes && mark == '\\') {
+        at++;
       }
-      found.append(mark);
     }
-    return found.toString();
+    at = text.length();
+    open = true;
   }
 
-  private static char unescaped(char mark) {
-    return switch (mark) {
-      case 'n' -> '\n';
-      case 't' -> '\t';
-      case 'r' -> '\r';
-      case '0' -> '\0';
-      default -> mark;
-    };
+  /** What a text in its quotes means, as Spark is set to read it. */
+  private static String read(String token) {
+    return SQLConf.get().escapedStringLiterals()
+        ? token.substring(1, token.length() - 1)
+        : SparkParserUtils$.MODULE$.unescapeSQLString(token, false);
   }
 
   /** Over spaces and comments, of which those in brackets may have others in them. */
@@ -152,6 +162,7 @@ final class Words {
           depth += text.startsWith("/*", at) ? 1 : text.startsWith("*/", at) ? -1 : 0;
           at += text.startsWith("/*", at) || text.startsWith("*/", at) ? 2 : 1;
         } while (depth > 0 && at < text.length());
+        open |= depth > 0;
       } else {
         return;
       }
