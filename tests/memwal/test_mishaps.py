@@ -6,6 +6,7 @@ import threading
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -19,6 +20,7 @@ from lancelet.errors import (
     StorageError,
     UnfitData,
     WriterClosed,
+    WriterFenced,
 )
 from lancelet.file import FileCache
 from lancelet.memwal.collection import collect_garbage
@@ -270,3 +272,18 @@ def test_a_store_that_contradicts_itself_is_named(where: Path) -> None:
     states.store = Lying(states.store, "", lambda: None)
     with pytest.raises(StorageError, match=r"said 4 times that this entry is there, and did not have it"):
         writer.put(rows([4]))
+
+
+def test_a_put_that_one_shard_refuses_is_settled_in_the_others_when_it_raises(tmp_path: Path) -> None:
+    keyed_table(tmp_path, [1], bucket_column="id", num_buckets=2)
+    dataset = lancelet.dataset(tmp_path)
+    writer = dataset.writer()
+    writer.put(rows(list(range(2, 12))))
+    first, second = (UUID(shard) for shard in writer.stats())
+    open_writer(tmp_path, first).close()
+    with pytest.raises(WriterFenced):
+        writer.put(rows(list(range(2, 12)), "again "))
+    assert len(entries(tmp_path, second)) == 2
+    with pytest.raises(WriterClosed):
+        writer.put(rows(list(range(2, 12)), "never "))
+    assert len(entries(tmp_path, second)) == 2, "nothing is handed in when a shard cannot take its part"

@@ -183,7 +183,11 @@ def seal(base: Snapshot, shard: UUID) -> ShardManifest:
     newest = states.latest()
     if newest is not None and newest.sealed:
         return newest
-    taken = Shard.claim(base, shard, require_details(base).config)
+    try:
+        taken = Shard.claim(base, shard, require_details(base).config)
+    except ShardSealed:
+        # Somebody else was faster.
+        return states.update(lambda newest: None)
     taken.freeze()
     while taken.flush() is not None:
         continue
