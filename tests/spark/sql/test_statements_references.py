@@ -119,6 +119,13 @@ def test_the_primary_key(sql, refused, space):
     key = space.pylance("k").schema.field("a").metadata
     assert key[b"lance-schema:unenforced-primary-key:position"] == b"1"
     assert "already has" in str(refused("ALTER TABLE {ns}.k SET UNENFORCED PRIMARY KEY (a)"))
+    sql("CREATE TABLE {ns}.inner (a INT NOT NULL, s STRUCT<a: INT NOT NULL> NOT NULL)")
+    assert sql("ALTER TABLE {ns}.inner SET UNENFORCED PRIMARY KEY (`s`.a, `a`)") == [(["s.a", "a"],)]
+    sql("CREATE TABLE {ns}.copy LIKE {ns}.inner")
+    for name in ("inner", "copy"):
+        assert "PRIMARY KEY (s.a, a)" in str(sql(f"DESCRIBE EXTENDED {{ns}}.{name}"))
+        schema = space.pylance(name).lance_schema
+        assert [field.name() for field in schema.fields() if field.is_unenforced_primary_key()] == ["a"]
 
 
 def test_columns_from_a_query(spark, sql, refused, table):

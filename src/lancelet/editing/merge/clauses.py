@@ -195,6 +195,19 @@ def primary_key_ids(schema: Schema) -> tuple[int, ...]:
     return tuple(field.id for field in _primary_key(schema))
 
 
+def primary_key_paths(schema: Schema) -> tuple[tuple[str, ...], ...]:
+    """The fields of the unenforced primary key, in its order, each by its names from the column down."""
+    paths: dict[int, tuple[str, ...]] = {}
+
+    def note(above: tuple[str, ...], fields: tuple[Field, ...]) -> None:
+        for field in fields:
+            paths[field.id] = (*above, field.name)
+            note(paths[field.id], field.children)
+
+    note((), schema.fields)
+    return tuple(paths[number] for number in primary_key_ids(schema))
+
+
 def _primary_key(schema: Schema) -> tuple[Field, ...]:
     def position(field: Field) -> int:
         text = field.metadata.get(PRIMARY_KEY_POSITION, "")

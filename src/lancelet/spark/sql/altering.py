@@ -25,9 +25,9 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from lancelet.dataset import LanceDataset
+from lancelet.editing.merge import primary_key_paths
 from lancelet.errors import InvalidChange, NotSupported, UnknownColumn
 from lancelet.format.schema import Schema, join_path
-from lancelet.format.schema_messages import PRIMARY_KEY, PRIMARY_KEY_POSITION
 from lancelet.spark.sql import definition
 from lancelet.spark.sql.catalog import Table
 from lancelet.spark.sql.definition import COMMENT, DEFAULTS, FILE_VERSION, STABLE_ROW_IDS
@@ -131,15 +131,14 @@ def _edit_property(
 
 
 def _set_primary_key(
-    schema: Schema, columns: Sequence[str], field_metadata: Callable[[Sequence[str]], dict[str, str | None]]
+    schema: Schema, columns: Sequence[Sequence[str]], field_metadata: Callable[[Sequence[str]], dict[str, str | None]]
 ) -> None:
-    if any(PRIMARY_KEY in field.metadata or PRIMARY_KEY_POSITION in field.metadata for field in schema.walk()):
+    if primary_key_paths(schema):
         raise InvalidChange("the table already has an unenforced primary key, which is declared once")
-    if len(set(columns)) < len(columns):
-        raise InvalidChange(f"the primary key names a column twice: {', '.join(columns)}")
-    for place, text in enumerate(columns, 1):
-        path = text.split(".")
-        field = _field(schema, path)
+    if len(set(map(tuple, columns))) < len(columns):
+        raise InvalidChange(f"the primary key names a column twice: {', '.join(map(join_path, columns))}")
+    for place, path in enumerate(columns, 1):
+        field, text = _field(schema, path), join_path(path)
         if field.children:
             raise InvalidChange(f"column '{text}' has fields of its own: a primary key is made of single values")
         if field.nullable:

@@ -31,7 +31,7 @@ from pyspark.sql import types as st
 from lancelet.errors import InvalidChange, InvalidInput, NotSupported, UnknownColumn
 from lancelet.format.file_versions import writable_version
 from lancelet.format.logical_types import format_logical_type
-from lancelet.format.schema import BLOB_KEY, Schema
+from lancelet.format.schema import BLOB_KEY, Schema, join_path
 from lancelet.format.schema_messages import PRIMARY_KEY, PRIMARY_KEY_POSITION
 from lancelet.spark.names import find_name
 from lancelet.spark.options import flag
@@ -108,7 +108,7 @@ def define(
     columns: st.StructType,
     properties: Mapping[str, str],
     defaults: Mapping[str, str] | None = None,
-    primary_key: Sequence[str] = (),
+    primary_key: Sequence[Sequence[str]] = (),
 ) -> Definition:
     """Check columns and properties; ``defaults`` are those that the catalog has for new tables."""
     plain = {**(defaults or {}), **{key: value for key, value in properties.items() if key not in RESERVED}}
@@ -307,24 +307,29 @@ def _with_metadata(field: pa.Field, more: Mapping[str, str]) -> pa.Field:
     )
 
 
-def _with_key(fields: list[pa.Field], key: Sequence[str]) -> list[pa.Field]:
-    names = [field.name for field in fields]
-    places = {}
-    for place, text in enumerate(key, 1):
-        name = find_name(text, names)
-        if name is None:
-            raise UnknownColumn(text, names, "the table, but in its primary key")
-        if name in places:
-            raise InvalidChange(f"the primary key names the column '{name}' twice")
-        places[name] = place
-    found = []
-    for field in fields:
-        if field.name in places:
-            if field.nullable:
-                raise InvalidChange(f"column '{field.name}' of the primary key is nullable; declare it NOT NULL")
-            field = _with_metadata(field, key_metadata(places[field.name]))
-        found.append(field)
-    return found
+def _with_key(fields: list[pa.Field], key: Sequence[Sequence[str]]) -> list[pa.Field]:
+    for place, path in enumerate(key, 1):
+        fields = _with_part_of_key(fields, path, 0, place)
+    return fields
+
+
+def _with_part_of_key(fields: list[pa.Field], path: Sequence[str], depth: int, place: int) -> list[pa.Field]:
+    names, text = [field.name for field in fields], join_path(path)
+    name = find_name(path[depth], names)
+    if name is None:
+        raise UnknownColumn(text, names, "the table, but in its primary key")
+    at = names.index(name)
+    field = fields[at]
+    if depth + 1 < len(path):
+        inner = list(field.type) if pa.types.is_struct(field.type) else []
+        field = field.with_type(pa.struct(_with_part_of_key(inner, path, depth + 1, place)))
+    elif PRIMARY_KEY.encode() in (field.metadata or {}):
+        raise InvalidChange(f"the primary key names the column '{text}' twice")
+    elif field.nullable:
+        raise InvalidChange(f"column '{text}' of the primary key is nullable; declare it NOT NULL")
+    else:
+        field = _with_metadata(field, key_metadata(place))
+    return [*fields[:at], field, *fields[at + 1 :]]
 
 
 def key_metadata(place: int) -> dict[str, str]:

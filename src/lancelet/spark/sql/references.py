@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lancelet._api.entry import dataset
 from lancelet.errors import InvalidInput, NotSupported, RefNotFound, TableExists, TableNotFound
+from lancelet.format.schema import join_path, split_path
 from lancelet.spark.options import TableRef
 from lancelet.spark.sql.altering import alter
 from lancelet.spark.sql.catalog import Table
@@ -141,9 +142,9 @@ def register_table(table: Table, arguments: Arguments, _: Any) -> list[tuple[int
 
 def set_primary_key(table: Table, arguments: Arguments, _: Any) -> list[tuple[list[str]]]:
     """Declare the primary key, once."""
-    columns = [column.replace("`", "") for column in arguments["columns"]]
+    columns = [split_path(column) for column in arguments["columns"]]
     alter(replace(place_to_change(table), version=None), [["add_constraint", ["primary_key", columns]]])
-    return [(columns,)]
+    return [([join_path(column) for column in columns],)]
 
 
 def _reference(arguments: Arguments) -> Reference | None:

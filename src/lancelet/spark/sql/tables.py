@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as st
 
+from lancelet.editing.merge import primary_key_paths
 from lancelet.errors import InvalidInput, NotSupported, RefNotFound, TableNotFound
-from lancelet.format.schema_messages import PRIMARY_KEY, PRIMARY_KEY_POSITION
 from lancelet.format.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID
 from lancelet.spark import bridge
 from lancelet.spark.fragment_ids import FRAGMENT_ID
@@ -29,7 +29,7 @@ from lancelet.store import open_store
 from lancelet.table.manifest.versions import latest_version
 
 if TYPE_CHECKING:
-    from lancelet.format.schema import Field, Schema
+    from lancelet.format.schema import Field
     from lancelet.table.manifest.snapshot import Snapshot
 
 _EPOCH = datetime.fromtimestamp(0, timezone.utc)
@@ -222,7 +222,7 @@ def told(
             **storage,
         },
         "metadata_columns": json.loads(hidden.json()),
-        "primary_key": primary_key(snapshot.manifest.schema),
+        "primary_key": primary_key_paths(snapshot.manifest.schema),
         "read_only": read_only,
     }
 
@@ -241,15 +241,6 @@ def properties_of(snapshot: Snapshot, columns: st.StructType, *, external: bool)
         **({} if comment is None else {COMMENT: comment}),
         "external" if external else "is_managed_location": "true",
     }
-
-
-def primary_key(schema: Schema) -> list[str]:
-    """The columns of the unenforced primary key, in its order."""
-    placed = {}
-    for number, field in enumerate(schema.walk()):
-        if field.metadata.get(PRIMARY_KEY) == "true" or PRIMARY_KEY_POSITION in field.metadata:
-            placed[int(field.metadata.get(PRIMARY_KEY_POSITION, 0)), number] = field.name
-    return [placed[place] for place in sorted(placed)]
 
 
 def with_comments(columns: st.StructType, snapshot: Snapshot) -> st.StructType:

@@ -25,7 +25,7 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from lancelet.editing.merge import SOURCE, TARGET, MergeResult, primary_key_ids
+from lancelet.editing.merge import SOURCE, TARGET, MergeResult, primary_key_paths
 from lancelet.editing.retry import retried
 from lancelet.errors import InvalidInput, InvalidType, UnfitData, UnknownColumn
 from lancelet.execution.table_reader import TableReader
@@ -223,9 +223,8 @@ def _check_insertable(schema: Schema, columns: Iterable[str]) -> None:
 
 def primary_key(schema: Schema) -> tuple[str, ...]:
     """The columns of the table's primary key, if it is made of whole columns."""
-    names = {field_.id: field_.name for field_ in schema.fields}
-    ids = primary_key_ids(schema)
-    return tuple(names[number] for number in ids) if all(number in names for number in ids) else ()
+    paths = primary_key_paths(schema)
+    return tuple(path[0] for path in paths) if all(len(path) == 1 for path in paths) else ()
 
 
 def checked_source(source: Any) -> DataFrame:

@@ -39,6 +39,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.jdk.javaapi.CollectionConverters;
 
 /** A table of a catalog at one version: its columns and facts were told when it was loaded. */
 public class CatalogTable extends LanceTable
@@ -276,7 +277,11 @@ public class CatalogTable extends LanceTable
       return new Constraint[0];
     }
     List<NamedReference> columns = new ArrayList<>();
-    key.forEach(column -> columns.add(FieldReference.column(column.asText())));
+    for (JsonNode path : key) {
+      List<String> names = new ArrayList<>();
+      path.forEach(name -> names.add(name.asText()));
+      columns.add(new FieldReference(CollectionConverters.asScala(names).toList()));
+    }
     return new Constraint[] {
       Constraint.primaryKey("primary_key", columns.toArray(new NamedReference[0])).enforced(false).build()
     };

@@ -117,9 +117,9 @@ final class Changes {
       throw new UnsupportedOperationException(
           "a Lance table does not enforce its primary key; say PRIMARY KEY (...) NOT ENFORCED");
     }
-    List<String> columns = new ArrayList<>();
+    List<String[]> columns = new ArrayList<>();
     for (NamedReference column : key.columns()) {
-      columns.add(String.join(".", column.fieldNames()));
+      columns.add(column.fieldNames());
     }
     return listed(key.name(), columns);
   }
