@@ -287,3 +287,28 @@ def test_a_put_that_one_shard_refuses_is_settled_in_the_others_when_it_raises(tm
     with pytest.raises(WriterClosed):
         writer.put(rows(list(range(2, 12)), "never "))
     assert len(entries(tmp_path, second)) == 2, "nothing is handed in when a shard cannot take its part"
+
+
+@pytest.mark.parametrize(
+    ("version", "column", "value"),
+    [
+        ("legacy", pa.field("x", pa.int64()), None),
+        ("2.0", pa.field("x", pa.struct([("a", pa.int64())])), None),
+        ("2.1", pa.field("x", pa.struct([("a", pa.int64())]), metadata={"packed": "true"}), {"a": None}),
+    ],
+)
+def test_nulls_that_the_files_of_a_table_have_no_place_for_are_refused(
+    tmp_path: Path, version: str, column: pa.Field, value: Any
+) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), False, KEY), column])
+    dataset = lancelet.write_dataset(schema.empty_table(), tmp_path, data_storage_version=version)
+    dataset.initialize_mem_wal()
+    good = {"a": 1} if pa.types.is_struct(column.type) else 1
+    with dataset.mem_wal_writer(str(SHARD)) as writer:
+        with pytest.raises(UnfitData):
+            writer.put(pa.table({"id": [1], "x": pa.array([value], column.type)}, schema))
+        if version != "2.1":
+            with pytest.raises(UnfitData, match=r"cannot be deleted through its MemWAL.*use delete\(\) of the dataset"):
+                writer.delete({"id": [1]})
+        writer.put(pa.table({"id": [2], "x": pa.array([good], column.type)}, schema))
+    assert ids(tmp_path) == [2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +13,11 @@ from lancelet.encoding.plain import arrow_array
 from lancelet.errors import NotSupported, UnfitData, UnknownColumn
 from lancelet.execution.blobs import has_blobs
 from lancelet.format.extensions import storage_of
+from lancelet.format.file_versions import LEGACY, V2_0
 from lancelet.memwal.primary_key import PrimaryKey, refuse_mark
+from lancelet.memwal.run_files import write_run
 from lancelet.memwal.sharding import scalar_bytes, shard_values
+from lancelet.store.memory import MemoryStore
 from lancelet.writing.fit import fitted_schema
 from lancelet.writing.source import open_source
 
@@ -41,7 +45,9 @@ def rows_to_put(base: Snapshot, target: pa.Schema, data: Any, schema: pa.Schema 
     version = manifest.data_storage_version
     fitted_schema(manifest.schema, source.schema, version, version, base.uri, "rename or cast the columns")
     key = PrimaryKey.of(manifest.schema)
-    return [_fit(batch, key, target, tombstone=False) for batch in source.batches if batch.num_rows]
+    batches = [_fit(batch, key, target, tombstone=False) for batch in source.batches if batch.num_rows]
+    _try_run(base, batches)
+    return batches
 
 
 def rows_to_delete(
@@ -60,7 +66,25 @@ def rows_to_delete(
         if name not in source.schema.names:
             raise UnknownColumn(name, source.schema.names, "the keys of rows to delete")
     names = list(key.names)
-    return [_fit(batch.select(names), key, target, tombstone=True) for batch in source.batches if batch.num_rows]
+    batches = [_fit(batch.select(names), key, target, tombstone=True) for batch in source.batches if batch.num_rows]
+    try:
+        _try_run(base, batches)
+    except UnfitData as error:
+        raise UnfitData(
+            f"rows of {base.uri} cannot be deleted through its MemWAL, which writes null into the columns of a deletion: {error}; use "
+            "delete() of the dataset"
+        ) from error
+    return batches
+
+
+def _try_run(base: Snapshot, batches: Sequence[pa.RecordBatch]) -> None:
+    """Refuse nulls that files of the table's version have no place for: the rows would be in the log, and no run could be written."""
+    manifest = base.manifest
+    may_refuse = manifest.data_storage_version in (LEGACY, V2_0) or any(
+        node.is_packed for node in manifest.schema.walk()
+    )
+    if batches and may_refuse:
+        write_run(MemoryStore(f"memory://memwal-{uuid4().hex}").private(), base, batches, 1, ())
 
 
 def check_place(
