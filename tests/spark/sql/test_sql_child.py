@@ -49,6 +49,13 @@ def test_a_process_that_was_killed_comes_again(spark, sql):
     assert sql("SELECT * FROM {ns}.t") == [(1,)]
 
 
+@pytest.mark.skipif(MODE.startswith("connect"), reason="the Java process is not this one's to look at")
+def test_long_texts_are_read(spark):
+    """Jobs carry what they need as one text; Java's reader refuses those above 20 million characters by itself."""
+    reader = spark.sparkContext._jvm.io.lancelet.spark.python.Python.JSON
+    assert reader.readTree('["' + "x" * 20_000_001 + '"]').get(0).isTextual()
+
+
 def test_it_ends_with_its_input_and_keeps_what_is_printed_apart():
     process = subprocess.Popen(
         [sys.executable, "-m", "lancelet.spark.sql.server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
