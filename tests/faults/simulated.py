@@ -115,7 +115,7 @@ class SimulatedStore:
         raise NotImplementedError
 
     def open(self, path: str, size: int | None = None) -> ByteSource:
-        return _Source(self.join(path), self.read_all(path))
+        return Source(self.join(path), self.read_all(path))
 
     def read_all(self, path: str) -> bytes:
         self._step(path)
@@ -216,7 +216,9 @@ class SimulatedStore:
             raise StorageError(self.join(path), "503 slow down")
 
 
-class _Source:
+class Source:
+    """Bytes of a simulated object."""
+
     def __init__(self, path: str, data: bytes) -> None:
         self.path = path
         self.size = len(data)

@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-import numpy as np
-
-from faults.simulated import Baton
+from faults.simulated import Baton, Source
 from lancelet.errors import MissingFile, StorageError, UncertainPut
 from lancelet.store import ByteSource, Counters, ObjectInfo
 from lancelet.store.objects import delete_each, put_own, remove_listed
@@ -113,7 +111,7 @@ class WorldStore:
         return "/".join(part for part in (self.prefix, path) if part)
 
     def open(self, path: str, size: int | None = None) -> ByteSource:
-        return _Source(self.join(path), self.read_all(path))
+        return Source(self.join(path), self.read_all(path))
 
     def read_all(self, path: str) -> bytes:
         # Rows are read inside of locks that threads of a process share; an actor that paused there would stop all others.
@@ -204,20 +202,6 @@ class _Sink:
 
     def abort(self) -> None:
         self._data.clear()
-
-
-class _Source:
-    def __init__(self, path: str, data: bytes) -> None:
-        self.path = path
-        self.size = len(data)
-        self.mapped: Any = None
-        self._data = np.frombuffer(data, np.uint8)
-
-    def read(self, ranges: Any) -> list[Any]:
-        return [self._data[offset : offset + length] for offset, length in ranges]
-
-    def release(self, start: int, stop: int) -> None:
-        """Nothing is kept."""
 
 
 def new_world(seed: int, trouble: float) -> World:

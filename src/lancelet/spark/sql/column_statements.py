@@ -27,7 +27,7 @@ from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.names import find_name
 from lancelet.spark.options import ReadOptions
 from lancelet.spark.source import table_columns
-from lancelet.spark.sql.tables import place_to_change
+from lancelet.spark.sql.tables import open_dataset, place_to_change
 from lancelet.spark.types import stored_columns
 from lancelet.store import open_store
 from lancelet.store.removal import remove_below
@@ -45,7 +45,7 @@ Arguments = Mapping[str, Any]
 def add_columns(table: Table, arguments: Arguments, spark: Any) -> list[tuple[int]]:
     """Commit new columns; rows that the query does not have get null."""
     place = place_to_change(table)
-    opened, names = _opened(place), arguments["columns"]
+    opened, names = open_dataset(place), arguments["columns"]
     there = [name for name in names if find_name(name, opened.schema.names, case_sensitive=False) is not None]
     if there:
         raise InvalidChange(f"there are columns {', '.join(there)} already; UPDATE COLUMNS gives them new values")
@@ -70,7 +70,7 @@ def add_columns(table: Table, arguments: Arguments, spark: Any) -> list[tuple[in
 def update_columns(table: Table, arguments: Arguments, spark: Any) -> list[tuple[int]]:
     """Commit new values of columns, for the rows that the query has; addresses and ids stay."""
     place = place_to_change(table)
-    opened = _opened(place)
+    opened = open_dataset(place)
     known = opened.schema.names
     names = [find_name(name, known, case_sensitive=False) or name for name in arguments["columns"]]
     for name in names:
@@ -170,10 +170,6 @@ def _check_found(rows: _Rows, opened: LanceDataset) -> int:
             "have: they were deleted or moved; take _rowaddr from the newest version of this table"
         )
     return count
-
-
-def _opened(place: TableRef) -> LanceDataset:
-    return dataset(place.uri, storage_options=dict(place.storage_options) or None)
 
 
 def _commit(opened: LanceDataset, operation: LanceOperation.BaseOperation) -> None:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 from lancelet._api.entry import dataset
 from lancelet.errors import IndexNotFound, InvalidInput, NotSupported
 from lancelet.spark.sql.statement_options import check_names, read_options, switch, whole_number
-from lancelet.spark.sql.tables import place_to_change, place_to_read
+from lancelet.spark.sql.tables import open_dataset, place_to_change, place_to_read
 from lancelet.table.commit.index_upkeep import SYSTEM_INDICES
 
 if TYPE_CHECKING:
     from lancelet.dataset import LanceDataset
-    from lancelet.spark.options import TableRef
     from lancelet.spark.sql.catalog import Table
 
 _SPELLINGS = {"distance_type": "metric", "fts_version": "format_version"}
@@ -31,7 +30,7 @@ def create_index(table: Table, arguments: Arguments, spark: Any) -> list[tuple[i
     place, columns, name = place_to_change(table), arguments["columns"], arguments.get("name")
     if len(columns) != 1:
         raise NotSupported(f"an index is over one column; {', '.join(columns)} are {len(columns)}")
-    opened = _opened(place)
+    opened = open_dataset(place)
     if arguments["if_not_exists"] and name is not None and _found(opened, name) is not None:
         return [(0, name)]
     name = name if name is None else _found(opened, name) or name
@@ -43,14 +42,14 @@ def create_index(table: Table, arguments: Arguments, spark: Any) -> list[tuple[i
         build(spark, place, columns[0], arguments["method"].upper(), name, True, options, can_sort=False)
     else:
         opened.create_index(columns[0], arguments["method"].upper(), name, replace=True, train=False, **options)
-    made = _opened(place)
+    made = open_dataset(place)
     chosen = name or _newest(opened, made)
     return [(_statistics(made, chosen)["num_indexed_fragments"], chosen)]
 
 
 def drop_index(table: Table, arguments: Arguments, _: Any) -> list[tuple[str, str]]:
     """Remove an index; its files go with the next VACUUM."""
-    opened = _opened(place_to_change(table))
+    opened = open_dataset(place_to_change(table))
     found = _found(opened, arguments["name"])
     if found is None and arguments["if_exists"]:
         return [(arguments["name"], "not found")]
@@ -65,12 +64,12 @@ def optimize_index(table: Table, arguments: Arguments, spark: Any) -> list[tuple
 
     place, options = place_to_change(table), read_options(arguments.get("options"))
     check_names(options, _OPTIMIZE, "OPTIMIZE INDEX")
-    opened = _opened(place)
+    opened = open_dataset(place)
     names = _names(opened) if arguments.get("name") is None else [_known(opened, arguments["name"])]
     before = {name: _segments(opened, name) for name in names}
     merged = whole_number(options, "num_indices_to_merge")
     extend_indices(spark, place, merged, names, switch(options, "retrain"))
-    after = _opened(place)
+    after = open_dataset(place)
     return [
         (name, _statistics(after, name)["num_indexed_fragments"], before[name], _segments(after, name))
         for name in names
@@ -84,11 +83,11 @@ def refresh_index(table: Table, arguments: Arguments, spark: Any) -> list[tuple[
     place, options = place_to_change(table), read_options(arguments.get("options"))
     check_names(options, _REFRESH, "REFRESH INDEX")
     whole_number(options, "num_segments", 1)
-    opened = _opened(place)
+    opened = open_dataset(place)
     name = _known(opened, arguments["name"])
     before, segments = _statistics(opened, name), _segments(opened, name)
     extend_indices(spark, place, 0, [name], False)
-    made = _opened(place)
+    made = open_dataset(place)
     indexed = _statistics(made, name)["num_indexed_fragments"] - before["num_indexed_fragments"]
     return [(indexed, _segments(made, name) - segments, name)]
 
@@ -119,10 +118,6 @@ def _build_options(arguments: Arguments) -> dict[str, Any]:
     if len(renamed) < len([name for name in options if name not in _LAYOUT]):
         raise InvalidInput("an option is given by two names: " + ", ".join(options))
     return renamed
-
-
-def _opened(place: TableRef) -> LanceDataset:
-    return dataset(place.uri, storage_options=dict(place.storage_options) or None)
 
 
 def _names(opened: LanceDataset) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as st
 
+from lancelet._api.entry import dataset
 from lancelet.editing.merge import primary_key_paths
 from lancelet.errors import InvalidInput, NotSupported, RefNotFound, TableNotFound
 from lancelet.format.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID
@@ -29,6 +30,7 @@ from lancelet.store import open_store
 from lancelet.table.manifest.versions import latest_version
 
 if TYPE_CHECKING:
+    from lancelet.dataset import LanceDataset
     from lancelet.format.schema import Field
     from lancelet.table.manifest.snapshot import Snapshot
 
@@ -141,6 +143,11 @@ def place_to_change(table: Table) -> TableRef:
     if is_fixed:
         raise NotSupported(f"{table.shown} is a tag, which stays what it is; change the table, or a branch of it")
     return place
+
+
+def open_dataset(place: TableRef) -> LanceDataset:
+    """A table as users hold it, for what is done by its methods."""
+    return dataset(place.uri, storage_options=dict(place.storage_options) or None)
 
 
 def _place(table: Table) -> tuple[TableRef, bool]:

@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-from lancelet._api.entry import dataset
 from lancelet.errors import InvalidInput
 from lancelet.spark.sql.statement_options import check_names, read_options, switch, whole_number
-from lancelet.spark.sql.tables import place_to_change
+from lancelet.spark.sql.tables import open_dataset, place_to_change
 
 if TYPE_CHECKING:
-    from lancelet.dataset import LanceDataset
     from lancelet.spark.sql.catalog import Table
     from lancelet.table.cleanup.run import CleanupStats
 
@@ -45,7 +43,7 @@ def vacuum(table: Table, arguments: Mapping[str, Any], _: Any) -> list[tuple[int
     """Remove old versions, or only tell what would go."""
     options = read_options(arguments.get("options"))
     check_names(options, _VACUUM, "VACUUM")
-    opened = _opened(table)
+    opened = open_dataset(place_to_change(table))
     age = _age(arguments.get("retain_hours"), options)
     before = whole_number(options, "before_version")
     chosen: dict[str, Any] = {
@@ -69,13 +67,8 @@ def expire_snapshots(table: Table, arguments: Mapping[str, Any], _: Any) -> list
     """Remove versions as users of Iceberg say it."""
     micros, kept = arguments.get("older_than"), arguments.get("retain_last")
     age = None if micros is None else _since(micros / 1e6)
-    stats = _opened(table).cleanup_old_versions(age, kept, error_if_tagged_old_versions=False)
+    stats = open_dataset(place_to_change(table)).cleanup_old_versions(age, kept, error_if_tagged_old_versions=False)
     return _removed(stats)
-
-
-def _opened(table: Table) -> LanceDataset:
-    place = place_to_change(table)
-    return dataset(place.uri, storage_options=dict(place.storage_options) or None)
 
 
 def _removed(stats: CleanupStats) -> list[tuple[int, int]]:

@@ -2,6 +2,7 @@ package io.lancelet.spark.catalog;
 
 import io.lancelet.spark.read.Conditions;
 import io.lancelet.spark.read.LanceProvider;
+import io.lancelet.spark.read.WriteInfo;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -54,25 +55,7 @@ final class CatalogWriteBuilder extends PythonWriteBuilder implements SupportsOv
     }
     Map<String, String> options = new HashMap<>(info.options().asCaseSensitiveMap());
     options.put("lance.replaced", Conditions.toJson(conditions));
-    return new PythonWriteBuilder(LanceProvider.freshSource(), LanceProvider.NAME, with(options));
-  }
-
-  private LogicalWriteInfo with(Map<String, String> options) {
-    return new LogicalWriteInfo() {
-      @Override
-      public CaseInsensitiveStringMap options() {
-        return new CaseInsensitiveStringMap(options);
-      }
-
-      @Override
-      public String queryId() {
-        return info.queryId();
-      }
-
-      @Override
-      public StructType schema() {
-        return info.schema();
-      }
-    };
+    LogicalWriteInfo own = new WriteInfo(info, new CaseInsensitiveStringMap(options));
+    return new PythonWriteBuilder(LanceProvider.freshSource(), LanceProvider.NAME, own);
   }
 }

@@ -65,23 +65,7 @@ public class LanceTable extends PythonTable {
 
   /** A write with the options that the table has in a catalog, too. */
   protected LogicalWriteInfo withNamed(LogicalWriteInfo info) {
-    CaseInsensitiveStringMap all = withNamed(info.options());
-    return new LogicalWriteInfo() {
-          @Override
-          public CaseInsensitiveStringMap options() {
-            return all;
-          }
-
-          @Override
-          public String queryId() {
-            return info.queryId();
-          }
-
-          @Override
-          public StructType schema() {
-            return info.schema();
-          }
-        };
+    return new WriteInfo(info, withNamed(info.options()));
   }
 
   protected CaseInsensitiveStringMap withNamed(CaseInsensitiveStringMap options) {

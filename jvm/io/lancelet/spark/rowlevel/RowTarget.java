@@ -1,6 +1,7 @@
 package io.lancelet.spark.rowlevel;
 
 import io.lancelet.spark.read.LanceProvider;
+import io.lancelet.spark.read.WriteInfo;
 import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.Map;
@@ -44,23 +45,7 @@ final class RowTarget implements SupportsWrite {
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
     Map<String, String> options = new HashMap<>(statement.change().options());
     options.put("lance.rows", statement.steps());
-    LogicalWriteInfo own =
-        new LogicalWriteInfo() {
-          @Override
-          public CaseInsensitiveStringMap options() {
-            return new CaseInsensitiveStringMap(options);
-          }
-
-          @Override
-          public String queryId() {
-            return info.queryId();
-          }
-
-          @Override
-          public StructType schema() {
-            return info.schema();
-          }
-        };
+    LogicalWriteInfo own = new WriteInfo(info, new CaseInsensitiveStringMap(options));
     Write first = new PythonWriteBuilder(LanceProvider.freshSource(), LanceProvider.NAME, own).build();
     return new WriteBuilder() {
       @Override
