@@ -1,22 +1,16 @@
 package io.lancelet.spark.sql;
 
-import io.lancelet.spark.catalog.CatalogTable;
-import io.lancelet.spark.catalog.LanceCatalog;
-import io.lancelet.spark.catalog.LanceSessionCatalog;
+import static io.lancelet.spark.sql.Call.quote;
+
 import io.lancelet.spark.sql.Words.Kind;
 import io.lancelet.spark.sql.Words.Word;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
-import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.parser.ParseException;
-import org.apache.spark.sql.connector.catalog.CatalogManager;
-import org.apache.spark.sql.connector.catalog.CatalogPlugin;
-import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.internal.VariableSubstitution;
 
 /**
@@ -43,28 +37,14 @@ import org.apache.spark.sql.internal.VariableSubstitution;
  *     [VERSION AS OF v | TIMESTAMP AS OF expression] [LOCATION 'path']
  * </pre>
  */
-final class Statements {
+final class Statements extends Sentence {
   private static final Set<String> FIRST =
       Set.of("OPTIMIZE", "VACUUM", "DESCRIBE", "DESC", "RESTORE", "SHOW", "ALTER", "CREATE", "DROP");
 
-  /** The catalog that knows tables by their paths. */
-  private static final String PATHS = "lance";
-
-  /** The statement is not one of ours. */
-  private static final class Other extends Exception {
-    Other() {
-      super(null, null, false, false);
-    }
-  }
-
-  private final String text;
-  private final List<Word> words;
   private final SparkSession session;
-  private int at;
 
   private Statements(String text, List<Word> words, SparkSession session) {
-    this.text = text;
-    this.words = words;
+    super(text, words);
     this.session = session;
   }
 
@@ -228,16 +208,8 @@ final class Statements {
       throw new Other();
     }
     Call call = new Call(verb.equals("ADD") ? "add_columns" : "update_columns", own(table));
-    int start = peek().start();
-    if (peek().kind() == Kind.END) {
-      throw unexpected("a table, a view or a query in parentheses is expected");
-    }
-    int stop = start;
-    while (peek().kind() != Kind.END) {
-      stop = take().stop();
-    }
     call.with("columns", "array(" + String.join(", ", columns) + ")");
-    return call.with("source_rows", quote(text.substring(start, stop)));
+    return call.with("source_rows", quote(until(Set.of(), "a table, a view or a query in parentheses is expected")));
   }
 
   private Call alterIndex(String verb, List<String> table) throws Other, ParseException {
@@ -280,7 +252,7 @@ final class Statements {
           }
         }
         default -> {
-          at--;
+          back(at() - 1);
           throw unexpected("VERSION, BRANCH or TAG is expected");
         }
       }
@@ -310,17 +282,17 @@ final class Statements {
     }
     List<String> target = own(table);
     Call call = new Call("clone", target);
-    int before = at;
+    int before = at();
     List<String> source = own(name());
     if (!source.get(0).equals(target.get(0))) {
       if (!source.get(1).contains("/")) {
-        at = before;
+        back(before);
         throw unexpected("the two tables of a clone are in one catalog; name the other one by its path");
       }
       // Every catalog of ours knows paths.
       source.set(0, target.get(0));
     }
-    call.with("source", quote(written(source)));
+    call.with("source", quote(Call.written(source)));
     call.with("shallow", Boolean.toString(!deep));
     if (unless) {
       call.with("if_not_exists", "true");
@@ -400,15 +372,7 @@ final class Statements {
     }
     expect("AS");
     expect("OF");
-    int start = peek().start();
-    int stop = start;
-    while (peek().kind() != Kind.END && !after.contains(peek().keyword())) {
-      stop = take().stop();
-    }
-    if (stop == start) {
-      throw unexpected("a time is expected");
-    }
-    call.with("timestamp", "timestamp_micros(" + micros(text.substring(start, stop)) + "L)");
+    call.with("timestamp", "timestamp_micros(" + micros(until(after, "a time is expected")) + "L)");
     return true;
   }
 
@@ -421,218 +385,11 @@ final class Statements {
     return found.getLong(0);
   }
 
-  /** {@code (name = value, ...)} after one of the words; null when there is none. */
-  private String options(String... before) throws ParseException {
-    if (Arrays.stream(before).noneMatch(this::taken)) {
-      return null;
-    }
-    mark('(');
-    List<String> found = new ArrayList<>();
-    while (!peek().isMark(')')) {
-      if (!found.isEmpty()) {
-        mark(',');
-      }
-      StringBuilder key = new StringBuilder(nameOrText());
-      while (peek().isMark('.')) {
-        take();
-        key.append('.').append(part());
-      }
-      if (peek().isMark('=')) {
-        take();
-      }
-      found.add(quote(key.toString()));
-      found.add(quote(constant()));
-    }
-    take();
-    return "map(" + String.join(", ", found) + ")";
-  }
-
-  private String constant() throws ParseException {
-    if (peek().isMark('-') || peek().kind() == Kind.NUMBER) {
-      String sign = peek().isMark('-') ? take().text() : "";
-      if (peek().kind() != Kind.NUMBER) {
-        throw unexpected("a number is expected");
-      }
-      return sign + take().text().replaceAll("[fFdDlL]$", "");
-    }
-    if (peek().is("TRUE") || peek().is("FALSE")) {
-      return take().text();
-    }
-    return text();
-  }
-
-  /** {@code (column, nested.field, ...)}. */
-  private String columns() throws ParseException {
-    mark('(');
-    List<String> found = new ArrayList<>();
-    do {
-      List<String> path = new ArrayList<>(List.of(part()));
-      while (peek().isMark('.')) {
-        take();
-        path.add(part());
-      }
-      found.add(quote(written(path)));
-    } while (taken(','));
-    mark(')');
-    return "array(" + String.join(", ", found) + ")";
-  }
-
   private List<String> ownTable() throws Other {
     return own(name());
   }
 
-  /** A name with all its parts, that of the catalog first, if the catalog is one of ours. */
   private List<String> own(List<String> name) throws Other {
-    CatalogManager catalogs =
-        ((org.apache.spark.sql.classic.SparkSession) session).sessionState().catalogManager();
-    boolean named = name.size() > 1 && catalogs.isCatalogRegistered(name.get(0));
-    CatalogPlugin catalog = named ? catalogs.catalog(name.get(0)) : catalogs.currentCatalog();
-    List<String> all = new ArrayList<>(named ? List.of() : List.of(catalog.name()));
-    if (name.size() == 1) {
-      all.addAll(Arrays.asList(catalogs.currentNamespace()));
-    }
-    all.addAll(name);
-    return catalog instanceof LanceCatalog ? all : byPath(catalogs, catalog, all);
-  }
-
-  /** A table of ours in Spark's own catalog, by its path. */
-  private static List<String> byPath(CatalogManager catalogs, CatalogPlugin catalog, List<String> name) throws Other {
-    if (!(catalog instanceof LanceSessionCatalog own)
-        || !catalogs.isCatalogRegistered(PATHS)
-        || !(catalogs.catalog(PATHS) instanceof LanceCatalog)) {
-      throw new Other();
-    }
-    int last = name.size() - 1;
-    try {
-      Identifier ident = Identifier.of(name.subList(1, last).toArray(new String[0]), name.get(last));
-      if (own.loadTable(ident) instanceof CatalogTable table) {
-        return new ArrayList<>(List.of(PATHS, table.facts().uri()));
-      }
-    } catch (NoSuchTableException none) {
-      throw new Other();
-    }
-    throw new Other();
-  }
-
-  private List<String> name() throws Other {
-    List<String> parts = new ArrayList<>(List.of(nameOr()));
-    while (peek().isMark('.')) {
-      take();
-      parts.add(nameOr());
-    }
-    return parts;
-  }
-
-  private String nameOr() throws Other {
-    if (peek().kind() != Kind.WORD && peek().kind() != Kind.QUOTED) {
-      throw new Other();
-    }
-    return take().text();
-  }
-
-  private String part() throws ParseException {
-    if (peek().kind() != Kind.WORD && peek().kind() != Kind.QUOTED) {
-      throw unexpected("a name is expected");
-    }
-    return take().text();
-  }
-
-  private String nameOrText() throws ParseException {
-    return peek().kind() == Kind.TEXT ? take().text() : part();
-  }
-
-  private String text() throws ParseException {
-    if (peek().kind() != Kind.TEXT) {
-      throw unexpected("a text in quotes is expected");
-    }
-    return take().text();
-  }
-
-  private String number() throws ParseException {
-    if (peek().kind() != Kind.NUMBER || !peek().text().matches("\\d+")) {
-      throw unexpected("a number is expected");
-    }
-    return take().text();
-  }
-
-  private void expect(String keyword) throws ParseException {
-    if (!taken(keyword)) {
-      throw unexpected(keyword + " is expected");
-    }
-  }
-
-  private void mark(char mark) throws ParseException {
-    if (!taken(mark)) {
-      throw unexpected("'" + mark + "' is expected");
-    }
-  }
-
-  private boolean taken(String keyword) {
-    boolean found = peek().is(keyword);
-    at += found ? 1 : 0;
-    return found;
-  }
-
-  private boolean taken(char mark) {
-    boolean found = peek().isMark(mark);
-    at += found ? 1 : 0;
-    return found;
-  }
-
-  private Word peek() {
-    return words.get(Math.min(at, words.size() - 1));
-  }
-
-  private Word take() {
-    Word word = peek();
-    at++;
-    return word;
-  }
-
-  private ParseException unexpected(String hint) {
-    return SyntaxError.at(text, peek(), hint);
-  }
-
-  /** A name with backticks. */
-  static String written(List<String> parts) {
-    List<String> quoted = new ArrayList<>();
-    parts.forEach(part -> quoted.add("`" + part.replace("`", "``") + "`"));
-    return String.join(".", quoted);
-  }
-
-  /** A text for Spark's parser, however it is set to read backslashes and doubled quotes. */
-  static String quote(String text) {
-    if (text.indexOf('\'') < 0 && text.indexOf('\\') < 0) {
-      return "'" + text + "'";
-    }
-    List<String> pieces = new ArrayList<>();
-    for (String piece : text.split("(?<=['\\\\])|(?=['\\\\])")) {
-      pieces.add(piece.equals("'") ? "char(39)" : piece.equals("\\") ? "char(92)" : "'" + piece + "'");
-    }
-    return "concat(" + String.join(", ", pieces) + ")";
-  }
-
-  /** A procedure and its arguments. */
-  private static final class Call {
-    private final String catalog;
-    private final String procedure;
-    private final List<String> arguments = new ArrayList<>();
-
-    Call(String procedure, List<String> table) {
-      this.catalog = table.get(0);
-      this.procedure = procedure;
-      with("table", quote(Statements.written(table)));
-    }
-
-    Call with(String parameter, String expression) {
-      if (expression != null) {
-        arguments.add(Statements.written(List.of(parameter)) + " => " + expression);
-      }
-      return this;
-    }
-
-    String written() {
-      return "CALL " + Statements.written(List.of(catalog, "system", procedure)) + "(" + String.join(", ", arguments) + ")";
-    }
+    return Names.own(name, session);
   }
 }
