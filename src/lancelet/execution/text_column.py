@@ -28,6 +28,7 @@ from lancelet.encoding.plain import numpy_array
 from lancelet.encoding.rows import RowIndices, RowRange
 from lancelet.errors import InvalidInput
 from lancelet.execution.allowed import AllowedRows
+from lancelet.execution.outdated_texts import NO_OUTDATED, Outdated, outdated_documents
 from lancelet.execution.shown import show_column
 from lancelet.execution.threads import core_count, ordered_map
 from lancelet.format.system_columns import ROW_ID
@@ -295,9 +296,26 @@ class ColumnSearch:
         addresses, counted = where.addresses(entry, rows)
         if gone:
             counted &= ~np.isin(fragments_of(addresses), np.array(sorted(gone), np.uint64))
+        outdated = self._outdated(one.part).marks.get(one.search.partition.number)
+        if outdated is not None:
+            counted &= ~outdated
         known = counted.copy()
         counted[known] = self._allowed.marks(addresses[known])
         return None if counted.all() else counted
+
+    def _outdated(self, part: TextPart) -> Outdated:
+        """The documents of a segment whose rows say something else now, which are kept for the next search."""
+        indices = self.table.text_indices
+        if not indices.where.names_ids(part.entry):
+            return NO_OUTDATED
+
+        def make() -> Outdated:
+            segment = indices.open(part).segment
+            return outdated_documents(self.table, indices.where, part.entry, self.column.path, segment)
+
+        # Rows of a fragment have the same texts as long as it is there.
+        held: Outdated = self.table.cache.indices.get(("outdated texts", part.entry.uuid, part.fragments), make)
+        return held
 
     def contents(self, terms: Iterable[bytes]) -> Contents:
         """All its texts, as some terms are in them; statistics are of all that are there, wanted or not."""

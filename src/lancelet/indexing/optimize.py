@@ -7,7 +7,7 @@ rows of the fragments that no segment covers::
                                              merge 0: {0} {1} {2} {3};  retrain: {0, 1, 2, 3}
 
 A segment whose rows were moved by a rewrite of fragments is written anew too, so that the fragment-reuse index need
-not be asked for it any more.
+not be asked for it any more; and so is one that has texts which its rows had before they were updated.
 
 Segments of a kind that learns (vectors) that learned apart cannot be put together: their rows are read again. Where nobody says how many
 segments are merged, such a kind gets a segment for the new rows alone; when partitions do not fit any more, all
@@ -19,7 +19,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from lancelet.editing.retry import retried
 from lancelet.errors import InvalidOption, InvalidType, NotSupported
@@ -28,7 +28,8 @@ from lancelet.index.kind import NewRows, Segment, Source
 from lancelet.index.metadata import IndexMetadata, index_from_proto, read_indices
 from lancelet.index.registry import kind_of_entry
 from lancelet.index.segments import NewSegment, Whereabouts, open_segment, usable_kind, write_segment
-from lancelet.indexing.rows import columns_of_fields, read_rows
+from lancelet.index.text.kind import InvertedKind
+from lancelet.indexing.rows import columns_of_fields, old_source, read_rows
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.fragment_reuse import read_rewrites, unneeded_rewrites
 from lancelet.table.commit.index_upkeep import SYSTEM_INDICES
@@ -39,6 +40,7 @@ from lancelet.table.commit.written import WrittenFiles
 if TYPE_CHECKING:
     from lancelet.execution.table_reader import TableReader
     from lancelet.format.proto import table_pb2
+    from lancelet.index.text.segment import TextSegment
     from lancelet.table.manifest.snapshot import Snapshot
 
 DEFAULT_MERGED = 1
@@ -216,7 +218,7 @@ class _Upkeep:
         if self.workers is not None and heavy:
             made = self.workers.parts(self.table, indexed.paths, new, self.files)
             return made or [write_segment(snapshot, new, (), NewRows(indexed.type), self.files)]
-        sources = [self.where.source(entry, indexed.type) for entry in old]
+        sources = [old_source(self.table, self.where, entry, indexed) for entry in old]
         if self.workers is None or not fragments:
             rows = read_rows(self.table, indexed, kind, fragments)
             return [write_segment(snapshot, new, sources, rows, self.files)]
@@ -229,5 +231,10 @@ class _Upkeep:
         return [written]
 
     def _is_stale(self, entry: IndexMetadata) -> bool:
-        """Whether rows of a segment were moved since it was written."""
-        return any(rewrite.dataset_version >= entry.dataset_version for rewrite in read_rewrites(self.table.snapshot))
+        """Whether rows of a segment were moved since it was written, or it has texts that rows do not have any more."""
+        if any(rewrite.dataset_version >= entry.dataset_version for rewrite in read_rewrites(self.table.snapshot)):
+            return True
+        if not isinstance(kind_of_entry(entry), InvertedKind) or not self.where.names_ids(entry):
+            return False
+        source = old_source(self.table, self.where, entry, columns_of_fields(self.table, entry.fields))
+        return cast("TextSegment", source.segment).has_outdated

@@ -12,7 +12,7 @@ from lancelet.index.metadata import IndexMetadata, index_from_proto, read_indice
 from lancelet.index.registry import kind_of_entry
 from lancelet.index.segments import NewSegment, Whereabouts, write_segment
 from lancelet.indexing.create import Watch, build_segment, check_name
-from lancelet.indexing.rows import columns_of_fields, find_columns
+from lancelet.indexing.rows import columns_of_fields, find_columns, old_source
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
@@ -52,7 +52,7 @@ def merge_parts(table: TableReader, parts: Sequence[table_pb2.IndexMetadata]) ->
         raise InvalidInput("only segments of one kind, over one column, can be merged")
     where = Whereabouts(table.snapshot, lambda: table.row_id_index, table.physical_rows)
     indexed = columns_of_fields(table, first.fields)
-    sources = [where.source(entry, indexed.type) for entry in entries]
+    sources = [old_source(table, where, entry, indexed) for entry in entries]
     coverage = frozenset().union(*(where.coverage(entry) for entry in entries))
     new = NewSegment(first.name, first.fields, kind, coverage, kind.options(IndexFolder(table.snapshot, first)))
     with WrittenFiles(table.snapshot.store) as files:

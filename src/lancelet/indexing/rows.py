@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
 
 from lancelet.errors import InvalidInput, UnknownColumn
+from lancelet.execution.outdated_texts import outdated_documents
 from lancelet.execution.plan import ScanPlan, column_of
 from lancelet.execution.scan import Scan
 from lancelet.execution.shown import scan_field
@@ -19,14 +20,19 @@ from lancelet.format.extensions import storage_of, storage_type
 from lancelet.format.json_fields import STORED_JSON
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
 from lancelet.index.kind import ROW, VALUE, NewRows, Stages
+from lancelet.index.registry import kind_of_entry
 from lancelet.index.segments import joined_type, joined_values
+from lancelet.index.text.kind import InvertedKind
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lancelet.execution.table_reader import TableReader
     from lancelet.format.schema import Field
-    from lancelet.index.kind import Kind
+    from lancelet.index.kind import Kind, Source
+    from lancelet.index.metadata import IndexMetadata
+    from lancelet.index.segments import Whereabouts
+    from lancelet.index.text.segment import TextSegment
 
 _BATCH_ROWS = 1 << 16
 _BATCH_BYTES = 16 << 20
@@ -99,6 +105,15 @@ def columns_of_fields(table: TableReader, ids: Sequence[int]) -> IndexedColumns:
     if missing := [number for number in ids if number not in known]:
         raise InvalidInput(f"there is no field {missing[0]} in version {table.snapshot.version}")
     return IndexedColumns(tuple(known[number][0] for number in ids), tuple(known[number][1] for number in ids))
+
+
+def old_source(table: TableReader, where: Whereabouts, entry: IndexMetadata, indexed: IndexedColumns) -> Source:
+    """A segment that becomes part of a new one, without what its rows do not say any more."""
+    source = where.source(entry, indexed.type)
+    if isinstance(kind_of_entry(entry), InvertedKind):
+        segment = cast("TextSegment", source.segment)
+        segment.disregard(outdated_documents(table, where, entry, indexed.columns[0].path, segment).marks)
+    return source
 
 
 def read_rows(

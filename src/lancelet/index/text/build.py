@@ -103,9 +103,12 @@ class _OldPart:
     def of(cls, source: Source, part: Partition) -> _OldPart:
         rows = part.documents.rows
         dead = part.head.deleted
-        if source.rename is None and not dead:
+        assert isinstance(source.segment, TextSegment)
+        outdated = source.segment.outdated(part)
+        if source.rename is None and not dead and not outdated.any():
             return cls(part, rows, None, not part.is_old)
         now, kept = (rows, np.ones(len(rows), np.bool_)) if source.rename is None else source.rename(rows)
+        kept = kept & ~outdated
         if dead:
             kept &= ~np.isin((rows >> np.uint64(32)).astype(np.int64), np.array(sorted(dead), np.int64))
         if kept.all():

@@ -28,6 +28,8 @@ ITEM: Final = "_doc_index_0"
 DELETED: Final = "deleted_fragments"
 POSITIONS_LAYOUT: Final = "shared_stream_v2"
 POSITIONS_CODEC: Final = "packed_delta_v1"
+_WITHOUT_OUTDATED: Final = "lancelet:without_outdated_documents"
+"""Segments of pylance do not say it, and may have such documents where row ids are stable."""
 _SCHEMA: Final = pa.schema([pa.field(DELETED, pa.binary(), nullable=False)])
 _TOKEN_SETS: Final = ("fst", "arrow")
 _MOST_PARTS: Final = 1 << 20
@@ -42,6 +44,8 @@ class Head:
     """The numbers of its parts; None: it is from before there were some."""
     deleted: frozenset[int] = frozenset()
     """Fragments whose documents do not count any more."""
+    is_current: bool = False
+    """Whether it says that no document of it is a text that its row had before it was updated."""
 
     @classmethod
     def read(cls, folder: IndexFolder) -> Head:
@@ -78,7 +82,7 @@ class Head:
         size = _number(file, "posting_block_size", params.block_size)
         if size != params.block_size:
             raise CorruptFile(file.path, f"has blocks of {size} documents, and of {params.block_size}", "params")
-        return cls(params, _parts(file), _deleted(file))
+        return cls(params, _parts(file), _deleted(file), said.get(_WITHOUT_OUTDATED) == "true")
 
     @classmethod
     def _read_old(cls, folder: IndexFolder, granularity: str) -> Head:
@@ -108,6 +112,8 @@ def write_head(out: SegmentWriter, params: Params, parts: Sequence[int], prefix:
             file.add_metadata(key, value)
         if params.format_version == 1:
             file.add_metadata("posting_tail_codec", "fixed32_v1")
+        if out.stable_row_ids:
+            file.add_metadata(_WITHOUT_OUTDATED, "true")
         empty = BitMap().serialize()
         file.write(pa.RecordBatch.from_arrays([pa.array([empty], pa.binary())], schema=_SCHEMA))
 

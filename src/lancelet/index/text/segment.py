@@ -39,6 +39,7 @@ class TextSegment:
         self.head = Head.read(folder) if staged is None else Head.read_staged(folder, staged)
         numbers: tuple[int | None, ...] = (None,) if self.head.parts is None else self.head.parts
         prefix = None if staged is None else staged_prefix(staged)
+        self._outdated: Mapping[int | None, npt.NDArray[np.bool_]] = {}
         self.partitions = [Partition(folder, self.head, number, prefix) for number in numbers]
 
     @property
@@ -82,24 +83,65 @@ class TextSegment:
         tokens = sum(part.num_tokens for part in self.partitions)
         return {"params": params, "num_tokens": tokens, "num_docs": self.num_documents}
 
+    # Documents that do not count
+
+    def disregard(self, outdated: Mapping[int | None, npt.NDArray[np.bool_]]) -> None:
+        """Leave documents out that are not what their rows say now, by the number of their part."""
+        self._outdated = outdated
+
+    @property
+    def has_outdated(self) -> bool:
+        """Whether documents are left out."""
+        return bool(self._outdated)
+
+    def outdated(self, part: Partition) -> npt.NDArray[np.bool_]:
+        """The documents of a part that are left out."""
+        found = self._outdated.get(part.number)
+        return np.zeros(len(part.documents), np.bool_) if found is None else found
+
     # What a check compares
 
     def entries(self, source: Source) -> Iterator[Entries]:
         """For each token of each document one: of the token, how often it is there and, if that is known, where."""
         for part in self.partitions:
-            rows = part.documents.rows
-            data, offsets, ids = part.tokens.arrays()
-            hashes = np.zeros(part.num_tokens, np.uint64)
-            hashes[ids] = hash_texts(data, offsets)
-            totals = np.cumsum(part.lengths(), dtype=np.int64)
-            start = 0
-            while start < len(totals):
-                before = int(totals[start - 1]) if start else 0
-                stop = max(int(np.searchsorted(totals, before + _POSTINGS_AT_ONCE, side="right")), start + 1)
-                found = part.decoded(start, stop, self.has_positions)
-                mine = np.repeat(hashes[start:stop], np.diff(found.starts))
-                yield _digests(mine, found.freqs, found.positions), rows[found.docs]
-                start = stop
+            counted, rows = ~self.outdated(part), part.documents.rows
+            for digests, docs in self._postings(part):
+                here = counted[docs]
+                yield digests[here], rows[docs[here]]
+
+    def _postings(self, part: Partition) -> Iterator[tuple[Digests, npt.NDArray[np.uint32]]]:
+        """A number for each token of each document, and which document that is."""
+        data, offsets, ids = part.tokens.arrays()
+        hashes = np.zeros(part.num_tokens, np.uint64)
+        hashes[ids] = hash_texts(data, offsets)
+        totals = np.cumsum(part.lengths(), dtype=np.int64)
+        start = 0
+        while start < len(totals):
+            before = int(totals[start - 1]) if start else 0
+            stop = max(int(np.searchsorted(totals, before + _POSTINGS_AT_ONCE, side="right")), start + 1)
+            found = part.decoded(start, stop, self.has_positions)
+            mine = np.repeat(hashes[start:stop], np.diff(found.starts))
+            yield _digests(mine, found.freqs, found.positions), found.docs
+            start = stop
+
+    def digests_of_documents(self, part: Partition, wanted: npt.NDArray[np.bool_]) -> Digests:
+        """The sums of the entries of some documents of a part; 0 for the others."""
+        sums = np.zeros(len(part.documents), np.uint64)
+        if wanted.any():
+            for digests, docs in self._postings(part):
+                here = wanted[docs]
+                np.add.at(sums, docs[here], digests[here])
+        return sums
+
+    def digests_of_items(self, values: pa.Array, rows: npt.NDArray[np.int64], items: npt.NDArray[np.uint32]) -> Digests:
+        """What the documents of some rows among values of the column, or of items of their lists, would sum up to."""
+        if self.params.document_granularity != LIST_ELEMENT:
+            return self.digests(values)[0][rows]
+        values = storage_of(values)
+        sums = np.append(self._sums(values.flatten().fill_null("")), np.uint64(0))
+        sizes = pc.list_value_length(values).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        begins = np.cumsum(sizes) - sizes
+        return sums[np.where(items < sizes[rows], begins[rows] + items, len(sums) - 1)]
 
     def digests(self, values: pa.Array) -> tuple[Digests, None]:
         """The sums of the same for the texts of a column."""

@@ -25,6 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.errors import CorruptFile, LanceletError, MissingFile
+from lancelet.execution.outdated_texts import outdated_documents
 from lancelet.execution.plan import ScanPlan
 from lancelet.execution.scan import Scan
 from lancelet.execution.shown import scan_field
@@ -42,6 +43,7 @@ from lancelet.index.metadata import IndexMetadata, read_indices
 from lancelet.index.questions import Missing
 from lancelet.index.row_set import RowSet
 from lancelet.index.segments import Whereabouts, indexed_fields, joined_type, joined_values, usable_kind
+from lancelet.index.text.segment import TextSegment
 from lancelet.maintenance.validation.report import MISSING, UNREADABLE, Finding, Level, trouble
 from lancelet.maintenance.validation.version import Tally
 from lancelet.table.manifest.names import INDICES_DIR
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
 
 REBUILD: Final = "drop the index and build it again; rows can be read without it (use_scalar_index=False)"
 WRONG: Final = "wrong index"
+OUTDATED: Final = "outdated index"
 _CONTAINERS: Final = (".lance", ".idx")
 _ROWS_AT_ONCE: Final = 1 << 22
 """Rows that are compared at once: 24 bytes of memory each."""
@@ -186,6 +189,8 @@ def _content(
 ) -> Iterator[Finding]:
     rename = where.rename_to_addresses(entry)
     source = Source(segment, rename, lambda high: where.most_rows(entry, high))
+    if isinstance(segment, TextSegment):
+        yield from _outdated(table, where, entry, segment, values, main)
     for fragments in _groups(table, where.coverage(entry)):
         rows = _Rows(table, fragments)
         if isinstance(segment, Listing):
@@ -197,6 +202,21 @@ def _content(
         if isinstance(segment, Answering) and not isinstance(segment, Listing) and _knows_nulls(kind, values):
             _compare_nulls(rows, segment, where, entry, values)
         yield from rows.findings(f"index {entry.name!r}, segment {entry.uuid}", main)
+
+
+def _outdated(
+    table: TableReader, where: Whereabouts, entry: IndexMetadata, segment: TextSegment, values: _Values, main: str
+) -> Iterator[Finding]:
+    """Old texts of rows, which searches pass over; what else is wrong is found without them."""
+    marks = outdated_documents(table, where, entry, values.columns[0].path, segment).marks
+    segment.disregard(marks)
+    if marks:
+        count = sum(int(np.count_nonzero(some)) for some in marks.values())
+        problem = (
+            f"index {entry.name!r}, segment {entry.uuid} has {count} text(s) that rows had before they were updated; "
+            "pylance finds these rows by them, lancelet passes them over"
+        )
+        yield Finding(Level.WARNING, OUTDATED, main, problem, "call optimize.optimize_indices() of lancelet")
 
 
 def _knows_nulls(kind: Kind, values: _Values) -> bool:
