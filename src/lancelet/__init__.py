@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lancelet._api.fragment_metadata import DataFile, DeletionFile, FragmentMetadata
     from lancelet._api.merge_insert import MergeInsertBuilder
     from lancelet._api.processor import simd_info
+    from lancelet._api.tokenizing import FtsToken, tokenize
     from lancelet._api.transaction import Index, IndexFile, LanceOperation, Transaction
     from lancelet._api.write import write_dataset
     from lancelet.file.blob_writers import (
@@ -83,6 +84,7 @@ __all__ = [
     "ExecutionPlan",
     "FieldStatistics",
     "FragmentMetadata",
+    "FtsToken",
     "Index",
     "IndexFile",
     "IndexProgress",
@@ -119,6 +121,7 @@ __all__ = [
     "schema_to_json",
     "set_logger",
     "simd_info",
+    "tokenize",
     "verify",
     "write_dataset",
 ]
@@ -133,6 +136,7 @@ _later = lazy_names(
         "lancelet._api.fragment_metadata": ("DataFile", "DeletionFile", "FragmentMetadata"),
         "lancelet._api.merge_insert": ("MergeInsertBuilder",),
         "lancelet._api.processor": ("simd_info",),
+        "lancelet._api.tokenizing": ("FtsToken", "tokenize"),
         "lancelet._api.transaction": ("Index", "IndexFile", "LanceOperation", "Transaction"),
         "lancelet._api.write": ("write_dataset",),
         "lancelet.file.blob_writers": (
@@ -165,7 +169,19 @@ _later = lazy_names(
         "lancelet.udf": ("batch_udf",),
         "lancelet.util": ("sanitize_ts",),
     },
-    modules=("indices", "log", "mem_wal", "namespace", "progress", "sampler", "types", "udf", "util", "vector"),
+    modules=(
+        "arrow",
+        "indices",
+        "log",
+        "mem_wal",
+        "namespace",
+        "progress",
+        "sampler",
+        "types",
+        "udf",
+        "util",
+        "vector",
+    ),
 )
 
 
