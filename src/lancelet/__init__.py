@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lancelet._api.fragment_metadata import DataFile, DeletionFile, FragmentMetadata
     from lancelet._api.merge_insert import MergeInsertBuilder
     from lancelet._api.processor import simd_info
+    from lancelet._api.table_provider import FFILanceTableProvider
     from lancelet._api.tokenizing import FtsToken, tokenize
     from lancelet._api.transaction import Index, IndexFile, LanceOperation, Transaction
     from lancelet._api.write import write_dataset
@@ -82,6 +83,7 @@ __all__ = [
     "DedicatedBlobWriter",
     "DeletionFile",
     "ExecutionPlan",
+    "FFILanceTableProvider",
     "FieldStatistics",
     "FragmentMetadata",
     "FtsToken",
@@ -136,6 +138,7 @@ _later = lazy_names(
         "lancelet._api.fragment_metadata": ("DataFile", "DeletionFile", "FragmentMetadata"),
         "lancelet._api.merge_insert": ("MergeInsertBuilder",),
         "lancelet._api.processor": ("simd_info",),
+        "lancelet._api.table_provider": ("FFILanceTableProvider",),
         "lancelet._api.tokenizing": ("FtsToken", "tokenize"),
         "lancelet._api.transaction": ("Index", "IndexFile", "LanceOperation", "Transaction"),
         "lancelet._api.write": ("write_dataset",),

@@ -7,10 +7,12 @@ that need them, so that programs that only read do not wait for them.
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypedDict, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from lancelet._api.index_descriptions import IndexDescription
     from lancelet._api.ivf_model import IvfModel
     from lancelet._api.merge_insert import MergeInsertBuilder
+    from lancelet._api.sql_query import SqlQueryBuilder
     from lancelet._api.storage_accessor import StorageOptionsAccessor
     from lancelet._api.tags import Branches, Tags
     from lancelet._api.transaction import Index, LanceOperation, Transaction
@@ -134,6 +137,7 @@ __getattr__ = lazy_names(
         "lancelet._api.fragment_metadata": ("DataFile", "FragmentMetadata"),
         "lancelet._api.tags": ("Branches", "Tags"),
         "lancelet._api.transaction": ("Index", "IndexFile", "LanceOperation", "Transaction"),
+        "lancelet._api.sql_query": ("SqlQuery", "SqlQueryBuilder"),
         "lancelet._api.vector_reader": ("VectorIndexReader",),
         "lancelet._api.index_descriptions": ("IndexConfig", "IndexInformation", "SupportedDistributedIndices"),
         "lancelet.bitmap": ("Bitmap",),
@@ -238,8 +242,10 @@ class LanceDataset:
         return cls._of(os.fspath(place), snapshot, session, storage_options)
 
     def __reduce__(self) -> tuple[object, ...]:
+        # What another process makes of it depends on what is loaded there.
+        kind = getattr(type(self), "_saved_as", type(self))
         place = self._uri, self._table.snapshot
-        return restored, (type(self), *place, self._session, self._default_scan_options, self._storage_options)
+        return restored, (kind, *place, self._session, self._default_scan_options, self._storage_options)
 
     def __copy__(self) -> Self:
         return self._at(self._table.snapshot)
@@ -706,9 +712,22 @@ class LanceDataset:
         """Not supported: join the tables that scans give, or use an engine."""
         raise NotSupported("joins of datasets are not supported; join tables, or use an engine such as duckdb")
 
-    def sql(self, sql: str) -> NoReturn:
-        """Not supported: Spark and other engines, such as duckdb, ask datasets in SQL."""
-        raise NotSupported("SQL queries are not supported; use an engine such as duckdb on the dataset")
+    def sql(self, sql: str) -> SqlQueryBuilder:
+        """A query in SQL on this table, which it calls ``dataset``; ``build()`` makes it ready to run.
+
+        DataFusion runs it: ``pip install 'lancelet[sql]'``. What it selects and filters is read by a scan, with indices.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> kelp = lancelet.write_dataset({"id": [1, 2, 3]}, "memory://docs/select")
+        >>> query = kelp.sql("SELECT max(id) AS last FROM dataset WHERE id < 3").build()
+        >>> query.to_batch_records()[0].to_pydict()
+        {'last': [2]}
+        """
+        from lancelet._api.sql_query import SqlQueryBuilder
+
+        return SqlQueryBuilder(self, sql)
 
     # Single rows
 
@@ -2114,4 +2133,29 @@ def restored(
     storage_options: Mapping[str, str] | None,
 ) -> V:
     """A view of a version that is open already."""
+    kind = dataset_kind(kind)
     return kind.__new__(kind)._set(uri, snapshot, session, default_scan_options, storage_options)
+
+
+_ASKS_ARROW: Final = ("pyarrow.dataset", "duckdb")
+"""Modules whose users may hand a table to something that looks for datasets of pyarrow."""
+
+
+def dataset_kind(kind: type[V]) -> type[V]:
+    """The class that an open table gets.
+
+    Engines hand columns and filters only to what is a ``pyarrow.dataset.Dataset``, and loading that takes longer than
+    everything here together: a table is one in programs that have loaded it, or an engine that asks for it.
+    """
+    if kind is LanceDataset and any(name in sys.modules for name in _ASKS_ARROW):
+        return _kind_for_arrow()  # type: ignore[return-value]
+    return kind
+
+
+@cache
+def _kind_for_arrow() -> type[LanceDataset]:
+    """Every public method of pyarrow's class is one of :class:`LanceDataset`, which comes first."""
+    from pyarrow.dataset import Dataset
+
+    own = {"__doc__": LanceDataset.__doc__, "__module__": __name__, "_saved_as": LanceDataset}
+    return type("LanceDataset", (LanceDataset, Dataset), own)

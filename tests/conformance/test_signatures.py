@@ -19,7 +19,7 @@ import pytest
 LATER = "of later work"
 INSIDE = "pylance's own affair, not for its users"
 NO_MODULE = {
-    **dict.fromkeys(("arrow", "debug", "hf", "otel", "tracing"), LATER),
+    **dict.fromkeys(("debug", "hf", "otel", "tracing"), LATER),
     **dict.fromkeys(("download",), "language models for text search are " + LATER),
     **dict.fromkeys(("torch", "vector"), "needs packages that the tests do without; those in tests/vector compare it"),
     **dict.fromkeys(("conftest", "dependencies", "lance"), INSIDE),
@@ -39,22 +39,18 @@ def _module_names() -> list[str]:
 
 # What is not there, and why.
 NO_INDICES = "building and searching indices is not supported yet"
-NO_SQL = "queries in SQL are left to engines"
 INNER = "a piece of pylance's binding that only pylance calls"
 BORROWED = "a name of another module that happens to be imported there"
 MISSING = {
     **dict.fromkeys(
         (
             "DocumentGranularity",
-            "FtsToken",
             "FullTextQuery",
             "MinHashQuery",
             "VectorSearchQuery",
-            "tokenize",
         ),
         NO_INDICES,
     ),
-    **dict.fromkeys(("FFILanceTableProvider", "SqlQuery", "SqlQueryBuilder"), NO_SQL),
     **dict.fromkeys(
         (
             "MergeInsertBuilder.analyze_plan_batches",
@@ -106,6 +102,7 @@ OTHER = {
             "DedicatedBlobWriter",
             "ExecutionPlan",
             "FragmentSession",
+            "FtsToken",
             "IOStats",
             "IndexSegment",
             "IndexSegmentDescription",
@@ -125,6 +122,8 @@ OTHER = {
             "RowIdMeta",
             "ScanStatistics",
             "ShardWriter",
+            "SqlQuery",
+            "SqlQueryBuilder",
             "Tags",
         ),
         GIVEN,

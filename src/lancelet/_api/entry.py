@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from lancelet._api.session import Session, index_cache_bytes
-from lancelet.dataset import LanceDataset
+from lancelet.dataset import LanceDataset, dataset_kind
 from lancelet.namespace_client.tables import is_named
 
 
@@ -77,7 +77,7 @@ def dataset(
     lancelet.errors.TableNotFound: there is no table
     """
     is_named(uri, namespace_client, table_id)
-    return LanceDataset(
+    return dataset_kind(LanceDataset)(
         uri,
         version,
         block_size,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,3 +28,13 @@ class Movable(Protocol):
     def table(self) -> TableReader: ...
 
     def _move(self, snapshot: Snapshot) -> None: ...
+
+
+class Askable(Protocol):
+    """To scan it with the options that users give."""
+
+    @property
+    def scanner(self) -> Any: ...
+
+    @property
+    def count_rows(self) -> Any: ...

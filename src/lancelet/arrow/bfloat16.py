@@ -36,12 +36,16 @@ def narrow(values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
     odd = (bits >> np.uint32(16)) & np.uint32(1)
     with np.errstate(over="ignore"):
         rounded = ((bits + np.uint32(0x7FFF) + odd) >> np.uint32(16)).astype(np.uint16)
-    return np.where(np.isnan(values), (bits >> np.uint32(16)).astype(np.uint16) | _QUIET, rounded)
+    found: npt.NDArray[np.uint16] = np.where(
+        np.isnan(values), (bits >> np.uint32(16)).astype(np.uint16) | _QUIET, rounded
+    )
+    return found
 
 
 def widen(bits: npt.NDArray[np.uint16]) -> npt.NDArray[np.float32]:
     """The numbers that bits stand for, exactly."""
-    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    found: npt.NDArray[np.float32] = (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return found
 
 
 class BFloat16:
@@ -65,12 +69,12 @@ class BFloat16:
             self._bits = int(narrow(np.array([value], np.float64).astype(np.float32))[0])
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> BFloat16:
+    def from_bytes(cls, bytes: bytes) -> BFloat16:  # noqa: A002
         """The number of two bytes, the lower one first."""
-        if len(data) != 2:
-            raise InvalidInput(f"a bfloat16 has 2 bytes, not {len(data)}")
+        if len(bytes) != 2:
+            raise InvalidInput(f"a bfloat16 has 2 bytes, not {len(bytes)}")
         found = cls.__new__(cls)
-        found._bits = int.from_bytes(data, "little")
+        found._bits = int.from_bytes(bytes, "little")
         return found
 
     def to_bytes(self) -> bytes:
@@ -88,16 +92,16 @@ class BFloat16:
 
     # Each of the four on its own: a NaN is neither less than a number nor not less.
 
-    def __lt__(self, other: BFloat16) -> bool:
+    def __lt__(self, other: object) -> bool:
         return self.as_float() < other.as_float() if isinstance(other, BFloat16) else NotImplemented
 
-    def __le__(self, other: BFloat16) -> bool:
+    def __le__(self, other: object) -> bool:
         return self.as_float() <= other.as_float() if isinstance(other, BFloat16) else NotImplemented
 
-    def __gt__(self, other: BFloat16) -> bool:
+    def __gt__(self, other: object) -> bool:
         return self.as_float() > other.as_float() if isinstance(other, BFloat16) else NotImplemented
 
-    def __ge__(self, other: BFloat16) -> bool:
+    def __ge__(self, other: object) -> bool:
         return self.as_float() >= other.as_float() if isinstance(other, BFloat16) else NotImplemented
 
     def __hash__(self) -> int:
@@ -150,7 +154,7 @@ class BFloat16Type(pa.ExtensionType):  # type: ignore[misc]
 class BFloat16Scalar(pa.ExtensionScalar):  # type: ignore[misc]
     """One value of a column."""
 
-    def as_py(self, **_: Any) -> BFloat16 | None:
+    def as_py(self, **kwargs: Any) -> BFloat16 | None:
         """The number, or None."""
         return None if self.value is None else BFloat16.from_bytes(self.value.as_py())
 
@@ -199,7 +203,8 @@ def array_of(bits: npt.NDArray[np.uint16], missing: npt.NDArray[np.bool_] | None
     """A column of bits, some of its values null."""
     valid = None if missing is None or not missing.any() else pa.array(~missing).buffers()[1]
     storage = pa.FixedSizeBinaryArray.from_buffers(pa.binary(2), len(bits), [valid, pa.py_buffer(bits)])
-    return pa.ExtensionArray.from_storage(BFloat16Type(), storage)
+    found: BFloat16Array = pa.ExtensionArray.from_storage(BFloat16Type(), storage)
+    return found
 
 
 def bfloat16_array(values: Iterable[Any]) -> BFloat16Array:

@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlparse
 
 import numpy as np
@@ -31,12 +31,13 @@ _BYTES: Final = (pa.binary(), pa.large_binary())
 
 Decoder = Callable[[pa.Array], "npt.NDArray[Any] | pa.Array"]
 Encoder = Callable[["npt.NDArray[Any]"], bytes]
+A = TypeVar("A", bound="ImageArray")
 
 
 class ImageScalar(pa.ExtensionScalar):  # type: ignore[misc]
     """One image of a column."""
 
-    def as_py(self, **_: Any) -> Any:
+    def as_py(self, **kwargs: Any) -> Any:
         """What is stored for the image: its address, its file, or its pixels."""
         return None if self.value is None else self.value.as_py()
 
@@ -148,9 +149,9 @@ class ImageArray(pa.ExtensionArray):  # type: ignore[misc]
             return images
         if isinstance(images, pa.FixedShapeTensorArray):
             kind = FixedShapeImageTensorType(images.type.value_type, images.type.shape)
-            return pa.ExtensionArray.from_storage(kind, images.storage)
+            return _array(FixedShapeImageTensorArray, kind, images.storage)
         if isinstance(images, pa.Array) and images.type in _BYTES:
-            return pa.ExtensionArray.from_storage(EncodedImageType(images.type), images)
+            return _array(EncodedImageArray, EncodedImageType(images.type), images)
         return ImageURIArray.from_uris(images)
 
     def __repr__(self) -> str:
@@ -170,10 +171,10 @@ class ImageURIArray(ImageArray):
         ['file:///kelp.png', None]
         """
         if isinstance(uris, pa.Array) and uris.type in _TEXTS:
-            return pa.ExtensionArray.from_storage(ImageURIType(uris.type), uris)
+            return _array(ImageURIArray, ImageURIType(uris.type), uris)
         items = uris.to_pylist() if isinstance(uris, pa.Array) else uris
         texts = pa.array([None if item is None else str(item) for item in items], pa.string())
-        return pa.ExtensionArray.from_storage(ImageURIType(), texts)
+        return _array(ImageURIArray, ImageURIType(), texts)
 
     def read_uris(self, storage_type: pa.DataType = pa.binary()) -> EncodedImageArray:  # noqa: B008
         """The files at these addresses.
@@ -190,7 +191,7 @@ class ImageURIArray(ImageArray):
         """
         kind = EncodedImageType(storage_type)
         files = [None if uri is None else _read(uri) for uri in self.storage.to_pylist()]
-        return pa.ExtensionArray.from_storage(kind, pa.array(files, storage_type))
+        return _array(EncodedImageArray, kind, pa.array(files, storage_type))
 
 
 class EncodedImageArray(ImageArray):
@@ -239,12 +240,18 @@ class FixedShapeImageTensorArray(ImageArray):
         """
         kind = EncodedImageType(storage_type)
         files = [(encoder or _encode)(image) for image in self.to_numpy()]
-        return pa.ExtensionArray.from_storage(kind, pa.array(files, storage_type))
+        return _array(EncodedImageArray, kind, pa.array(files, storage_type))
+
+
+def _array(_: type[A], kind: pa.ExtensionType, storage: pa.Array) -> A:
+    """An array of the class that a type has."""
+    found: A = pa.ExtensionArray.from_storage(kind, storage)
+    return found
 
 
 def _tensors(pixels: pa.Array) -> FixedShapeImageTensorArray:
     kind = FixedShapeImageTensorType(pixels.type.value_type, pixels.type.shape)
-    return pa.ExtensionArray.from_storage(kind, pixels.storage)
+    return _array(FixedShapeImageTensorArray, kind, pixels.storage)
 
 
 def _read(uri: str) -> bytes:

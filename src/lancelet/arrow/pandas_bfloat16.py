@@ -22,7 +22,7 @@ class PandasBFloat16Type(ExtensionDtype):  # type: ignore[misc]
     """The type of such columns in pandas."""
 
     name = NAME
-    type = BFloat16
+    type: Any = BFloat16
     na_value = None
 
     @classmethod
