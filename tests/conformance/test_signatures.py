@@ -19,7 +19,7 @@ import pytest
 LATER = "of later work"
 INSIDE = "pylance's own affair, not for its users"
 NO_MODULE = {
-    **dict.fromkeys(("debug", "hf", "otel", "tracing"), LATER),
+    "otel": LATER,
     **dict.fromkeys(("download",), "language models for text search are " + LATER),
     **dict.fromkeys(("torch", "vector"), "needs packages that the tests do without; those in tests/vector compare it"),
     **dict.fromkeys(("conftest", "dependencies", "lance"), INSIDE),
@@ -61,8 +61,11 @@ MISSING = {
             "PyFullTextQuery",
             "PySearchFilter",
             "model_to_dict",
+            "lance_capture_trace_events",
+            "lance_trace_to_chrome",
             "normalize_transform",
             "serialize_row_addrs",
+            "shutdown_tracing",
         ),
         INNER,
     ),
@@ -125,6 +128,7 @@ OTHER = {
             "SqlQuery",
             "SqlQueryBuilder",
             "Tags",
+            "TraceEvent",
         ),
         GIVEN,
     ),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypedDict
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +22,7 @@ from lancelet.expressions.expr import Column
 from lancelet.expressions.sort import SortKey
 from lancelet.format.system_columns import DISTANCE, DOC_INDEX, QUERY_INDEX, SCORE, SEARCH_FIELDS
 from lancelet.log import LOGGER, debug
+from lancelet.runtime.events import RUNS, is_heard, tell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,6 +67,9 @@ class ScanStatistics:
     all_counts: dict[str, int] = field(default_factory=dict)
     all_times: dict[str, int] = field(default_factory=dict)
     """Nanoseconds."""
+
+
+_COSTS: Final = tuple(one.name for one in fields(ScanStatistics) if not one.name.startswith("all_"))
 
 
 class ScannerBuilder:
@@ -592,7 +596,7 @@ class LanceScanner:
         self._plan = plan
         self._batch_bytes = batch_bytes
         self._strict = strict
-        self._callback = callback
+        self._callback = partial(_tell_run, callback) if is_heard() else callback
 
     @cached_property
     def _scan(self) -> Scan | RankedScan:
@@ -781,6 +785,14 @@ class _Watch:
         counts |= {"fragments_scanned": len(candidates.fragments), "index_rows_found": sum(use.found.values())}
         index = (use.loaded, use.parts, use.rows, use.cached, use.loaded)
         self._callback(ScanStatistics(requests, requests, read, *index, all_counts=counts, all_times=times))
+
+
+def _tell_run(callback: Callable[[ScanStatistics], None] | None, found: ScanStatistics) -> None:
+    """Tell listeners what a scan cost, and then whom the scan itself was given."""
+    costs = {name: getattr(found, name) for name in _COSTS}
+    tell(RUNS, found.all_times["elapsed"], type="plan_run", output_rows=found.all_counts["rows_scanned"], **costs)
+    if callback is not None:
+        callback(found)
 
 
 class _TextOptions(TypedDict, total=False):

@@ -25,6 +25,7 @@ from lancelet.index.metadata import IndexMetadata, read_indices
 from lancelet.index.questions import Answer, HasItems, IsIn, Missing, Question
 from lancelet.index.row_set import RowSet
 from lancelet.index.segments import Whereabouts, kind_over
+from lancelet.runtime.events import READS, tell
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -186,6 +187,7 @@ class TableIndices:
             if self._table.cache.checked:
                 folder.check_files()
             made.append(OpenSegment.of(folder, part.kind.open(folder, part.dtype)))
+            tell(READS, type="open_scalar_index", index_uuid=part.entry.uuid, index_type=part.kind.name)
             return made[0]
 
         held: OpenSegment = self._table.cache.indices.get(part.entry.uuid, make)

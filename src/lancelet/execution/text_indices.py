@@ -19,6 +19,7 @@ from lancelet.index.segments import Whereabouts, kind_over
 from lancelet.index.text.kind import InvertedKind
 from lancelet.index.text.query import DocumentGranularity
 from lancelet.index.text.search import PartitionSearch
+from lancelet.runtime.events import READS, tell
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -165,6 +166,7 @@ class TextIndices:
             if table.cache.checked:
                 folder.check_files()
             segment = part.kind.open(folder, part.dtype)
+            tell(READS, type="open_text_index", index_uuid=part.entry.uuid, index_type=part.kind.name)
             return OpenTexts(folder, segment, tuple(map(PartitionSearch, segment.partitions)))
 
         held: OpenTexts = table.cache.indices.get(("texts", part.entry.uuid), make)

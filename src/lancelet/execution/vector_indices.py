@@ -16,6 +16,7 @@ from lancelet.index.metadata import IndexMetadata, read_indices
 from lancelet.index.ranked import RankedKind
 from lancelet.index.segments import Whereabouts, kind_over
 from lancelet.index.vector.metric import metric_named
+from lancelet.runtime.events import READS, tell
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -152,6 +153,7 @@ class VectorIndices:
             if table.cache.checked:
                 folder.check_files()
             segment: VectorSegment = part.kind.open(folder, part.dtype)  # type: ignore[assignment]
+            tell(READS, type="open_vector_index", index_uuid=part.entry.uuid, index_type=part.kind.name)
             return OpenVectors(folder, segment)
 
         held: OpenVectors = table.cache.indices.get(part.entry.uuid, make)

@@ -25,6 +25,7 @@ from lancelet.dataset import LanceDataset as Table
 from lancelet.errors import InvalidInput
 from lancelet.execution.rebatch import by_rows
 from lancelet.format.system_columns import ROW_ID
+from lancelet.hf import HuggingFaceConverter
 from lancelet.torch.cache import CachedBatches
 from lancelet.torch.dist import get_global_rank, get_global_world_size
 from lancelet.torch.tensors import to_tensor
@@ -137,6 +138,7 @@ class LanceDataset(torch.utils.data.IterableDataset[Any]):
         self._auto_detect_rank = auto_detect_rank
         self._cached: CachedBatches | None = None
         self._blobs = _blob_columns(self.dataset, columns)
+        self._features = HuggingFaceConverter.of_schema(self.dataset.schema)
 
     def __repr__(self) -> str:
         return f"lancelet.torch.data.LanceDataset({self.dataset.uri!r}, batch_size={self.batch_size})"
@@ -163,7 +165,7 @@ class LanceDataset(torch.utils.data.IterableDataset[Any]):
             if self._to_tensor is None:
                 yield shown
             else:
-                yield self._to_tensor(shown, hf_converter=None, use_blob_api=bool(self._blobs))
+                yield self._to_tensor(shown, hf_converter=self._features, use_blob_api=bool(self._blobs))
 
     def _read(self) -> Iterator[pa.RecordBatch]:
         """The rows of this process. Where there are blobs, their row ids stand for them."""

@@ -46,7 +46,12 @@ def to_tensor(
     tensor([1, 2])
     """
     fields = list(batch.schema) if isinstance(batch, pa.RecordBatch) else [_field(*column) for column in batch.items()]
-    tensors = {field.name: _column(field, batch[field.name], uint64_as_int64) for field in fields}
+    tensors = {}
+    for field in fields:
+        values = batch[field.name]
+        is_array = hf_converter is not None and isinstance(values, pa.Array)
+        shown = hf_converter.to_pytorch(field.name, values) if is_array else None
+        tensors[field.name] = _column(field, values, uint64_as_int64) if shown is None else shown
     return next(iter(tensors.values())) if len(tensors) == 1 else tensors
 
 

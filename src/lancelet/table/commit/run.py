@@ -40,6 +40,7 @@ from lancelet.errors import (
     VersionNotFound,
 )
 from lancelet.log import debug
+from lancelet.runtime.events import TABLES, tell
 from lancelet.runtime.interrupts import critical, deferred
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.conflicts import Committed, Rebase, Rows, check_conflict, unknown_transaction
@@ -581,6 +582,15 @@ class _Writer:
                 self._store.delete_many(left)
         kind = type(self.transaction.operation).__name__
         debug("committed version %d of %s: %s", manifest.version, self._store.uri, kind)
+        tell(
+            TABLES,
+            event="committed",
+            uri=self._store.uri,
+            read_version=self.transaction.read_version,
+            committed_version=manifest.version,
+            detached=str(is_detached(manifest.version)).lower(),
+            operation=kind,
+        )
         return Snapshot.of(self._store, manifest)
 
     def _occupied(self, version: int) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from lancelet.errors import CorruptFile, InvalidInput, MissingFile, TableNotFound
 from lancelet.log import debug
+from lancelet.runtime.events import TABLES, tell
 from lancelet.store import Store, open_store
 from lancelet.table.manifest.paths import Places
 from lancelet.table.manifest.versions import read_as_of, read_latest, read_version
@@ -91,6 +92,7 @@ def open_snapshot(
     else:
         snapshot = _open_at(store, version)
     debug("opened version %d of %s", snapshot.version, snapshot.uri)
+    tell(TABLES, event="loading", uri=snapshot.uri, target_ref=version, version=snapshot.version, status="success")
     return snapshot
 
 
