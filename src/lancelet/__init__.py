@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lancelet._api.tokenizing import FtsToken, tokenize
     from lancelet._api.transaction import Index, IndexFile, LanceOperation, Transaction
     from lancelet._api.write import write_dataset
+    from lancelet._naming.alias import enable_as_lance
     from lancelet.file.blob_writers import (
         BlobDescriptor,
         BlobDescriptorArrayBuilder,
@@ -114,6 +115,7 @@ __all__ = [
     "bytes_read_counter",
     "connect",
     "dataset",
+    "enable_as_lance",
     "errors",
     "evaluate_sharding_spec",
     "iops_counter",
@@ -142,6 +144,7 @@ _later = lazy_names(
         "lancelet._api.tokenizing": ("FtsToken", "tokenize"),
         "lancelet._api.transaction": ("Index", "IndexFile", "LanceOperation", "Transaction"),
         "lancelet._api.write": ("write_dataset",),
+        "lancelet._naming.alias": ("enable_as_lance",),
         "lancelet.file.blob_writers": (
             "BlobDescriptor",
             "BlobDescriptorArrayBuilder",

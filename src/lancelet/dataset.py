@@ -132,6 +132,7 @@ __getattr__ = lazy_names(
         ),
         "lancelet._api.blob_files": ("BlobFile",),
         "lancelet._api.records": ("AlterColumn", "Branch", "DatasetStats", "Tag", "Version", "VersionRef"),
+        "lancelet.query": ("DocumentGranularity", "FullTextQuery", "MinHashQuery"),
         "lancelet.optimize": ("AutoCleanupConfig", "Compaction", "CompactionMetrics", "DatasetOptimizer"),
         "lancelet.udf": ("BatchUDF", "BatchUDFCheckpoint", "batch_udf"),
         "lancelet._api.fragment_metadata": ("DataFile", "FragmentMetadata"),
