@@ -134,7 +134,7 @@ class LanceFileReader:
         self._open(*split_place(os.fspath(path), options), columns)
 
     @classmethod
-    def _at(cls, store: Store, name: str, columns: Sequence[str] | None) -> LanceFileReader:
+    def at(cls, store: Store, name: str, columns: Sequence[str] | None = None) -> LanceFileReader:
         """A reader in a store that is open already."""
         made = cls.__new__(cls)
         made._open(store, name, columns)
@@ -194,10 +194,11 @@ class LanceFileReader:
             buffers,
             major,
             minor,
-            [self._described(index) for index in range(len(container.columns))],
+            [self.describe_column(index) for index in range(len(container.columns))],
         )
 
-    def _described(self, index: int) -> LanceColumnMetadata:
+    def describe_column(self, index: int) -> LanceColumnMetadata:
+        """Where the pages and buffers of one stored column are."""
         column = self._container.column(self._source, index)
         try:
             encodings = [_encoding(page.encoding.direct.encoding) for page in column.pages]

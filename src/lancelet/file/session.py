@@ -73,7 +73,7 @@ class LanceFileSession:
 
     def open_reader(self, path: str, columns: Sequence[str] | None = None) -> LanceFileReader:
         """Open a data file."""
-        return LanceFileReader._at(self._store, _inside(path), columns)
+        return LanceFileReader.at(self._store, _inside(path), columns)
 
     def open_writer(
         self,

@@ -1,0 +1,63 @@
+"""The command ``lancelet``, put together of its parts.
+
+Exit codes: 0 done, 1 a mistake or a failure (and differences that ``diff`` found), 2 words that the command does not know,
+3 a check that found something, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from lancelet.cli import keep, look, machine, move
+from lancelet.errors import LanceletError
+
+app = typer.Typer(
+    name="lancelet",
+    help="Lance tables from a terminal: look at them, ask them, keep them in order, move them.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for part in (look, keep, move, machine):
+    app.add_typer(part.app)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        import lancelet
+
+        typer.echo(f"lancelet {lancelet.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def run() -> None:
+    """The program: errors are sentences, never tracebacks; with ``LANCELET_TRACEBACK=1`` both."""
+    try:
+        app()
+    except (LanceletError, OSError, ValueError, TypeError, KeyError, ImportError) as error:
+        if os.environ.get("LANCELET_TRACEBACK"):
+            raise
+        if isinstance(error, BrokenPipeError):
+            # Whoever reads has enough; Python would say so once more at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
+        Console(stderr=True, highlight=False).print(f"[red]error:[/] {escape(str(error))}")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

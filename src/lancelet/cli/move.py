@@ -1,0 +1,210 @@
+"""Commands that bring rows into tables and out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from json import dumps
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import pyarrow as pa
+import typer
+
+from lancelet._api.write import write_dataset
+from lancelet.cli.places import AsOf, At, Json, Options, Place, open_table, storage_options
+from lancelet.cli.printing import Printer, plain
+from lancelet.cli.progress import counted
+from lancelet.errors import InvalidInput, MissingFile
+
+app = typer.Typer()
+FORMATS: Final = ("parquet", "csv", "json", "arrow")
+_BY_ENDING: Final = {
+    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json",
+    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
+}  # fmt: skip
+Format = Annotated[
+    str | None, typer.Option("--format", "-f", help="parquet, csv, json or arrow; by default by the ending.")
+]
+
+
+@app.command("import")
+def import_rows(
+    sources: Annotated[list[str], typer.Argument(metavar="SOURCE... TABLE", help="Files, and the table last.")],
+    mode: Annotated[str, typer.Option("--mode", "-m", help="create, append or overwrite.")] = "create",
+    format: Format = None,  # noqa: A002
+    file_version: Annotated[str | None, typer.Option("--file-version", help="Of a new table.")] = None,
+    stable_row_ids: Annotated[bool, typer.Option("--stable-row-ids", help="Of a new table.")] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="Read and write with Spark: for much data.")] = False,
+    options: Options = None,
+    json: Json = False,
+) -> None:
+    """Write files into a table: Parquet, CSV, JSON (an object a line) or Arrow."""
+    if len(sources) < 2:
+        raise InvalidInput("name at least one file, and then the table: lancelet import rows.parquet kelp.lance")
+    *files, table = sources
+    if mode not in ("create", "append", "overwrite"):
+        raise InvalidInput(f"--mode is create, append or overwrite, not {mode!r}")
+    kinds = {_format(file, format) for file in files}
+    if len(kinds) > 1:
+        raise InvalidInput(f"files of one import are of one format, not {', '.join(sorted(kinds))}; --format names it")
+    for file in files:
+        if "://" not in file and not Path(file).exists():
+            raise MissingFile(file, "there is no such file")
+    printer, kind = Printer(as_json=json), kinds.pop()
+    if spark:
+        _import_with_spark(files, table, kind, mode)
+        dataset = open_table(table, options=options)
+    else:
+        with counted("rows", None) as step:
+            schema, batches = _batches(files, kind)
+            made = pa.RecordBatchReader.from_batches(schema, _watched(batches, step))
+            new: dict[str, Any] = {} if file_version is None else {"data_storage_version": file_version}
+            if stable_row_ids:
+                new["enable_stable_row_ids"] = True
+            dataset = write_dataset(made, table, mode=mode, storage_options=storage_options(options), **new)
+    printer.facts("", {"table": dataset.uri, "version": dataset.version, "rows": dataset.count_rows()})
+
+
+@app.command("export")
+def export_rows(
+    table: Place,
+    target: Annotated[str, typer.Argument(metavar="FILE", help="A new file.")],
+    where: Annotated[
+        str | None, typer.Option("--where", "-w", metavar="SQL", help="Only rows for which this holds.")
+    ] = None,
+    columns: Annotated[str | None, typer.Option("--columns", "-c", metavar="A,B", help="Only these.")] = None,
+    format: Format = None,  # noqa: A002
+    force: Annotated[bool, typer.Option("--force", help="In place of a file that is there.")] = False,
+    at: At = None,
+    as_of: AsOf = None,
+    options: Options = None,
+    json: Json = False,
+) -> None:
+    """Write a table's rows into a file: Parquet, CSV, JSON (an object a line) or Arrow."""
+    path, kind = Path(target), _format(target, format)
+    if path.exists() and not force:
+        raise InvalidInput(f"{target} exists: --force writes over it")
+    dataset = open_table(table, at, as_of, options)
+    names = None if columns is None else [name.strip() for name in columns.split(",")]
+    reader = dataset.scanner(names, filter=where, blob_handling="all_binary").to_reader()
+    partial = path.with_name(path.name + ".partial")
+    count = 0
+    try:
+        with counted("rows", dataset.count_rows() if where is None else None) as step:
+            count = _write(reader, partial, kind, step)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    Printer(as_json=json).facts("", {"file": target, "rows": count})
+
+
+def _format(file: str, told: str | None) -> str:
+    if told is not None:
+        if told not in FORMATS:
+            raise InvalidInput(f"--format is one of {', '.join(FORMATS)}, not {told!r}")
+        return told
+    ending = "".join(Path(file).suffixes[-1:]).lower()
+    if ending not in _BY_ENDING:
+        raise InvalidInput(f"{file}: its ending does not tell its format; --format does ({', '.join(FORMATS)})")
+    return _BY_ENDING[ending]
+
+
+def _batches(files: list[str], kind: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """The rows of files as they are read; all have the columns of the first."""
+    readers = (_reader(file, kind) for file in files)
+    first = next(readers)
+
+    def rest() -> Iterator[pa.RecordBatch]:
+        yield from first[1]
+        for _, batches in readers:
+            for batch in batches:
+                yield batch if batch.schema.equals(first[0]) else pa.table(batch).cast(first[0]).to_batches()[0]
+
+    return first[0], rest()
+
+
+def _reader(file: str, kind: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    import pyarrow.fs
+
+    if "://" in file:
+        store, path = pyarrow.fs.FileSystem.from_uri(file)
+    else:
+        store, path = pyarrow.fs.LocalFileSystem(), str(Path(file).absolute())
+    if kind == "parquet":
+        import pyarrow.parquet
+
+        found = pyarrow.parquet.ParquetFile(store.open_input_file(path))
+        return found.schema_arrow, found.iter_batches()
+    if kind == "arrow":
+        opened = pa.ipc.open_file(store.open_input_file(path))
+        return opened.schema, (opened.get_batch(number) for number in range(opened.num_record_batches))
+    if kind == "csv":
+        import pyarrow.csv
+
+        rows = pyarrow.csv.open_csv(store.open_input_stream(path))
+        return rows.schema, iter(rows)
+    import pyarrow.json
+
+    lines = pyarrow.json.open_json(store.open_input_stream(path))
+    return lines.schema, iter(lines)
+
+
+def _watched(batches: Iterator[pa.RecordBatch], step: Any) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        step(batch.num_rows)
+        yield batch
+
+
+def _write(reader: pa.RecordBatchReader, path: Path, kind: str, step: Any) -> int:
+    count = 0
+    with _sink(path, reader.schema, kind) as write:
+        for batch in reader:
+            write(batch)
+            step(batch.num_rows)
+            count += batch.num_rows
+    return count
+
+
+def _sink(path: Path, schema: pa.Schema, kind: str) -> Any:
+    @contextmanager
+    def parquet() -> Iterator[Any]:
+        import pyarrow.parquet
+
+        with pyarrow.parquet.ParquetWriter(path, schema) as writer:
+            yield writer.write_batch
+
+    @contextmanager
+    def arrow() -> Iterator[Any]:
+        with pa.ipc.new_file(str(path), schema) as writer:
+            yield writer.write_batch
+
+    @contextmanager
+    def csv() -> Iterator[Any]:
+        import pyarrow.csv
+
+        with pyarrow.csv.CSVWriter(str(path), schema) as writer:
+            yield writer.write_batch
+
+    @contextmanager
+    def json() -> Iterator[Any]:
+        with path.open("w", encoding="utf-8") as stream:
+
+            def write(batch: pa.RecordBatch) -> None:
+                stream.writelines(dumps(plain(row), ensure_ascii=False) + "\n" for row in batch.to_pylist())
+
+            yield write
+
+    return {"parquet": parquet, "arrow": arrow, "csv": csv, "json": json}[kind]()
+
+
+def _import_with_spark(files: list[str], table: str, kind: str, mode: str) -> None:
+    from lancelet.spark import local_session
+
+    spark = local_session()
+    reader = spark.read.option("header", "true").option("inferSchema", "true") if kind == "csv" else spark.read
+    if kind == "arrow":
+        raise InvalidInput("Spark does not read Arrow files; import them without --spark")
+    frame = reader.format(kind).load(files)
+    how = {"create": "errorifexists", "append": "append", "overwrite": "overwrite"}[mode]
+    frame.write.format("lance").mode(how).save(table)

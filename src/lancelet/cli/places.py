@@ -1,0 +1,74 @@
+"""Which table a command is about, and which version of it.
+
+::
+
+    TABLE                        a path, or a URI of a store: s3://bucket/kelp.lance
+    ROOT#name                    a table of the namespace in ROOT: s3://bucket/tables#sales.orders
+    --at 3 | NAME | BRANCH:3     a version, a tag, a branch or a version of it
+    --as-of 2026-11-16T12:00     the newest version at a time
+    --storage-option key=value   for the store; more than once
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from lancelet._api.entry import dataset
+from lancelet.dataset import LanceDataset
+from lancelet.errors import InvalidInput
+
+Place = Annotated[
+    str, typer.Argument(metavar="TABLE", help="A path or URI; ROOT#name for a table of the namespace in ROOT.")
+]
+At = Annotated[str | None, typer.Option("--at", metavar="VERSION", help="A version, a tag, BRANCH or BRANCH:VERSION.")]
+AsOf = Annotated[str | None, typer.Option("--as-of", metavar="TIME", help="The newest version at this time.")]
+Options = Annotated[
+    list[str] | None, typer.Option("--storage-option", "-o", metavar="KEY=VALUE", help="For the store; more than once.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def storage_options(given: Sequence[str] | None) -> dict[str, str] | None:
+    """Options of a store, of ``key=value``."""
+    found = {}
+    for one in given or ():
+        key, sign, value = one.partition("=")
+        if not sign or not key:
+            raise InvalidInput(f"a storage option is KEY=VALUE, not {one!r}")
+        found[key] = value
+    return found or None
+
+
+def open_table(place: str, at: str | None = None, as_of: str | None = None, options: Any = None) -> LanceDataset:
+    """The table that a command names."""
+    if at is not None and as_of is not None:
+        raise InvalidInput("--at and --as-of are two ways to name a version: give one of them")
+    root, sign, name = place.partition("#")
+    if sign:
+        from lancelet.namespace import connect
+
+        found = connect(root, storage_options=storage_options(options)).open(name)
+    else:
+        found = dataset(place, storage_options=storage_options(options), asof=as_of)
+    if at is not None:
+        return found.checkout_version(reference(found, at))
+    if sign and as_of is not None:
+        return dataset(found.uri, storage_options=storage_options(options), asof=as_of)
+    return found
+
+
+def reference(table: LanceDataset, text: str) -> Any:
+    """A version as users write it: a number, a tag, a branch, or a branch and a number."""
+    if text.isdigit():
+        return int(text)
+    branch, sign, number = text.rpartition(":")
+    if sign:
+        if not number.isdigit():
+            raise InvalidInput(f"a version of a branch is BRANCH:NUMBER, not {text!r}")
+        return (None if branch == "main" else branch), int(number)
+    if text in table.branches.list():
+        return text, None
+    return text

@@ -1,0 +1,70 @@
+"""How a table came about: its versions, what made each, and which names point to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lancelet.errors import InvalidInput
+from lancelet.table.commit.properties import COMMIT_MESSAGE
+from lancelet.table.manifest.manifest import Manifest, read_manifest
+from lancelet.table.manifest.snapshot import Snapshot
+from lancelet.table.manifest.versions import list_versions
+from lancelet.table.refs.read import list_branches, list_tags
+
+
+@dataclass(frozen=True, slots=True)
+class PastVersion:
+    """One version. What old writers did not record is None."""
+
+    version: int
+    committed: datetime
+    operation: str | None
+    read_version: int | None
+    rows: int | None
+    fragments: int
+    bytes: int
+    message: str | None
+    tags: tuple[str, ...] = ()
+    branches: tuple[str, ...] = ()
+    """Those that begin here."""
+    properties: dict[str, str] = field(default_factory=dict)
+
+
+def past_versions(snapshot: Snapshot, limit: int | None = None) -> Iterator[PastVersion]:
+    """The versions of a table or branch, the newest first."""
+    if limit is not None and limit < 1:
+        raise InvalidInput(f"limit is a number of versions above 0, not {limit!r}")
+    tags: dict[int, list[str]] = {}
+    for tag in list_tags(snapshot.root):
+        if tag.branch == snapshot.manifest.branch:
+            tags.setdefault(tag.version, []).append(tag.name)
+    branches: dict[int, list[str]] = {}
+    for branch in list_branches(snapshot.root):
+        if branch.parent_branch == snapshot.manifest.branch:
+            branches.setdefault(branch.parent_version, []).append(branch.name)
+    for name in list_versions(snapshot.store)[::-1][:limit]:
+        manifest = read_manifest(snapshot.store, name.path)
+        names = tuple(sorted(tags.get(name.version, ()))), tuple(sorted(branches.get(name.version, ())))
+        yield _past(manifest, *names)
+
+
+def _past(manifest: Manifest, tags: tuple[str, ...], branches: tuple[str, ...]) -> PastVersion:
+    made = manifest.transaction
+    kind = "" if made is None else made.WhichOneof("operation") or ""
+    properties = {} if made is None else dict(made.transaction_properties)
+    counts = manifest.fragments.row_counts
+    return PastVersion(
+        manifest.version,
+        manifest.timestamp,
+        "".join(word.capitalize() for word in kind.split("_")) or None,
+        None if made is None else made.read_version,
+        int(counts.sum()) if (counts >= 0).all() else None,
+        len(manifest.fragments),
+        sum(file.file_size_bytes for fragment in manifest.message.fragments for file in fragment.files),
+        properties.get(COMMIT_MESSAGE),
+        tags,
+        branches,
+        properties,
+    )

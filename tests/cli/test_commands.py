@@ -1,0 +1,276 @@
+"""Every command of ``lancelet``, typed into a terminal: what it says, what it does to the table, and mistakes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet
+import pytest
+
+import lancelet
+from cli.terminal import Terminal
+
+ROWS = 300
+
+
+@pytest.fixture(scope="module")
+def lancelet_command() -> Iterator[Terminal]:
+    terminal = Terminal()
+    yield terminal
+    terminal.close()
+
+
+@pytest.fixture(name="run")
+def _run(lancelet_command: Terminal) -> Terminal:
+    return lancelet_command
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Versions: written, appended, some rows deleted; a tag, a branch, an index."""
+    path = tmp_path_factory.mktemp("cli") / "kelp.lance"
+
+    def rows(first: int) -> pa.Table:
+        numbers = range(first, first + ROWS)
+        vectors = pa.FixedSizeListArray.from_arrays(np.arange(ROWS * 8, dtype=np.float32), 8)
+        return pa.table({"id": numbers, "caption": [f"kelp {number}" for number in numbers], "v": vectors})
+
+    dataset = lancelet.write_dataset(rows(0), path, enable_stable_row_ids=True)
+    dataset.insert(rows(ROWS))
+    dataset.delete("id < 10")
+    dataset.tags.create("first", 1)
+    dataset.create_branch("dev")
+    lancelet.dataset(path).create_scalar_index("id", "BTREE")
+    return path
+
+
+@pytest.fixture
+def table(made: Path, tmp_path: Path) -> Path:
+    """A copy to change."""
+    return Path(shutil.copytree(made, tmp_path / made.name))
+
+
+def test_looking_at_a_table(run: Terminal, made: Path) -> None:
+    shown = run("show", made)
+    assert shown.code == 0
+    for part in ("590", "deleted rows", "caption", "fixed_size_list", "id_idx", "version 2.2"):
+        assert part in shown.text
+    assert run("show", made, "--json").json()["rows"] == 590
+    assert run("show", made, "--at", "first", "--json").json()["rows"] == ROWS
+    assert run("count", made).text.strip() == "590"
+    assert run("count", made, "--where", "id >= 500", "--json").json() == 100
+    assert "kelp.lance" in run("ls", made.parent).text
+    assert run("ls", made.parent, "--json").json()[0]["rows"] == 590
+    assert "no tables" in run("ls", made / "data").text
+
+
+def test_rows(run: Terminal, made: Path) -> None:
+    first = run("head", made, "-n", 2, "--json")
+    lines = [json.loads(line) for line in first.text.splitlines()]
+    assert lines == lance.dataset(made).to_table(limit=2).to_pylist()
+    found = run("query", made, "id in (11, 12)", "-c", "id,caption")
+    assert "kelp 11" in found.text
+    assert "kelp 13" not in found.text
+    ordered = run("query", made, "id < 20", "-c", "id", "--order-by", "id desc", "-n", 3, "--json")
+    assert [json.loads(line)["id"] for line in ordered.text.splitlines()] == [19, 18, 17]
+    assert "--limit for more" in run("query", made, "-n", 5, "-c", "id").text
+    total = run("query", made, "--sql", "SELECT sum(id) AS total FROM dataset WHERE id < 12", "--json")
+    assert json.loads(total.text) == {"total": 21}
+    assert "id_idx" in run("query", made, "id = 4", "--explain").text
+
+
+def test_the_past(run: Terminal, table: Path) -> None:
+    shown = run("history", table)
+    for part in ("Overwrite", "Append", "Delete", "CreateIndex", "first", "→dev"):
+        assert part in shown.text
+    past = run("history", table, "--json", "-n", 2).json()
+    assert [one["version"] for one in past] == [4, 3]
+    different = run("diff", table, 1, 3)
+    assert different.code == 1
+    for part in ("300 → 590", "inserted", "deleted"):
+        assert part in different.text
+    counts = run("diff", table, "first", 3, "--json").json()
+    assert [counts[name] for name in ("inserted", "updated", "deleted")] == [300, 0, 10]
+    assert run("diff", table, 2, 2).code == 0
+    restored = run("restore", table, "first", "--json").json()
+    assert restored["version"] == 5
+    assert lance.dataset(table).count_rows() == ROWS
+
+
+def test_how_it_is_stored(run: Terminal, made: Path) -> None:
+    assert [one["rows"] for one in run("fragments", made, "--json").json()] == [290, 300]
+    files = run("files", made, "--json").json()
+    assert [one["columns"] for one in files] == [["id", "caption", "v"]] * 2
+    columns = run("columns", made, "--json").json()
+    assert columns[0]["name"] == "v"
+    assert "mini-block" in run("columns", made).text
+    pages = run("pages", made, "--column", "id", "--json").json()
+    assert {one["column"] for one in pages} == {"id"}
+    assert sum(one["bytes"] for one in pages) == next(one["bytes"] for one in columns if one["name"] == "id")
+    assert "bitpacked" in run("pages", made).text
+    (index,) = run("indices", made, "--json").json()
+    assert (index["name"], index["rows_indexed"]) == ("id_idx", 590)
+    assert "590 of 590" in run("indices", made).text
+
+
+def test_upkeep(run: Terminal, table: Path) -> None:
+    assert run("verify", table, "--deep").code == 0
+    assert run("compact", table, "--dry-run").code == 0
+    assert lance.dataset(table).version == 4
+    assert "fragments added" in run("compact", table).text
+    assert len(lance.dataset(table).get_fragments()) == 1
+    asked = run("cleanup", table, "--older-than", "0s", keys="n\n")
+    assert "would go" in asked.text
+    before = len(lance.dataset(table).versions())
+    assert before > 2
+    done = run("cleanup", table, "--older-than", "0s", keys="y\n")
+    assert "freed" in done.text
+    assert len(lance.dataset(table).versions()) < before
+    assert lance.dataset(table, version="first").count_rows() == ROWS
+    assert run("repair", table).code == 0
+
+
+def test_indices(run: Terminal, table: Path) -> None:
+    made = run("index", "create", table, "caption", "INVERTED", "--set", "with_position=true", "--json")
+    assert made.code == 0
+    assert lance.dataset(table).to_table(full_text_query="11").num_rows == 1
+    assert (
+        run("index", "create", table, "v", "IVF_FLAT", "--set", "num_partitions=2", "--set", "metric=cosine").code == 0
+    )
+    late = {"id": [1000], "caption": ["late"], "v": pa.array([[0.0] * 8], pa.list_(pa.float32(), 8))}
+    lancelet.write_dataset(pa.table(late), table, mode="append")
+    assert run("index", "optimize", table, "id_idx").code == 0
+    assert next(one for one in run("indices", table, "--json").json() if one["name"] == "id_idx")["rows_indexed"] == 591
+    assert run("index", "drop", table, "id_idx", keys="n\n").code == 0
+    assert run("index", "drop", table, "id_idx", "--yes").code == 0
+    assert "id_idx" not in run("indices", table).text
+    missing = run("index", "drop", table, "id_idx", "--yes")
+    assert missing.code == 1
+    assert "caption_idx" in missing.text
+
+
+def test_names_of_versions(run: Terminal, table: Path) -> None:
+    assert run("tag", "create", table, "now", 4).code == 0
+    assert run("tag", "move", table, "now", 3).code == 0
+    assert {"tag": "now", "version": 3, "branch": None} in run("tag", "list", table, "--json").json()
+    assert run("tag", "delete", table, "now").code == 0
+    assert "now" not in run("tag", "list", table).text
+    assert run("branch", "create", table, "trial", 2).code == 0
+    assert run("count", table, "--at", "trial").text.strip() == "600"
+    assert "trial" in run("branch", "list", table).text
+    assert run("branch", "delete", table, "trial", "-y").code == 0
+    assert "trial" not in run("branch", "list", table, "--json").text
+
+
+def test_copies(run: Terminal, table: Path, tmp_path: Path) -> None:
+    assert run("clone", table, tmp_path / "shallow", "--at", "first").code == 0
+    assert run("clone", table, tmp_path / "deep", "--deep", "--json").json()["rows"] == 590
+    assert lance.dataset(tmp_path / "shallow").count_rows() == ROWS
+    assert run("drop", tmp_path / "deep", keys="n\n").code == 0
+    assert (tmp_path / "deep").exists()
+    assert run("drop", tmp_path / "deep", "--yes").code == 0
+    assert not (tmp_path / "deep").exists()
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl", "arrow"])
+def test_rows_go_out_and_in(run: Terminal, table: Path, tmp_path: Path, ending: str) -> None:
+    columns = "id,caption" if ending == "csv" else "id,caption,v"
+    file = tmp_path / f"rows.{ending}"
+    assert run("export", table, file, "-c", columns, "-w", "id < 50").code == 0
+    refused = run("export", table, file)
+    assert refused.code == 1
+    assert "--force" in refused.text
+    assert run("import", file, file, tmp_path / "back").code == 0
+    back = lance.dataset(tmp_path / "back").to_table(["id", "caption"])
+    expected = lance.dataset(table).to_table(["id", "caption"], filter="id < 50")
+    assert back.to_pylist() == expected.to_pylist() * 2
+    again = run("import", file, tmp_path / "back")
+    assert again.code == 1
+    assert "append" in again.text or "exists" in again.text
+    assert run("import", file, tmp_path / "back", "--mode", "append", "--json").json()["rows"] == 120
+
+
+def test_tables_of_a_namespace(run: Terminal, tmp_path: Path) -> None:
+    space = lancelet.connect(tmp_path / "space")
+    space.create_namespace("sales")
+    space.create("sales.orders", {"id": [1, 2]})
+    space.create("plain", {"id": [1]})
+    assert {one["name"] for one in run("ls", f"{tmp_path / 'space'}#", "--json").json()} == {"sales", "plain"}
+    assert "sales.orders" in run("ls", f"{tmp_path / 'space'}#sales").text
+    assert run("count", f"{tmp_path / 'space'}#sales.orders").text.strip() == "2"
+    assert run("count", f"{tmp_path / 'space'}#sales.nothing").code == 1
+
+
+def test_what_is_here(run: Terminal) -> None:
+    assert "pyarrow" in run("doctor", "--json").json()["facts"]
+    assert "lancelet" in run("--version").text
+    assert "TABLE" in run("show", "--help").text
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("show", "nowhere"), 1, "was not found"),
+        (("count", "{table}", "--where", "nope = 1"), 1, "nope"),
+        (("count", "{table}", "--where", "id ="), 1, "error:"),
+        (("head", "{table}", "-c", "nope"), 1, "nope"),
+        (("head", "{table}", "--at", "99"), 1, "99"),
+        (("head", "{table}", "--at", "dev:x"), 1, "BRANCH:NUMBER"),
+        (("head", "{table}", "--at", "1", "--as-of", "2020-01-01"), 1, "one of them"),
+        (("head", "{table}", "-o", "region"), 1, "KEY=VALUE"),
+        (("head", "{table}", "-n", "-1"), 2, "--limit"),
+        (("query", "{table}", "id = 1", "--sql", "SELECT 1"), 1, "whole query"),
+        (("query", "{table}", "--sql", "SELEC 1"), 1, "in the query"),
+        (("query", "{table}", "--order-by", "id sideways"), 1, "COLUMN DESC"),
+        (("diff", "{table}", "1", "nope"), 1, "nope"),
+        (("cleanup", "{table}", "--older-than", "soon"), 1, "7d"),
+        (("index", "create", "{table}", "id", "NONE"), 1, "NONE"),
+        (("index", "create", "{table}", "id", "BTREE", "--set", "x"), 1, "KEY=VALUE"),
+        (("import", "{table}"), 1, "the table"),
+        (("import", "nowhere.csv", "{table}"), 1, "nowhere.csv"),
+        (("import", "rows.txt", "{table}"), 1, "--format"),
+        (("export", "{table}", "rows.txt"), 1, "--format"),
+        (("swim",), 2, "swim"),
+        (("show",), 2, "TABLE"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_mistakes_end_in_a_sentence(run: Terminal, made: Path, words: tuple[str, ...], code: int, said: str) -> None:
+    done = run(*(word.format(table=made) for word in words))
+    assert (done.code, said in done.text) == (code, True), done.text
+    assert "Traceback" not in done.text
+
+
+def test_damage_is_found_and_named(run: Terminal, table: Path) -> None:
+    file = next((table / "data").iterdir())
+    file.write_bytes(file.read_bytes()[:-20])
+    done = run("verify", table)
+    assert done.code == 3
+    # The terminal breaks the path into lines.
+    assert file.name[:20] in done.text
+
+
+def test_the_program_itself(table: Path) -> None:
+    """Without a terminal: plain text, nothing asked, and a pipe that ends early is no error."""
+    done = subprocess.run(
+        [sys.executable, "-m", "lancelet", "drop", table], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0
+    assert "--yes" in done.stderr
+    assert table.exists()
+    piped = subprocess.run(
+        f"{sys.executable} -m lancelet head {table} -n 500 --json | head -1",
+        shell=True, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert json.loads(piped.stdout)["id"] == 10
+    assert piped.stderr == ""
