@@ -8,5 +8,6 @@
     look       ls show head count query history diff fragments files pages columns indices
     keep       verify repair compact cleanup index tag branch restore clone drop
     move       import export
+    page       inspect
     machine    doctor
 """

@@ -1,0 +1,124 @@
+"""The server behind the page: the standard library's, on the loopback address, reading only."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from lancelet.dataset import LanceDataset
+from lancelet.errors import LanceletError
+from lancelet.inspector.facts import FACTS, jsonable
+
+_STATIC: Final[Mapping[str, tuple[str, str]]] = {
+    "": ("index.html", "text/html; charset=utf-8"),
+    "style.css": ("style.css", "text/css; charset=utf-8"),
+    "inspector.js": ("inspector.js", "text/javascript; charset=utf-8"),
+}
+_HEADERS: Final = {
+    # Only what this server sends, and pictures that are in the page itself.
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+_LOOPBACK: Final = "127.0.0.1"
+
+
+class Inspector:
+    """The page of one table.
+
+    Parameters
+    ----------
+    table
+        What it shows; other versions of it are opened as the page asks for them.
+    port
+        Where it listens on the loopback address; 0: wherever there is room.
+
+    Examples
+    --------
+    >>> import lancelet
+    >>> from urllib.request import urlopen
+    >>> from threading import Thread
+    >>> inspector = Inspector(lancelet.write_dataset({"id": [1, 2]}, "memory://docs/inspected"))
+    >>> Thread(target=inspector.serve, daemon=True).start()
+    >>> b'"rows": 2' in urlopen(inspector.address + "facts/overview").read()
+    True
+    >>> inspector.close()
+    """
+
+    def __init__(self, table: LanceDataset, port: int = 0) -> None:
+        self._table = table
+        self._token = secrets.token_urlsafe(24)
+        handler = type("Handler", (_Handler,), {"inspector": self})
+        self._server = ThreadingHTTPServer((_LOOPBACK, port), handler)
+        self._server.daemon_threads = True
+
+    @property
+    def address(self) -> str:
+        """What to open in a browser; whoever has it can read the table."""
+        return f"http://{_LOOPBACK}:{self._server.server_address[1]}/{self._token}/"
+
+    def serve(self) -> None:
+        """Answer until :meth:`close`."""
+        self._server.serve_forever()
+
+    def close(self) -> None:
+        """Stop answering."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def table_at(self, version: str | None) -> LanceDataset:
+        """The table at a version; the newest without one."""
+        if version is None or not version.isdigit():
+            return self._table
+        return self._table.checkout_version((self._table.table.snapshot.manifest.branch, int(version)))
+
+    def allows(self, host: str, token: str) -> bool:
+        """Whether a request is from the page: names that other sites give to this address are not taken."""
+        port = self._server.server_address[1]
+        return host in (f"{_LOOPBACK}:{port}", f"localhost:{port}") and secrets.compare_digest(token, self._token)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers one request."""
+
+    inspector: Inspector
+    protocol_version = "HTTP/1.1"
+    timeout = 30
+
+    def do_GET(self) -> None:
+        place = urlsplit(self.path)
+        token, _, rest = place.path.removeprefix("/").partition("/")
+        if not self.inspector.allows(self.headers.get("Host", ""), token):
+            self._send(HTTPStatus.FORBIDDEN, b"open the address that the command printed", "text/plain")
+        elif rest in _STATIC:
+            name, kind = _STATIC[rest]
+            self._send(HTTPStatus.OK, files(__package__).joinpath("static").joinpath(name).read_bytes(), kind)
+        elif rest.startswith("facts/") and rest.removeprefix("facts/") in FACTS:
+            self._answer(rest.removeprefix("facts/"), dict(parse_qsl(place.query)))
+        else:
+            self._send(HTTPStatus.NOT_FOUND, b"there is nothing here", "text/plain")
+
+    def _answer(self, name: str, words: dict[str, str]) -> None:
+        try:
+            found: Any = FACTS[name](self.inspector.table_at(words.get("version")), words)
+            status = HTTPStatus.OK
+        except (LanceletError, OSError) as error:
+            found, status = {"error": str(error)}, HTTPStatus.UNPROCESSABLE_ENTITY
+        self._send(status, json.dumps(found, default=jsonable).encode(), "application/json")
+
+    def _send(self, status: HTTPStatus, body: bytes, kind: str) -> None:
+        self.send_response(status)
+        for name, value in {**_HEADERS, "Content-Type": kind, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing: the address with its token would be in it."""
