@@ -40,7 +40,7 @@ function table(heads, rows) {
   const cells = (row) => row.map((cell, at) => make("td", { class: heads[at].number ? "number" : undefined }, cell));
   return make("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Table" },
     make("table", {},
-      make("thead", {}, make("tr", {}, heads.map((head) => make("th", { scope: "col" }, head.name)))),
+      make("thead", {}, make("tr", {}, heads.map((head) => make("th", { scope: "col", class: head.number ? "number" : undefined }, head.name)))),
       make("tbody", {}, rows.map((row) => make("tr", {}, cells(row))))));
 }
 
