@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.plain import numpy_array
 from lancelet.encoding.rows import RowIndices, RowRange
@@ -31,6 +30,7 @@ from lancelet.execution.allowed import AllowedRows
 from lancelet.execution.outdated_texts import NO_OUTDATED, Outdated, outdated_documents
 from lancelet.execution.shown import show_column
 from lancelet.execution.threads import core_count, ordered_map
+from lancelet.expressions.evaluate import field_inside
 from lancelet.format.system_columns import ROW_ID
 from lancelet.index.text.analyzer import Analyzer
 from lancelet.index.text.clauses import clauses_of_both, merged
@@ -208,6 +208,11 @@ class ColumnSearch:
         known = frozenset() if self.index is None else self.index.fragments
         return tuple(dict.fromkeys(n for n in (ids if self._fragments is None else self._fragments) if n not in known))
 
+    @property
+    def _path(self) -> tuple[str, ...]:
+        """The names of all fields that lead to the column."""
+        return tuple(field.name for field in self.column.chain(self.table.snapshot.manifest.schema))
+
     def words(self, text: str) -> list[tuple[bytes, int]]:
         """The terms of a text, and their places in it."""
         return Analyzer(self.params).query(text) if self._first is None else self._first.words(text)
@@ -311,7 +316,7 @@ class ColumnSearch:
 
         def make() -> Outdated:
             segment = indices.open(part).segment
-            return outdated_documents(self.table, indices.where, part.entry, self.column.path, segment)
+            return outdated_documents(self.table, indices.where, part.entry, self._path, segment)
 
         # Rows of a fragment have the same texts as long as it is there.
         held: Outdated = self.table.cache.indices.get(("outdated texts", part.entry.uuid, part.fragments), make)
@@ -352,9 +357,11 @@ class ColumnSearch:
         fragment, schema = unit.reader.fragment, self.table.snapshot.manifest.schema
 
         def make() -> FlatTexts:
-            (top,) = schema.project([self.column.path]).fields
+            path = self._path
+            (top,) = schema.project([path]).fields
             (column,) = unit.reader.read([top], unit.rows)
-            texts = _texts_at(show_column(top, column), self.column.path)
+            shown = show_column(top, column)
+            texts = field_inside(shown.combine_chunks() if isinstance(shown, pa.ChunkedArray) else shown, path[1:])
             return FlatTexts.of(texts, Analyzer(self.params), by_item=self._items is not None)
 
         files = tuple(file.path for file in fragment.all_files)
@@ -423,14 +430,6 @@ def best(answers: Sequence[Answer], limit: int | None) -> Answer:
         ids = np.concatenate([np.empty(0, np.uint64), *(ids for _, ids in answers)])
     order = np.lexsort((ids, -scores))[:limit]
     return scores[order], ids[order]
-
-
-def _texts_at(column: pa.Array | pa.ChunkedArray, path: tuple[str, ...]) -> pa.Array:
-    """The texts of a column that may lie inside structs."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    for name in path[1:]:
-        array = pc.struct_field(array, name)
-    return array
 
 
 def _row_ids(table: TableReader, reader: FragmentReader, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
