@@ -62,6 +62,8 @@ UNINDEXED_PARAMS: Final = Params(
 )
 """How texts become tokens where no index says: words as they are, as in pylance."""
 _UNIT_ROWS: Final = 1 << 16
+_Found = tuple[npt.NDArray[np.float32], npt.NDArray[np.uint64], npt.NDArray[np.uint32]]
+"""Scores, row ids, and which item of a list each is."""
 _MOST_EDITS: Final = 100
 
 
@@ -264,7 +266,13 @@ class ColumnSearch:
         for unit, one in zip(self._units if excerpts else (), excerpts, strict=True):
             answers.append(self._find_unindexed(unit, one, asked.sought, asked.every, count))
         self.table.cache.indices.trim()
-        return best(answers, limit)
+        if self._items is None:
+            return best([(scores, ids) for scores, ids, _ in answers], limit)
+        # All at once, so that equal scores go by rows and items.
+        scores = np.concatenate([np.empty(0, np.float32), *(scores for scores, _, _ in answers)])
+        ids = np.concatenate([np.empty(0, np.uint64), *(ids for _, ids, _ in answers)])
+        items = np.concatenate([np.empty(0, np.uint32), *(items for _, _, items in answers)])
+        return best([(scores, self._items.encode(ids, items))], limit)
 
     def _indexed_statistics(self, terms: Iterable[bytes]) -> Statistics:
         total = NO_TEXTS
@@ -272,22 +280,15 @@ class ColumnSearch:
             total += one.search.statistics(terms)
         return total
 
-    def _find(self, one: SearchedPartition, clauses: Clauses, statistics: Statistics, limit: int) -> Answer:
+    def _find(self, one: SearchedPartition, clauses: Clauses, statistics: Statistics, limit: int) -> _Found:
         keep = one.search.mask(self._key, partial(self._mask, one))
         docs, scores = one.search.find(clauses, statistics, keep, limit)
         rows = one.search.rows[docs]
         where = self.table.text_indices.where
         if not where.names_ids(one.part.entry) and not where.keeps_names(one.part.entry):
             rows, _ = where.addresses(one.part.entry, rows)
-        return scores, self._keys(rows, one.search.partition.documents.items, docs)
-
-    def _keys(
-        self, ids: npt.NDArray[np.uint64], items: npt.NDArray[np.uint32] | None, docs: npt.NDArray[np.uint32]
-    ) -> npt.NDArray[np.uint64]:
-        """What rows are known by: their ids, or numbers of items of lists."""
-        if self._items is None:
-            return ids
-        return self._items.encode(ids, np.zeros(len(docs), np.uint32) if items is None else items[docs])
+        items = one.search.partition.documents.items
+        return scores, rows, np.zeros(len(docs), np.uint32) if items is None else items[docs]
 
     def _mask(self, one: SearchedPartition) -> Keep | None:
         """Which documents count: those whose rows are there, allowed, and have this text."""
@@ -395,11 +396,11 @@ class ColumnSearch:
 
     def _find_unindexed(
         self, unit: Unit, one: FlatExcerpt, clauses: Clauses, statistics: Statistics, limit: int
-    ) -> Answer:
+    ) -> _Found:
         docs, scores = one.find(clauses, statistics, limit)
         rows = docs if one.rows is None else one.rows[docs]
         ids = _row_ids(self.table, unit.reader, rows.astype(np.int64) + unit.rows.start)
-        return scores, self._keys(ids, one.items, docs)
+        return scores, ids, np.zeros(len(docs), np.uint32) if one.items is None else one.items[docs]
 
     def near_unindexed(self, term: bytes, edits: int, prefix: int) -> list[list[bytes]]:
         """Terms of texts that are not indexed, for each unit of them."""
