@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lancelet.index.folder import IndexFolder, SegmentWriter
     from lancelet.index.kind import Kind
     from lancelet.index.metadata import IndexMetadata
+    from lancelet.index.row_set import RowNumbers
 
 PATH, TARGET, PARAMETERS, DATA_TYPE = "path", "target_index_type", "target_index_parameters", "target_data_type"
 _TARGETS: Final[tuple[ScalarKind, ...]] = (btree.KIND, bitmap.KIND, ngram.KIND, zone_map.KIND, bloom_filter.KIND)
@@ -165,12 +166,15 @@ class JsonKind(ScalarKind):
         path = parse_path(options[PATH])
         found: _Found = ((batch, select(batch.column(VALUE), path)) for batch in rows.batches)
         dtype = _chosen_type(options)
+        missing: list[_Missing] = []
         if dtype is None:
-            dtype, found = _inferred(found, options[PATH])
+            dtype, missing, found = _inferred(found, options[PATH])
         parameters = _parameters(options)
         self.target.check(pa.field(f"JSON at {options[PATH]}", dtype), parameters)
 
         def batches() -> Iterator[pa.RecordBatch]:
+            for part in missing:
+                yield pa.RecordBatch.from_arrays([pa.nulls(part.count, dtype), pa.array(part.rows)], names=[VALUE, ROW])
             for batch, selection in found:
                 yield pa.RecordBatch.from_arrays([_values(selection, dtype), batch.column(ROW)], names=[VALUE, ROW])
 
@@ -225,20 +229,42 @@ def _chosen_type(options: Mapping[str, object]) -> pa.DataType | None:
 _Found = Iterator[tuple[pa.RecordBatch, Selection]]
 
 
-def _inferred(found: _Found, path: str) -> tuple[pa.DataType, _Found]:
-    """The type of the first value, and all rows again."""
-    held: list[tuple[pa.RecordBatch, Selection]] = []
+def _inferred(found: _Found, path: str) -> tuple[pa.DataType, list[_Missing], _Found]:
+    """The type of the first value, the rows before it, which have none, and the others."""
+    missing: list[_Missing] = []
     for batch, selection in found:
-        held.append((batch, selection))
         tags = selection.tags()
         known = tags[tags != 0]
-        if len(known):
-            if int(known[0]) not in _OF_TAG:
-                raise InvalidInput(
-                    f"the values at JSON path {path!r} begin with {_TAG_NAMES[known[0]]}; an index is on single values"
-                )
-            return _OF_TAG[int(known[0])], chain(held, found)
-    return pa.string(), iter(held)
+        if not len(known):
+            missing.append(_Missing.of(np.asarray(batch.column(ROW))))
+            continue
+        if int(known[0]) not in _OF_TAG:
+            raise InvalidInput(
+                f"the values at JSON path {path!r} begin with {_TAG_NAMES[known[0]]}; an index is on single values"
+            )
+        return _OF_TAG[int(known[0])], missing, chain([(batch, selection)], found)
+    return pa.string(), missing, iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class _Missing:
+    """Rows without a value, which may be many: those that follow each other are a range."""
+
+    first: int
+    count: int
+    others: RowNumbers | None
+
+    @classmethod
+    def of(cls, rows: RowNumbers) -> _Missing:
+        is_range = len(rows) > 0 and bool((np.diff(rows) == 1).all())
+        return cls(int(rows[0]), len(rows), None) if is_range else cls(0, len(rows), rows)
+
+    @property
+    def rows(self) -> RowNumbers:
+        if self.others is not None:
+            return self.others
+        found: RowNumbers = np.arange(self.count, dtype=np.uint64) + np.uint64(self.first)
+        return found
 
 
 def _values(selection: Selection, dtype: pa.DataType) -> pa.Array:

@@ -120,6 +120,12 @@ class MinHashParams:
         keys: npt.NDArray[np.uint64] = hashes | bands
         return keys
 
+    def range_of_keys(self, band: int, share: int, shares: int) -> tuple[np.uint64, np.uint64]:
+        """The first and the last key of one of so many equal shares of those of a band."""
+        first, size = band << _KEY_BITS, 1 << _KEY_BITS
+        low, high = first + share * size // shares, first + (share + 1) * size // shares - 1
+        return np.uint64(low), np.uint64(high)
+
     def distances(self, signatures: Signatures, wanted: Signatures) -> npt.NDArray[np.float32]:
         """1 less the share of places in which signatures are equal to another one."""
         share = (signatures == wanted).sum(axis=1) / self.num_hashes

@@ -30,6 +30,7 @@ from lancelet.index.minhash.params import MinHashParams, Signatures
 from lancelet.index.ranked import Ranked
 from lancelet.index.row_set import RowNumbers
 from lancelet.index.scalar.bloom import hash_fixed
+from lancelet.index.spilled_arrays import SpilledArrays
 from lancelet.index.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ _SIGNATURE, _KEY, _DOC = "signature", "band_key", "doc_id"
 _PREFIX: Final = "minhash_lsh_"
 _PAGE_ROWS: Final = 4096
 _DOCS_AT_ONCE: Final = 1 << 14
+_WRITTEN_AT_ONCE: Final = 1 << 17
+_HELD_SHARE: Final = 4
+"""What part of the memory holds keys, and, later, those that are sorted."""
+_SORTED_BYTES: Final = 40
+"""What sorting needs for a key."""
 _PLAIN: Final = {"lance-encoding:compression": "none"}
 
 
@@ -126,7 +132,7 @@ class NearTexts:
 
 
 def write_segment(sources: Sequence[Source], rows: NewRows, out: SegmentWriter, params: MinHashParams) -> None:
-    """Write signatures as they come, then their bands by key, of which 12 bytes each are held."""
+    """Write signatures as they come, then their bands by key, which are in a temporary file if they do not fit into memory."""
     item = pa.list_(pa.field("item", pa.uint16()), params.num_hashes)
     told = {f"{_PREFIX}details": params.to_details().hex(), f"{_PREFIX}index_version": "0"}
     schema = pa.schema(
@@ -138,17 +144,31 @@ def write_segment(sources: Sequence[Source], rows: NewRows, out: SegmentWriter, 
         ],
         metadata=told,
     )
-    keys: list[npt.NDArray[np.uint64]] = []
+    with SpilledArrays(out.memory_limit // _HELD_SHARE) as keys:
+        docs = _write_signatures(_documents(sources, rows, params), out, schema, params, keys)
+        _write_bands(keys, docs, params, out, told)
+
+
+def _write_signatures(
+    documents: Iterator[tuple[RowNumbers, Signatures]],
+    out: SegmentWriter,
+    schema: pa.Schema,
+    params: MinHashParams,
+    keys: SpilledArrays,
+) -> int:
+    """Tells how many they are; of each array of keys a row is a band."""
+    docs, item = 0, schema.field(_SIGNATURE).type
     with out.create(_SIGNATURES, schema) as file:
-        for numbers, signatures in _documents(sources, rows, params):
+        for numbers, signatures in documents:
             flat = pa.array(signatures.reshape(-1))
             file.write(
                 pa.RecordBatch.from_arrays(
                     [pa.array(numbers), pa.FixedSizeListArray.from_arrays(flat, type=item)], schema=schema
                 )
             )
-            keys.append(params.keys(signatures))
-    _write_bands(np.concatenate([np.empty((0, params.num_bands), np.uint64), *keys]), out, told)
+            keys.add(np.ascontiguousarray(params.keys(signatures).T))
+            docs += len(numbers)
+    return docs
 
 
 def _documents(
@@ -169,27 +189,56 @@ def _documents(
                 yield np.asarray(part.column(ROW))[places], signatures
 
 
-def _write_bands(keys: npt.NDArray[np.uint64], out: SegmentWriter, told: Mapping[str, str]) -> None:
-    docs, bands = keys.shape
-    numbers = np.repeat(np.arange(docs, dtype=np.uint32), bands)
-    flat = keys.reshape(-1)
-    order = np.argsort(flat, kind="stable")
-    flat, numbers = flat[order], numbers[order]
+def _write_bands(
+    keys: SpilledArrays, docs: int, params: MinHashParams, out: SegmentWriter, told: Mapping[str, str]
+) -> None:
     schema = pa.schema(
         [
             pa.field(_KEY, pa.uint64(), nullable=False, metadata=_PLAIN),
             pa.field(_DOC, pa.uint32(), nullable=False, metadata=_PLAIN),
         ]
     )
+    last_keys: list[npt.NDArray[np.uint64]] = []
+    done, total = 0, docs * params.num_bands
     with out.create(_BANDS, schema) as file:
-        for start in range(0, len(flat), 1 << 20):
-            part = slice(start, start + (1 << 20))
-            file.write(pa.RecordBatch.from_arrays([pa.array(flat[part]), pa.array(numbers[part])], schema=schema))
-        ends = np.minimum(np.arange(_PAGE_ROWS, len(flat) + _PAGE_ROWS, _PAGE_ROWS), len(flat)) - 1
-        table = file.add_global_buffer(flat[ends].astype("<u8").tobytes())
+        for found, numbers in _sorted_keys(keys, docs, params, out.memory_limit):
+            file.write(pa.RecordBatch.from_arrays([pa.array(found), pa.array(numbers)], schema=schema))
+            ends = np.arange(_PAGE_ROWS - 1 - done % _PAGE_ROWS, len(found), _PAGE_ROWS)
+            last_keys.append(found[ends])
+            done += len(found)
+            if done == total and done % _PAGE_ROWS:
+                last_keys.append(found[-1:])
+        buffer = b"".join(part.astype("<u8").tobytes() for part in last_keys)
+        table = file.add_global_buffer(buffer)
         facts = {"num_docs": docs, "page_rows": _PAGE_ROWS, "page_table_buffer": table}
         for name, value in {**told, **{_PREFIX + name: str(value) for name, value in facts.items()}}.items():
             file.add_metadata(name, value)
+
+
+def _sorted_keys(
+    keys: SpilledArrays, docs: int, params: MinHashParams, memory_limit: int
+) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]]:
+    """Keys and documents by both, some at a time: band after band, and of a band so many ranges that one is sorted in memory."""
+    shares = -(-docs * _SORTED_BYTES // max(memory_limit // _HELD_SHARE, 1))
+    for band in range(params.num_bands):
+        for share in range(shares):
+            low, high = params.range_of_keys(band, share, shares)
+            found, numbers = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)]
+            before = 0
+            for chunk in range(len(keys)):
+                (mine,) = keys.part(chunk, band, band + 1)
+                places = np.arange(before, before + len(mine), dtype=np.uint32)
+                before += len(mine)
+                if shares > 1:
+                    here = (mine >= low) & (mine <= high)
+                    mine, places = mine[here], places[here]
+                found.append(mine)
+                numbers.append(places)
+            flat, docs_of = np.concatenate(found), np.concatenate(numbers)
+            order = np.argsort(flat, kind="stable")
+            for start in range(0, len(order), _WRITTEN_AT_ONCE):
+                some = order[start : start + _WRITTEN_AT_ONCE]
+                yield flat[some], docs_of[some]
 
 
 def _matrix(values: pa.Array) -> Signatures:

@@ -166,7 +166,10 @@ class _Runs:
             writer = None
             for batch in run:
                 writer = writer or stack.enter_context(pa.ipc.new_stream(file, batch.schema))
-                writer.write_batch(batch)
+                # What comes out of a merge may be long, and whoever reads it has one batch in memory.
+                step = batch_rows(batch.nbytes, batch.num_rows)
+                for start in range(0, batch.num_rows, step):
+                    writer.write_batch(batch.slice(start, step))
         stored = _read(path)
         # A merge that fails in the middle has begun to read some.
         self._stack.callback(stored.close)

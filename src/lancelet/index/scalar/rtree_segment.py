@@ -27,7 +27,9 @@ from lancelet.index.kind import ROW, VALUE, Entries, NewRows, Source
 from lancelet.index.questions import Answer, Missing, Overlaps, Question
 from lancelet.index.row_set import RowNumbers, RowSet
 from lancelet.index.scalar.digests import NULL, number_digests, set_entries
+from lancelet.index.scalar.external_sort import sorted_within
 from lancelet.index.scalar.hilbert import along_curve
+from lancelet.index.spilled_arrays import SpilledArrays
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFileReader, IndexFolder, SegmentWriter
@@ -43,8 +45,12 @@ _SCHEMA: Final = pa.schema(
         pa.field(_ID, pa.uint64(), nullable=False),
     ]
 )
-_ROWS_AT_ONCE: Final = 1 << 18
+_ROWS_AT_ONCE: Final = 1 << 16
 _MOST_PLACES: Final = 1 << 32
+_WORDS_OF_A_RECORD: Final = 5
+"""A box and its row, on the way into a segment."""
+_HELD_SHARE: Final = 4
+"""What part of the memory holds them before they are put in order."""
 
 
 class RTree:
@@ -148,54 +154,128 @@ def box_array(values: pa.Array, extension: str) -> pa.Array:
 
 
 def write_segment(sources: Sequence[Source], rows: NewRows, out: SegmentWriter, page_size: int) -> None:
-    """Put the boxes of older segments and of new rows in order, and boxes around them."""
-    around, ids, nulls = _gathered(sources, rows)
-    total = np.full(4, np.nan)
-    if len(ids):
-        total = np.array([(np.min if side < 2 else np.max)(around[:, side]) for side in range(4)])
-    order = _order(_curve(around, total))
-    level, numbers = around[order], ids[order]
-    told = {name: None if np.isnan(side) else float(side) for name, side in zip(_WORDS, total, strict=True)}
-    levels = _levels(len(ids), page_size)
-    metadata = {
-        "page_size": str(page_size),
-        "num_pages": str(sum(-(-count // page_size) for count in levels)),
-        "num_items": str(len(ids)),
-        "bbox": json.dumps(told, separators=(",", ":")),
-    }
-    with out.create(_PAGES, _SCHEMA.with_metadata(metadata)) as file:
-        first_page = 0
-        for count in levels:
-            for start in range(0, count, _ROWS_AT_ONCE):
-                file.write(_batch(level[start : start + _ROWS_AT_ONCE], numbers[start : start + _ROWS_AT_ONCE]))
-            starts = np.arange(0, count, page_size)
-            level = np.concatenate(
-                [np.minimum.reduceat(level[:, :2], starts), np.maximum.reduceat(level[:, 2:], starts)], axis=1
-            )
-            numbers = (first_page + np.arange(len(starts))).astype(np.uint64)
-            first_page += len(starts)
+    """Put the boxes of older segments and of new rows in order, and boxes around them.
+
+    The order is known when all boxes are: until then they are in a temporary file, where they do not fit into memory.
+    """
+    with SpilledArrays(out.memory_limit // _HELD_SHARE) as records:
+        total, count, nulls = _gathered(sources, rows, records)
+        told = {name: None if np.isnan(side) else float(side) for name, side in zip(_WORDS, total, strict=True)}
+        levels = _levels(count, page_size)
+        metadata = {
+            "page_size": str(page_size),
+            "num_pages": str(sum(-(-size // page_size) for size in levels)),
+            "num_items": str(count),
+            "bbox": json.dumps(told, separators=(",", ":")),
+        }
+        with out.create(_PAGES, _SCHEMA.with_metadata(metadata)) as file:
+            upper = _Pages(page_size)
+            for around, ids in _along_curve(records, total, out.memory_limit):
+                file.write(_batch(around, ids))
+                upper.add(around)
+            first_page = 0
+            for _ in levels[1:]:
+                level = upper.boxes()
+                for start in range(0, len(level), _ROWS_AT_ONCE):
+                    part = level[start : start + _ROWS_AT_ONCE]
+                    file.write(_batch(part, np.arange(first_page + start, first_page + start + len(part)).astype("u8")))
+                first_page += len(level)
+                upper = _Pages(page_size)
+                upper.add(level)
     schema = pa.schema([pa.field(_NULL_ROWS, pa.binary(), nullable=False)])
     with out.create(_NULLS, schema) as file:
         file.write(pa.RecordBatch.from_arrays([pa.array([nulls.serialize()], pa.binary())], schema=schema))
 
 
-def _gathered(sources: Sequence[Source], rows: NewRows) -> tuple[Boxes, RowNumbers, RowSet]:
-    """All boxes, whose rows they are, and the rows without a geometry."""
-    parts: list[tuple[Boxes, RowNumbers]] = []
+class _Pages:
+    """Boxes around pages of boxes, which come a few at a time."""
+
+    def __init__(self, page_size: int) -> None:
+        self._page_size = page_size
+        self._count = 0
+        self._parts: list[Boxes] = []
+
+    def add(self, around: Boxes) -> None:
+        if not len(around):
+            return
+        begun = self._count % self._page_size
+        starts = np.arange(-begun, len(around), self._page_size)
+        starts[0] = 0
+        found = np.concatenate(
+            [np.minimum.reduceat(around[:, :2], starts), np.maximum.reduceat(around[:, 2:], starts)], axis=1
+        )
+        if begun:
+            last = self._parts[-1][-1]
+            last[:2], last[2:] = np.minimum(last[:2], found[0, :2]), np.maximum(last[2:], found[0, 2:])
+            found = found[1:]
+        if len(found):
+            self._parts.append(found)
+        self._count += len(around)
+
+    def boxes(self) -> Boxes:
+        return np.concatenate(self._parts)
+
+
+def _gathered(
+    sources: Sequence[Source], rows: NewRows, records: SpilledArrays
+) -> tuple[npt.NDArray[np.float64], int, RowSet]:
+    """Take all boxes in; tells the box around them, how many they are, and the rows without a geometry."""
     nulls: list[RowSet] = []
+    total, count = np.full(4, np.nan), 0
+
+    def add(around: Boxes, ids: RowNumbers) -> None:
+        nonlocal count
+        if not len(ids):
+            return
+        count += len(ids)
+        # Columns are looked at one by one, which is faster.
+        here = [(np.min if side < 2 else np.max)(around[:, side]) for side in range(4)]
+        total[:2], total[2:] = np.fmin(total[:2], here[:2]), np.fmax(total[2:], here[2:])
+        records.add(np.concatenate([around.view(np.uint64), ids[:, None]], axis=1))
+
     for source in sources:
         assert isinstance(source.segment, RTree)
         for around, ids in source.segment.pages():
             now, kept = (ids, np.ones(len(ids), np.bool_)) if source.rename is None else source.rename(ids)
-            parts.append((around[kept], now[kept]))
+            add(around[kept], now[kept])
         nulls.append(source.renamed(source.segment.nulls))
     for batch in rows.batches:
         values, numbers = batch.column(VALUE), np.asarray(batch.column(ROW))
         around, some = boxes(values, rows.extension)
-        parts.append((around[some], numbers[some]))
+        add(around[some], numbers[some])
         nulls.append(RowSet.of(np.sort(numbers[np.asarray(values.is_null())])))
-    around = np.concatenate([np.empty((0, 4)), *(one for one, _ in parts)])
-    return around, np.concatenate([np.empty(0, np.uint64), *(ids for _, ids in parts)]), RowSet.union(nulls)
+    return total, count, RowSet.union(nulls)
+
+
+def _along_curve(
+    records: SpilledArrays, total: npt.NDArray[np.float64], memory_limit: int
+) -> Iterator[tuple[Boxes, RowNumbers]]:
+    """Boxes and their rows in the order of a curve, of equal places the first before the others."""
+    if not records.is_spilled:
+        found = np.concatenate([np.empty((0, _WORDS_OF_A_RECORD), np.uint64), *records])
+        order = _order(_curve(found, total))
+        for start in range(0, len(order), _ROWS_AT_ONCE):
+            some = found[order[start : start + _ROWS_AT_ONCE]]
+            yield some[:, :4].view(np.float64), some[:, 4]
+        return
+    width = 8 * _WORDS_OF_A_RECORD
+
+    def keyed() -> Iterator[pa.RecordBatch]:
+        before = 0
+        for some in records:
+            places = np.arange(before, before + len(some), dtype=np.uint64) % np.uint64(_MOST_PLACES)
+            keys = _curve(some, total).astype(np.uint64) << np.uint64(32) | places
+            before += len(some)
+            content = pa.Array.from_buffers(pa.binary(width), len(some), [None, pa.py_buffer(some)])
+            yield pa.RecordBatch.from_arrays([pa.array(keys), content], names=[VALUE, ROW])
+
+    for batch in sorted_within(keyed(), memory_limit):
+        content = batch.column(ROW)
+        for start in range(0, len(content), _ROWS_AT_ONCE):
+            part = content.slice(start, _ROWS_AT_ONCE)
+            words = np.frombuffer(part.buffers()[1], np.uint64, len(part) * _WORDS_OF_A_RECORD, part.offset * width)
+            some = words.reshape(-1, _WORDS_OF_A_RECORD)
+            yield np.ascontiguousarray(some[:, :4]).view(np.float64), np.ascontiguousarray(some[:, 4])
 
 
 def _batch(around: Boxes, numbers: RowNumbers) -> pa.RecordBatch:
@@ -230,10 +310,11 @@ def _levels(items: int, page_size: int) -> list[int]:
     return levels
 
 
-def _curve(around: Boxes, total: npt.NDArray[np.float64]) -> npt.NDArray[np.uint32]:
+def _curve(records: npt.NDArray[np.uint64], total: npt.NDArray[np.float64]) -> npt.NDArray[np.uint32]:
     """How far along a Hilbert curve over all boxes the middle of each is."""
     spans = total[2:] - total[:2]
     spans[(spans == 0) | ~np.isfinite(spans)] = 1
+    around = np.ascontiguousarray(records[:, :4]).view(np.float64)
     return along_curve(around, *total[:2].tolist(), *spans.tolist())
 
 
