@@ -79,6 +79,36 @@ def test_an_index_that_tasks_build_has_the_scores_of_one_process(spark: SparkSes
     )
 
 
+@pytest.mark.usefixtures("small_parts")
+def test_items_of_lists_are_indexed_and_searched_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    ours, alone = str(tmp_path / "spark.lance"), str(tmp_path / "alone.lance")
+    texts = documents(900, seed=5)
+    lists = [None if row % 19 == 4 else texts[3 * row : 3 * row + row % 4] for row in range(300)]
+    structs = [None if one is None else [{"t": text} for text in one] for one in lists]
+    table = pa.table({"id": range(300), "l": pa.array(lists, pa.list_(pa.string())), "s": pa.array(structs)})
+    lancelet.write_dataset(table.slice(0, 240), ours, max_rows_per_file=60)
+    shutil.copytree(ours, alone)
+    options = {**PLAIN, "with_position": True, "document_granularity": "list_element"}
+    for column in ("l", "s.t"):
+        LanceTable.forPath(spark, ours).createIndex(column, "INVERTED", **options)
+        lancelet.dataset(alone).create_scalar_index(column, "INVERTED", **options)
+    for place in (ours, alone):
+        lancelet.dataset(place).insert(table.slice(240))
+        lancelet.dataset(place).delete("id % 13 = 2")
+    assert all(len(index.segments) > 1 for index in lancelet.dataset(ours).describe_indices())
+    for query in (
+        MatchQuery("w0 w7 κύμα", "l"),
+        PhraseQuery("w0 w1", "s.t"),
+        BooleanQuery([(Occur.SHOULD, PhraseQuery("w0 w1", "l")), (Occur.SHOULD, MatchQuery("w2 w3", "l"))]),
+    ):
+        found = LanceTable.forPath(spark, ours).search(text=query, k=40, columns=["id"]).toArrow()
+        expected = lancelet.dataset(ours).to_table(["id", "_score"], full_text_query=query, limit=40)
+        assert expected.num_rows > 3
+        assert found.select(expected.column_names).to_pydict() == expected.to_pydict()
+        other = lancelet.dataset(alone).to_table(["id", "_score"], full_text_query=query, limit=40)
+        assert other["_score"] == expected["_score"]
+
+
 def test_options_and_mistakes_of_an_index(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t.lance")
     lancelet.write_dataset(rows(0, 20, 2), uri)

@@ -514,26 +514,6 @@ def test_tables_of_every_file_version(tmp_path, version):
 _NESTED = pa.schema([pa.field("doc", pa.struct([pa.field("text", pa.large_string())]))])
 
 
-def test_an_index_on_texts_inside_of_items_stays_as_it_is(tmp_path):
-    """pylance builds it; lancelet reads no column that goes through a list."""
-    uri = str(tmp_path / "t")
-    table = pa.table({"docs": pa.array([[{"t": "a b"}, {"t": "c"}], [], None, [{"t": None}, {"t": "a"}]])})
-    lance.write_dataset(table, uri).create_scalar_index("docs.t", "INVERTED")
-    dataset = lancelet.dataset(uri)
-    dataset.insert(table)
-    (before,) = entries(uri)
-    assert dataset.verify(deep=True).errors == ()
-    with pytest.warns(UserWarning, match="does not extend"):
-        dataset.optimize.optimize_indices()
-    assert entries(uri) == [before]
-    told = [source.stats.index_stats("docs.t_idx")["segments"] for source in (dataset, lance.dataset(uri))]
-    assert told[0] == told[1]
-    with pytest.raises(LanceletError, match=r"docs\.t"):
-        dataset.create_scalar_index("docs.t", "INVERTED")
-    found = lance.dataset(uri).to_table(full_text_query=MatchQuery("c", "docs.t"))
-    assert found.num_rows == 2
-
-
 # Bad input
 
 REFUSED: dict[str, tuple[dict[str, Any], type[Exception]]] = {

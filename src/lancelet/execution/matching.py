@@ -61,7 +61,8 @@ class MatchingScan(RankedScan):
         self._columns: dict[str, ColumnSearch] = {}
         self._find_told = find
         self._segments = segments
-        self._items = ItemKeys() if plan.matching.has_items else None
+        self.items = ItemKeys() if plan.matching.has_items else None
+        """What items of lists are known by, where they are what is searched."""
         self._items_found: tuple[npt.NDArray[np.float32], npt.NDArray[np.uint64], npt.NDArray[np.uint32]]
 
     def _open_reads(self) -> Scan:
@@ -75,16 +76,16 @@ class MatchingScan(RankedScan):
         if self._find_told is None:
             self.check()
         scores, keys = self.evaluate(self.matching.query, limit)
-        if self._items is None:
+        if self.items is None:
             return [(scores, keys)]
-        ids, items = self._items.decode(keys)
+        ids, items = self.items.decode(keys)
         self._items_found = scores, ids, items
         # Whoever asks for rows gets the best item of each.
         first = np.sort(np.unique(ids, return_index=True)[1])
         return [(scores[first], ids[first])]
 
     def _located(self, answers: Sequence[Answer]) -> Hits:
-        if self._items is None:
+        if self.items is None:
             return super()._located(answers)
         scores, ids, items = self._items_found
         return replace(super()._located([(scores, ids)]), items=items)
@@ -130,7 +131,7 @@ class MatchingScan(RankedScan):
                 self._allowed,
                 self._key,
                 indexed_only=plan.indexed_only,
-                items=self._items,
+                items=self.items,
                 segments=self._segments,
             )
         return found

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lancelet.errors import InvalidInput, UnknownColumn
+from lancelet.errors import InvalidInput, NotSupported, UnknownColumn
 from lancelet.execution.costs import KEPT_PLANS
-from lancelet.execution.shown import scan_field
-from lancelet.format.schema import join_path, split_path
+from lancelet.execution.shown import scan_field, texts_type
+from lancelet.format.schema import join_path, split_path, texts_path
 from lancelet.format.system_columns import DOC_INDEX, SCORE
 from lancelet.index.text.query import Query, check_query, columns_asked, with_columns
 
@@ -31,7 +32,15 @@ class TextColumn:
 
     def field(self, schema: Schema) -> Field:
         """The field of the column."""
-        return schema.field_by_path(self.path)
+        return self.chain(schema)[-1]
+
+    def chain(self, schema: Schema) -> tuple[Field, ...]:
+        """The fields that lead to it, items of lists among them."""
+        return schema.resolve_texts(self.path)
+
+    def type(self, schema: Schema) -> pa.DataType:
+        """The type of its values; of texts inside of items of lists, lists."""
+        return texts_type(self.chain(schema))
 
 
 @dataclass(frozen=True)
@@ -75,13 +84,11 @@ def matching_of(schema: Schema, query: Query) -> Matching:
 def text_column(schema: Schema, name: str) -> TextColumn:
     """The column that a query names; in another case of letters too, where no other is meant."""
     try:
-        chain = schema.resolve((name,) if name in schema.names else tuple(split_path(name)), any_case=True)
+        steps = (name,) if name in schema.names else tuple(split_path(name))
+        chain = schema.resolve_texts(steps, any_case=True)
     except UnknownColumn as error:
         raise UnknownColumn(name, error.known) from None
-    if any(node.logical_type != "struct" for node in chain[:-1]):
-        raise InvalidInput(
-            f"column '{name}' goes through a list or map; only fields of structs have a path of their own"
-        )
+    check_texts_path(name, chain)
     field = chain[-1]
     dtype = scan_field(field).type
     while pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
@@ -90,4 +97,15 @@ def text_column(schema: Schema, name: str) -> TextColumn:
         raise InvalidInput(
             f"FTS field '{name}' must resolve to Utf8, LargeUtf8, Utf8View, or JSON, got {dtype}: name a column of texts"
         )
-    return TextColumn(tuple(node.name for node in chain))
+    return TextColumn(texts_path(chain))
+
+
+def check_texts_path(name: str, chain: Sequence[Field]) -> None:
+    """Raise where texts at the end of some fields cannot be told from each other: in maps, or in lists of lists."""
+    lists = [node.is_list for node in chain]
+    if any(node.logical_type != "struct" and not node.is_list for node in chain[:-1]):
+        raise InvalidInput(f"column '{name}' goes through a map, or a list of fixed size, whose items have no path")
+    if any(lists[:-1]) and (sum(lists) > 1 or chain[-1].is_json):
+        raise NotSupported(
+            f"column '{name}' has lists, or JSON, inside of items of lists; lancelet searches texts that are in one list"
+        )

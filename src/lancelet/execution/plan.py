@@ -144,6 +144,8 @@ def _output_field(schema: Schema, name: str, expr: Expr, blobs: BlobForm) -> pa.
     if is_search_column(schema, expr.path):
         return SEARCH_FIELDS[expr.path[0]].with_name(name)
     chain = schema.resolve(expr.path)
+    if any(node.is_list for node in chain[:-1]):
+        return pa.field(name, expr.type)
     nullable = any(node.nullable for node in chain)
     return scan_field(chain[-1], blobs).with_name(name).with_nullable(nullable)
 

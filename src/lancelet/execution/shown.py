@@ -13,6 +13,7 @@ the rest         storage type                            the same, or its extens
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 
 import pyarrow as pa
 
@@ -64,6 +65,12 @@ def scan_field(field: Field, blobs: BlobForm = BlobForm.DESCRIPTOR, *, json: boo
     else:
         dtype = pa.map_(children[0].type.field(0).with_nullable(False), children[0].type.field(1))
     return pa.field(field.name, dtype, field.nullable, dict(field.metadata) or None)
+
+
+def texts_type(chain: Sequence[Field]) -> pa.DataType:
+    """The type of the values of the last of some fields, each inside of the one before: of those in items of lists, lists."""
+    dtype = scan_field(chain[-1]).type
+    return pa.list_(dtype) if any(field.is_list for field in chain[:-1]) else dtype
 
 
 def stored_type(field: Field) -> pa.DataType:

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.plain import numpy_array
 from lancelet.encoding.rows import RowIndices, RowRange
@@ -31,6 +30,7 @@ from lancelet.execution.allowed import AllowedRows
 from lancelet.execution.outdated_texts import NO_OUTDATED, Outdated, outdated_documents
 from lancelet.execution.shown import show_column
 from lancelet.execution.threads import core_count, ordered_map
+from lancelet.expressions.evaluate import field_inside
 from lancelet.format.system_columns import ROW_ID
 from lancelet.index.text.analyzer import Analyzer
 from lancelet.index.text.clauses import clauses_of_both, merged
@@ -62,6 +62,8 @@ UNINDEXED_PARAMS: Final = Params(
 )
 """How texts become tokens where no index says: words as they are, as in pylance."""
 _UNIT_ROWS: Final = 1 << 16
+_Found = tuple[npt.NDArray[np.float32], npt.NDArray[np.uint64], npt.NDArray[np.uint32]]
+"""Scores, row ids, and which item of a list each is."""
 _MOST_EDITS: Final = 100
 
 
@@ -208,6 +210,11 @@ class ColumnSearch:
         known = frozenset() if self.index is None else self.index.fragments
         return tuple(dict.fromkeys(n for n in (ids if self._fragments is None else self._fragments) if n not in known))
 
+    @property
+    def _path(self) -> tuple[str, ...]:
+        """The names of all fields that lead to the column."""
+        return tuple(field.name for field in self.column.chain(self.table.snapshot.manifest.schema))
+
     def words(self, text: str) -> list[tuple[bytes, int]]:
         """The terms of a text, and their places in it."""
         return Analyzer(self.params).query(text) if self._first is None else self._first.words(text)
@@ -259,7 +266,13 @@ class ColumnSearch:
         for unit, one in zip(self._units if excerpts else (), excerpts, strict=True):
             answers.append(self._find_unindexed(unit, one, asked.sought, asked.every, count))
         self.table.cache.indices.trim()
-        return best(answers, limit)
+        if self._items is None:
+            return best([(scores, ids) for scores, ids, _ in answers], limit)
+        # All at once, so that equal scores go by rows and items.
+        scores = np.concatenate([np.empty(0, np.float32), *(scores for scores, _, _ in answers)])
+        ids = np.concatenate([np.empty(0, np.uint64), *(ids for _, ids, _ in answers)])
+        items = np.concatenate([np.empty(0, np.uint32), *(items for _, _, items in answers)])
+        return best([(scores, self._items.encode(ids, items))], limit)
 
     def _indexed_statistics(self, terms: Iterable[bytes]) -> Statistics:
         total = NO_TEXTS
@@ -267,22 +280,15 @@ class ColumnSearch:
             total += one.search.statistics(terms)
         return total
 
-    def _find(self, one: SearchedPartition, clauses: Clauses, statistics: Statistics, limit: int) -> Answer:
+    def _find(self, one: SearchedPartition, clauses: Clauses, statistics: Statistics, limit: int) -> _Found:
         keep = one.search.mask(self._key, partial(self._mask, one))
         docs, scores = one.search.find(clauses, statistics, keep, limit)
         rows = one.search.rows[docs]
         where = self.table.text_indices.where
         if not where.names_ids(one.part.entry) and not where.keeps_names(one.part.entry):
             rows, _ = where.addresses(one.part.entry, rows)
-        return scores, self._keys(rows, one.search.partition.documents.items, docs)
-
-    def _keys(
-        self, ids: npt.NDArray[np.uint64], items: npt.NDArray[np.uint32] | None, docs: npt.NDArray[np.uint32]
-    ) -> npt.NDArray[np.uint64]:
-        """What rows are known by: their ids, or numbers of items of lists."""
-        if self._items is None:
-            return ids
-        return self._items.encode(ids, np.zeros(len(docs), np.uint32) if items is None else items[docs])
+        items = one.search.partition.documents.items
+        return scores, rows, np.zeros(len(docs), np.uint32) if items is None else items[docs]
 
     def _mask(self, one: SearchedPartition) -> Keep | None:
         """Which documents count: those whose rows are there, allowed, and have this text."""
@@ -311,7 +317,7 @@ class ColumnSearch:
 
         def make() -> Outdated:
             segment = indices.open(part).segment
-            return outdated_documents(self.table, indices.where, part.entry, self.column.path, segment)
+            return outdated_documents(self.table, indices.where, part.entry, self._path, segment)
 
         # Rows of a fragment have the same texts as long as it is there.
         held: Outdated = self.table.cache.indices.get(("outdated texts", part.entry.uuid, part.fragments), make)
@@ -352,9 +358,11 @@ class ColumnSearch:
         fragment, schema = unit.reader.fragment, self.table.snapshot.manifest.schema
 
         def make() -> FlatTexts:
-            (top,) = schema.project([self.column.path]).fields
+            path = self._path
+            (top,) = schema.project([path]).fields
             (column,) = unit.reader.read([top], unit.rows)
-            texts = _texts_at(show_column(top, column), self.column.path)
+            shown = show_column(top, column)
+            texts = field_inside(shown.combine_chunks() if isinstance(shown, pa.ChunkedArray) else shown, path[1:])
             return FlatTexts.of(texts, Analyzer(self.params), by_item=self._items is not None)
 
         files = tuple(file.path for file in fragment.all_files)
@@ -388,11 +396,11 @@ class ColumnSearch:
 
     def _find_unindexed(
         self, unit: Unit, one: FlatExcerpt, clauses: Clauses, statistics: Statistics, limit: int
-    ) -> Answer:
+    ) -> _Found:
         docs, scores = one.find(clauses, statistics, limit)
         rows = docs if one.rows is None else one.rows[docs]
         ids = _row_ids(self.table, unit.reader, rows.astype(np.int64) + unit.rows.start)
-        return scores, self._keys(ids, one.items, docs)
+        return scores, ids, np.zeros(len(docs), np.uint32) if one.items is None else one.items[docs]
 
     def near_unindexed(self, term: bytes, edits: int, prefix: int) -> list[list[bytes]]:
         """Terms of texts that are not indexed, for each unit of them."""
@@ -423,14 +431,6 @@ def best(answers: Sequence[Answer], limit: int | None) -> Answer:
         ids = np.concatenate([np.empty(0, np.uint64), *(ids for _, ids in answers)])
     order = np.lexsort((ids, -scores))[:limit]
     return scores[order], ids[order]
-
-
-def _texts_at(column: pa.Array | pa.ChunkedArray, path: tuple[str, ...]) -> pa.Array:
-    """The texts of a column that may lie inside structs."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    for name in path[1:]:
-        array = pc.struct_field(array, name)
-    return array
 
 
 def _row_ids(table: TableReader, reader: FragmentReader, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from lancelet.errors import InvalidInput
-from lancelet.execution.shown import scan_field
+from lancelet.execution.shown import texts_type
 from lancelet.expressions.coercion import is_list_like
 from lancelet.format.schema import join_path
 from lancelet.index.folder import IndexFolder
 from lancelet.index.metadata import IndexMetadata, read_indices
-from lancelet.index.segments import Whereabouts, kind_over
+from lancelet.index.segments import Whereabouts, kind_over, text_chains
 from lancelet.index.text.kind import InvertedKind
 from lancelet.index.text.query import DocumentGranularity
 from lancelet.index.text.search import PartitionSearch
@@ -95,20 +95,20 @@ class TextIndices:
         manifest = table.snapshot.manifest
         self._by_field: dict[int, list[TextPart]] = {}
         self._chosen: dict[tuple[TextColumn, bool], TextIndex | None] = {}
-        fields = {node.id: node for node in manifest.schema.walk()} if len(manifest.indices) else {}
-        for entry in read_indices(manifest) if fields else ():
-            node = fields.get(entry.fields[0]) if len(entry.fields) == 1 else None
-            kind = None if node is None else kind_over(node, entry)
-            if node is not None and isinstance(kind, InvertedKind):
+        chains = dict(text_chains(manifest.schema.fields)) if len(manifest.indices) else {}
+        for entry in read_indices(manifest) if chains else ():
+            chain = chains.get(entry.fields[0]) if len(entry.fields) == 1 else None
+            kind = None if chain is None else kind_over(chain[-1], entry)
+            if chain is not None and isinstance(kind, InvertedKind):
                 told = kind.parameters(entry, manifest.path).get("document_granularity")
                 part = TextPart(
                     entry,
                     kind,
-                    scan_field(node).type,
+                    texts_type(chain),
                     self.where.coverage(entry),
                     told == DocumentGranularity.LIST_ELEMENT,
                 )
-                self._by_field.setdefault(node.id, []).append(part)
+                self._by_field.setdefault(chain[-1].id, []).append(part)
 
     def columns(self) -> Iterator[str]:
         """The paths of the columns that have an index."""
@@ -119,6 +119,8 @@ class TextIndices:
                     yield join_path((*path, node.name))
                 if node.logical_type == "struct":
                     yield from below(node.children, (*path, node.name))
+                elif node.is_list and node.children[0].logical_type == "struct":
+                    yield from below(node.children[0].children, (*path, node.name))
 
         return below(self._table.snapshot.manifest.schema.fields, ())
 
@@ -139,7 +141,7 @@ class TextIndices:
                 f"FTS query for field '{column.name}' requested {granularity.value} document granularity, but the existing "
                 "FTS index uses a different granularity: leave document_granularity out, or create such an index"
             )
-        if wanted and not is_list_like(scan_field(field).type):
+        if wanted and not is_list_like(column.type(self._table.snapshot.manifest.schema)):
             raise InvalidInput(f"column '{column.name}' has no lists, whose items could be texts of their own")
         return wanted
 

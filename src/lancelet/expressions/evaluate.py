@@ -9,7 +9,7 @@ CAST) see only the rows that the parts before them have not decided, so
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from lancelet.encoding.jsonb_values import in_form
 from lancelet.errors import InvalidInput, UnknownColumn
 from lancelet.expressions.casting import Datum, cast_datum, cast_may_fail
-from lancelet.expressions.coercion import value_type
+from lancelet.expressions.coercion import is_list_like, value_type
 from lancelet.expressions.comparing import compare, is_in
 from lancelet.expressions.expr import (
     And,
@@ -102,6 +102,18 @@ def _shortened(text: str, limit: int = 200) -> str:
     return text if len(text) <= limit else text[:limit] + "..."
 
 
+def field_inside(values: pa.Array, names: Sequence[str]) -> pa.Array:
+    """A field inside of structs; where these are items of lists, lists of what is in their items."""
+    for number, name in enumerate(names):
+        if is_list_like(values.type):
+            inner = field_inside(values.flatten(), names[number + 1 :])
+            sizes = pc.list_value_length(values).fill_null(0)
+            offsets = pa.array(np.append(0, np.cumsum(sizes)), pa.int32())
+            return pa.ListArray.from_arrays(offsets, inner, mask=values.is_null() if values.null_count else None)
+        values = pc.struct_field(values, name)
+    return values
+
+
 @dataclass(slots=True)
 class _Rows:
     """The rows under evaluation; ``stand_in`` replaces one column by its dictionary."""
@@ -143,7 +155,7 @@ class _Rows:
             raise UnknownColumn(column.path[0], self.batch.schema.names, "the data to evaluate on")
         values = self.batch.column(index)
         if len(column.path) > 1:
-            values = pc.struct_field(_storage(values), list(column.path[1:]))
+            values = field_inside(_storage(values), column.path[1:])
         if values.type == column.type or isinstance(column.type, pa.BaseExtensionType):
             return values
         # JSON comes as it is stored, and is text for all but the functions of JSON.

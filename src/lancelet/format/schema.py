@@ -61,6 +61,11 @@ class Field:
         return self.metadata.get(EXTENSION_NAME)
 
     @property
+    def is_list(self) -> bool:
+        """Whether it has lists of any length."""
+        return self.logical_type.startswith(("list", "large_list"))
+
+    @property
     def is_json(self) -> bool:
         """Whether it holds JSON."""
         return self.logical_type == "json"
@@ -232,6 +237,22 @@ class Schema:
             fields = match.children
         return tuple(found)
 
+    def resolve_texts(self, path: tuple[str, ...], *, any_case: bool = False) -> tuple[Field, ...]:
+        """As :meth:`resolve`, where items of lists that are structs have no name of their own: ``l.t``, and not ``l.item.t``."""
+        fields, found = self.fields, []
+        for number, step in enumerate(path):
+            match = next((field for field in fields if field.name == step), None)
+            if match is None and any_case:
+                match = next((field for field in fields if field.name.lower() == step.lower()), None)
+            if match is None:
+                raise UnknownColumn(join_path(path), self.paths())
+            found.append(match)
+            fields = match.children
+            if number < len(path) - 1 and match.is_list and fields[0].logical_type == "struct":
+                found.append(fields[0])
+                fields = fields[0].children
+        return tuple(found)
+
     def project(self, paths: Iterable[str | tuple[str, ...]]) -> Schema:
         """Only these columns, in this order; nested paths keep their parents and prune the siblings."""
         chosen: dict[str, Field] = {}
@@ -243,6 +264,11 @@ class Schema:
             top = chain[0].name
             chosen[top] = _merge(chosen[top], branch, self.resolve((top,))[0]) if top in chosen else branch
         return Schema(tuple(chosen.values()), self.metadata)
+
+
+def texts_path(chain: Sequence[Field]) -> tuple[str, ...]:
+    """The path that :meth:`Schema.resolve_texts` finds some fields by: their names, without those of items of lists."""
+    return tuple(node.name for at, node in enumerate(chain) if not (at and chain[at - 1].is_list))
 
 
 def join_path(steps: Sequence[str]) -> str:

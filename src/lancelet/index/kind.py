@@ -224,6 +224,8 @@ class Kind(KnownKind, ABC):
     """Whether it is on JSON alone, and reads that as it is stored."""
     is_heavy: bool = False
     """Whether what a build costs goes by the bytes of the column, and not by its rows."""
+    takes_items: bool = False
+    """Whether it is on fields of structs too that are items of lists."""
     takes_json: bool = False
     """Whether it looks into JSON documents too; other kinds see bytes of which nothing is known."""
     named_options: frozenset[str] = frozenset()

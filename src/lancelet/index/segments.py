@@ -72,21 +72,35 @@ def joined_values(arrays: Sequence[pa.Array], dtype: pa.DataType) -> pa.Array:
 
 def usable_kind(snapshot: Snapshot, entry: IndexMetadata) -> Kind | None:
     """The kind of a segment that can be opened and written anew; None for what is left as it is."""
-    fields = [node for node in _with_a_path(snapshot.manifest.schema.fields) if node.id in entry.fields]
-    if not fields or len(fields) < len(entry.fields):
+    chains = [chain for number, chain in text_chains(snapshot.manifest.schema.fields) if number in entry.fields]
+    if not chains or len(chains) < len(entry.fields):
         return None
+    fields = [chain[-1] for chain in chains]
     kinds = [kind_over(field, entry) for field in fields]
+    in_lists = any(node.is_list for chain in chains for node in chain[:-1])
+    if in_lists and not (kinds[0] is not None and kinds[0].takes_items):
+        return None
     if kinds[0] is None or None in kinds or (snapshot.manifest.has_stable_row_ids and not kinds[0].with_stable_ids):
         return None
     return kinds[0]
 
 
-def _with_a_path(fields: Iterable[Field]) -> Iterator[Field]:
-    """Fields that have one value in a row, which items of lists have not; pylance indexes texts inside of these too."""
-    for field in fields:
-        yield field
-        if field.logical_type == "struct":
-            yield from _with_a_path(field.children)
+def text_chains(fields: Iterable[Field]) -> Iterator[tuple[int, tuple[Field, ...]]]:
+    """The fields that have one value in a row, by their numbers, and those in structs that are items of lists, of which texts
+    are indexed too; each with the fields that lead to it.
+    """
+
+    def below(fields: Iterable[Field], chain: tuple[Field, ...]) -> Iterator[tuple[int, tuple[Field, ...]]]:
+        inside = any(node.is_list for node in chain)
+        for field in fields:
+            if not (inside and (field.is_list or field.is_json)):
+                yield field.id, (*chain, field)
+            if field.logical_type == "struct":
+                yield from below(field.children, (*chain, field))
+            elif field.is_list and not inside and field.children[0].logical_type == "struct":
+                yield from below(field.children[0].children, (*chain, field, field.children[0]))
+
+    return below(fields, ())
 
 
 def kind_over(field: Field, entry: IndexMetadata) -> Kind | None:

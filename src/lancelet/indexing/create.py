@@ -81,7 +81,7 @@ def build_segment(
 ) -> table_pb2.IndexMetadata:
     """Write a segment over some fragments; nothing refers to it yet. A ``shared`` folder may have files already."""
     check_name(name)
-    found = find_columns(table, column)
+    found = find_columns(table, column, in_lists=kind.takes_items)
     for path, field in zip(found.paths, found.fields, strict=True):
         if not can_be_on(kind, field):
             raise InvalidType(
@@ -146,14 +146,14 @@ def name_index(
     A name that is drawn from the column belongs to one kind of index: another kind gets a number.
     """
     check_name(name)
-    found = find_columns(table, column)
+    found = find_columns(table, column, in_lists=kind.takes_items)
     present: dict[str, list[IndexMetadata]] = {}
     for entry in read_indices(table.snapshot.manifest):
         present.setdefault(entry.name, []).append(entry)
     chosen = name
     if chosen is None:
         number = _FIRST_NUMBER
-        paths = (".".join(f"`{step}`" if "." in step else step for step in one.path) for one in found.columns)
+        paths = (".".join(f"`{step}`" if "." in step else step for step in path) for path in found.names)
         stem = "_".join(paths) + kind.name_suffix(options or {})
         chosen = stem
         while chosen in present and not _same(present[chosen], found.ids, kind):

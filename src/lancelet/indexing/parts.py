@@ -66,8 +66,9 @@ def commit_parts(
 ) -> Snapshot:
     """Make segments the ones of an index, in place of those that cover the same fragments."""
     check_name(name)
-    ids = find_columns(table, column).ids
     entries = _entries(table, parts)
+    kinds = [kind_of_entry(entry) for entry in entries]
+    ids = find_columns(table, column, in_lists=all(kind is not None and kind.takes_items for kind in kinds)).ids
     for entry in entries:
         if entry.fields != ids:
             raise InvalidInput(f"segment {entry.uuid} is of another column than {column!r}; build it for this one")

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
 
 from lancelet.errors import InvalidInput, UnknownColumn
+from lancelet.execution.matching_plan import check_texts_path
 from lancelet.execution.outdated_texts import outdated_documents
 from lancelet.execution.plan import ScanPlan, column_of
 from lancelet.execution.scan import Scan
-from lancelet.execution.shown import scan_field
+from lancelet.execution.shown import texts_type
 from lancelet.expressions.expr import Column
 from lancelet.expressions.printing import quoted_path
 from lancelet.format.extensions import storage_of, storage_type
 from lancelet.format.json_fields import STORED_JSON
+from lancelet.format.schema import split_path, texts_path
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
 from lancelet.index.kind import ROW, VALUE, NewRows, Stages
 from lancelet.index.registry import kind_of_entry
-from lancelet.index.segments import joined_type, joined_values
+from lancelet.index.segments import joined_type, joined_values, text_chains
 from lancelet.index.text.kind import InvertedKind
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lancelet.execution.table_reader import TableReader
-    from lancelet.format.schema import Field
+    from lancelet.format.schema import Field, Schema
     from lancelet.index.kind import Kind, Source
     from lancelet.index.metadata import IndexMetadata
     from lancelet.index.segments import Whereabouts
@@ -41,21 +43,20 @@ _SAMPLE_BLOCK = 4 << 10
 _SAMPLE_ROWS = 1 << 14
 
 
-def find_column(table: TableReader, column: str) -> tuple[Column, Field]:
-    """A column by its name or nested path; as in pylance, in any case when no name fits exactly."""
-    schema = table.snapshot.manifest.schema
-    found = column_of(schema, column, any_case=True)
-    if found.path[0] not in schema.names:
-        raise UnknownColumn(column, schema.names)
-    return found, schema.field_by_path(found.path)
-
-
 @dataclass(frozen=True, slots=True)
 class IndexedColumns:
     """What an index is over: a column, or several, whose values go together as those of a struct."""
 
     columns: tuple[Column, ...]
     fields: tuple[Field, ...]
+    names: tuple[tuple[str, ...], ...]
+    """The path of each, as users have it: items of lists have no name."""
+
+    @classmethod
+    def of(cls, chains: Sequence[Sequence[Field]]) -> IndexedColumns:
+        """Columns by the fields that lead to each."""
+        columns = [Column(tuple(node.name for node in chain), texts_type(chain)) for chain in chains]
+        return cls(tuple(columns), tuple(chain[-1] for chain in chains), tuple(map(texts_path, chains)))
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -72,8 +73,8 @@ class IndexedColumns:
 
     @property
     def paths(self) -> list[str]:
-        """As users name them."""
-        return [quoted_path(column.path) for column in self.columns]
+        """As users name them, without the names of items of lists."""
+        return [quoted_path(path) for path in self.names]
 
     @property
     def arrow_field(self) -> pa.Field:
@@ -87,24 +88,33 @@ class IndexedColumns:
         return joined_values([storage_of(array) for array in arrays], self.type)
 
 
-def find_columns(table: TableReader, columns: str | Sequence[str]) -> IndexedColumns:
-    """Columns by their names; see :func:`find_column`."""
-    found = [find_column(table, name) for name in ([columns] if isinstance(columns, str) else columns)]
-    return IndexedColumns(tuple(column for column, _ in found), tuple(field for _, field in found))
+def find_columns(table: TableReader, columns: str | Sequence[str], *, in_lists: bool = False) -> IndexedColumns:
+    """Columns by their names or nested paths; as in pylance, in any case when no name fits exactly.
+
+    ``in_lists``, they may also be fields of structs that are items of lists, of which all in a row go together.
+    """
+    names = [columns] if isinstance(columns, str) else columns
+    return IndexedColumns.of([_chain(table.snapshot.manifest.schema, name, in_lists) for name in names])
+
+
+def _chain(schema: Schema, name: Any, in_lists: bool) -> tuple[Field, ...]:
+    if in_lists and isinstance(name, str) and name not in schema.names:
+        chain = schema.resolve_texts(tuple(split_path(name)), any_case=True)
+        if any(node.is_list for node in chain[:-1]):
+            check_texts_path(name, chain)
+            return chain
+    found = column_of(schema, name, any_case=True)
+    if found.path[0] not in schema.names:
+        raise UnknownColumn(name, schema.names)
+    return schema.resolve(found.path)
 
 
 def columns_of_fields(table: TableReader, ids: Sequence[int]) -> IndexedColumns:
     """The columns with these field ids."""
-
-    def below(fields: Iterable[Field], path: tuple[str, ...]) -> Iterator[tuple[int, tuple[Column, Field]]]:
-        for field in fields:
-            yield field.id, (Column((*path, field.name), scan_field(field).type), field)
-            yield from below(field.children, (*path, field.name))
-
-    known = dict(below(table.snapshot.manifest.schema.fields, ()))
+    known = dict(text_chains(table.snapshot.manifest.schema.fields))
     if missing := [number for number in ids if number not in known]:
         raise InvalidInput(f"there is no field {missing[0]} in version {table.snapshot.version}")
-    return IndexedColumns(tuple(known[number][0] for number in ids), tuple(known[number][1] for number in ids))
+    return IndexedColumns.of([known[number] for number in ids])
 
 
 def old_source(table: TableReader, where: Whereabouts, entry: IndexMetadata, indexed: IndexedColumns) -> Source:

@@ -33,6 +33,7 @@ class InvertedKind(Kind):
     newest_version = _NEWEST
     named_options = frozenset({"format_version", "document_granularity"})
     takes_json = True
+    takes_items = True
     is_heavy = True
 
     def parameters(self, entry: IndexMetadata, path: str) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from lancelet.errors import CorruptFile, LanceletError, MissingFile
 from lancelet.execution.outdated_texts import outdated_documents
 from lancelet.execution.plan import ScanPlan
 from lancelet.execution.scan import Scan
-from lancelet.execution.shown import scan_field
+from lancelet.execution.shown import texts_type
 from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.expr import Column
 from lancelet.file import FileCache
@@ -42,7 +42,7 @@ from lancelet.index.kind import ROW, VALUE, Answering, Encoded, Kind, Listing, S
 from lancelet.index.metadata import IndexMetadata, read_indices
 from lancelet.index.questions import Missing
 from lancelet.index.row_set import RowSet
-from lancelet.index.segments import Whereabouts, indexed_fields, joined_type, joined_values, usable_kind
+from lancelet.index.segments import Whereabouts, indexed_fields, joined_type, joined_values, text_chains, usable_kind
 from lancelet.index.text.segment import TextSegment
 from lancelet.maintenance.validation.report import MISSING, UNREADABLE, Finding, Level, trouble
 from lancelet.maintenance.validation.version import Tally
@@ -88,7 +88,8 @@ def check_indices(snapshot: Snapshot, tally: Tally, *, deep: bool) -> Iterator[F
         fields = indexed_fields(snapshot, entry)
         main = _main_file(snapshot, entry)
         try:
-            dtype = joined_type([scan_field(field) for field in fields])
+            chains = dict(text_chains(snapshot.manifest.schema.fields))
+            dtype = joined_type([pa.field(field.name, texts_type(chains[field.id])) for field in fields])
             folder = IndexFolder(snapshot, entry)
             segment = kind.open(folder, dtype)
             if deep:
@@ -236,13 +237,10 @@ class _Values:
 def _values(
     table: TableReader, fields: Sequence[Field], dtype: pa.DataType, indexed: Callable[[pa.Array], pa.Array]
 ) -> _Values:
-    def below(nodes: Iterable[Field], path: tuple[str, ...]) -> Iterator[tuple[int, Column]]:
-        for node in nodes:
-            yield node.id, Column((*path, node.name), scan_field(node).type)
-            yield from below(node.children, (*path, node.name))
-
-    columns = dict(below(table.snapshot.manifest.schema.fields, ()))
-    return _Values(tuple(columns[field.id] for field in fields), dtype, indexed)
+    chains = dict(text_chains(table.snapshot.manifest.schema.fields))
+    known = [chains[field.id] for field in fields]
+    columns = [Column(tuple(node.name for node in chain), texts_type(chain)) for chain in known]
+    return _Values(tuple(columns), dtype, indexed)
 
 
 def _groups(table: TableReader, covered: Iterable[int]) -> Iterator[list[int]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -48,9 +49,9 @@ class HybridJob:
             near.append(batch.filter(of_vectors))
             rest = batch.filter(pc.invert(of_vectors))
             steps = pc.subtract(pa.scalar(-1, pa.int32()), rest.column(0))
-            fitting.append(
-                pa.RecordBatch.from_arrays([steps, rest.column(2), rest.column(3)], names=["step", "mark", "row"])
-            )
+            no_items = pa.array(np.zeros(len(rest), np.int32))
+            columns = [steps, rest.column(2), rest.column(3), no_items]
+            fitting.append(pa.RecordBatch.from_arrays(columns, names=["step", "mark", "row", "item"]))
         vectors = next(iter(self.vectors.all_answers(table, near)), NO_ROWS)
         return self.plan.show(table, self.texts.answer(table, fitting), vectors)
 
@@ -59,7 +60,7 @@ def hybrid_frame(spark: SparkSession, table: TableReader, place: TableRef, plan:
     """The result of a search as a data frame; ``place`` names the version."""
     assert plan.texts is not None
     assert plan.vectors is not None
-    texts, text_pieces = text_job.plan_texts(spark, table, place, plan.texts)
+    texts, text_pieces = text_job.plan_texts(spark, table, place, plan.texts, by_row=True)
     vectors, vector_pieces = vector_job.plan_search(table, place, plan.vectors)
     near = vector_job.found_frame(spark, vectors, vector_pieces)
     fitting = text_job.found_frame(spark, texts, text_pieces).selectExpr(*_AS_VECTORS)

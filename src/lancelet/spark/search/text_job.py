@@ -8,7 +8,8 @@
 
 Scores depend on the statistics of all texts, so that these are gathered first: then they are those of one process, bit for
 bit. A query that takes several searches (of several columns, say) is divided as in one process, and what tasks find for
-its parts is put together in the same way. Words in columns that count as one text, and items of lists, are searched by one task.
+its parts is put together in the same way. Words in columns that count as one text are searched by one task, and so are items of
+lists where vectors are searched too.
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lancelet.execution.plan import ScanPlan
+    from lancelet.execution.text_column import ItemKeys
     from lancelet.spark.options import TableRef
 
-FOUND = "step int, mark float, row bigint"
+FOUND = "step int, mark float, row bigint, item int"
 _MOST_TASKS = 512
 Near = tuple[bytes, int, int]
 """A word, by how many edits others may differ from it, and how many characters at its beginning they share."""
@@ -79,48 +81,52 @@ class TextJob:
     def open(self) -> TableReader:
         return TableReader(self.place.open())
 
-    def column(self, piece: TextPiece) -> ColumnSearch:
-        """A part of a column."""
+    def scan(self, piece: TextPiece) -> MatchingScan:
+        """A search that looks at a part."""
         plan = replace(self.plan, fragment_ids=piece.fragments)
         segments = frozenset(() if piece.segment is None else (piece.segment,))
-        return MatchingScan(self.open(), plan, segments=segments).column(piece.column)
+        return MatchingScan(self.open(), plan, segments=segments)
 
     def near(self, piece: TextPiece, words: Sequence[tuple[Near, int]]) -> list[list[bytes]]:
         """What a part has that is nearly the same as some words; of each at most so many."""
-        part = self.column(piece)
+        part = self.scan(piece).column(piece.column)
         if piece.segment is not None:
             return [part.near(*word, limit) for word, limit in words]
         return [merged(part.near_unindexed(*word), limit) for word, limit in words]
 
     def statistics(self, piece: TextPiece, terms: frozenset[bytes]) -> tuple[Statistics, Statistics]:
         """How many texts a part has, and how many of them have some words."""
-        return self.column(piece).statistics(sorted(terms))
+        return self.scan(piece).column(piece.column).statistics(sorted(terms))
 
     def find(self, piece: TextPiece | None) -> pa.RecordBatch:
         """The best rows of a part for each step; None: the whole table."""
         if piece is None:
-            return _batch([(0, MatchingScan(self.open(), self.plan).answers[0])])
-        part = self.column(piece)
+            return _batch([(0, MatchingScan(self.open(), self.plan).answers[0])], None)
+        scan = self.scan(piece)
+        part = scan.column(piece.column)
         mine = [(number, step) for number, step in enumerate(self.steps) if step.column == piece.column]
-        return _batch([(number, part.find_asked(step.asked, step.limit)) for number, step in mine])
+        return _batch([(number, part.find_asked(step.asked, step.limit)) for number, step in mine], scan.items)
 
     def search(self, table: TableReader, found: Sequence[pa.RecordBatch]) -> MatchingScan:
         """What becomes of all that the tasks found."""
-        steps, marks, rows = (
-            np.concatenate([np.empty(0, dtype), *(batch.column(at).to_numpy() for batch in found)])
-            for at, dtype in enumerate((np.int32, np.float32, np.int64))
+        steps, marks, rows, items = (
+            np.concatenate([np.empty(0, dtype), *(batch.column(at).to_numpy() for batch in found)]).astype(dtype)
+            for at, dtype in enumerate((np.int32, np.float32, np.int64, np.int32))
         )
-        answers = {}
-        for number in range(max(1, len(self.steps))):
-            here = steps == number
-            answers[number] = (marks[here].astype(np.float32), rows[here].astype(np.int64).view(np.uint64))
         numbers = {(step.column, step.query, step.limit): at for at, step in enumerate(self.steps)}
 
         def find(name: str, query: Query, limit: int | None) -> Answer | None:
             number = numbers.get((name, query, limit))
-            return None if number is None else best([answers[number]], limit)
+            if number is None:
+                return None
+            here = steps == number
+            keys = rows[here].view(np.uint64)
+            if scan.items is not None:
+                keys = scan.items.encode(keys, items[here].astype(np.uint32))
+            return best([(marks[here], keys)], limit)
 
-        return MatchingScan(table, self.plan, find=find if self.steps else None)
+        scan = MatchingScan(table, self.plan, find=find if self.steps else None)
+        return scan
 
     def answer(self, table: TableReader, found: Sequence[pa.RecordBatch]) -> Answer:
         """The best rows of all."""
@@ -137,11 +143,14 @@ class TextJob:
         return self.search(self.open(), found).batches()
 
 
-def _batch(answers: Sequence[tuple[int, Answer]]) -> pa.RecordBatch:
+def _batch(answers: Sequence[tuple[int, Answer]], keys: ItemKeys | None) -> pa.RecordBatch:
+    """Answers, each for a step; ``keys`` tell which items of lists they are about, where that is so."""
+    found = [(ids, np.zeros(len(ids), np.uint32)) if keys is None else keys.decode(ids) for _, (_, ids) in answers]
     columns = [
         np.concatenate([np.empty(0, np.int32), *(np.full(len(ids), n, np.int32) for n, (_, ids) in answers)]),
         np.concatenate([np.empty(0, np.float32), *(marks for _, (marks, _) in answers)]),
-        np.concatenate([np.empty(0, np.uint64), *(ids for _, (_, ids) in answers)]).view(np.int64),
+        np.concatenate([np.empty(0, np.uint64), *(ids for ids, _ in found)]).view(np.int64),
+        np.concatenate([np.empty(0, np.uint32), *(items for _, items in found)]).view(np.int32),
     ]
     return pa.RecordBatch.from_arrays(
         [pa.array(column) for column in columns], names=[part.split()[0] for part in FOUND.split(", ")]
@@ -168,7 +177,7 @@ class _Words:
 def text_frame(spark: SparkSession, table: TableReader, place: TableRef, plan: ScanPlan) -> DataFrame:
     """The result of a search as a data frame; ``place`` names the version."""
     assert plan.matching is not None, "the plan has a search"
-    if _is_whole(plan):
+    if _is_combined(plan):
         job = TextJob(place, plan)
         return spark.range(0, 1, 1, 1).mapInArrow(partial(_shown_whole, job), result_schema(plan))
     job, pieces = plan_texts(spark, table, place, plan)
@@ -182,15 +191,18 @@ def found_frame(spark: SparkSession, job: TextJob, pieces: Sequence[TextPiece | 
 
 
 def plan_texts(
-    spark: SparkSession, table: TableReader, place: TableRef, plan: ScanPlan
+    spark: SparkSession, table: TableReader, place: TableRef, plan: ScanPlan, *, by_row: bool = False
 ) -> tuple[TextJob, tuple[TextPiece | None, ...]]:
-    """What tasks have to do for a search, with the statistics of all texts; jobs gather these now."""
+    """What tasks have to do for a search, with the statistics of all texts; jobs gather these now.
+
+    ``by_row``, whoever puts together what they find knows rows, and no items of lists.
+    """
     assert plan.matching is not None, "the plan has a search"
     # Tasks look at the filter, each for its own rows.
     here = MatchingScan(table, replace(plan, filter=None))
     here.check()
     job = TextJob(place, plan)
-    if _is_whole(plan):
+    if _is_combined(plan) or (by_row and plan.matching.has_items):
         return job, (None,)
     pieces = [piece for column in plan.matching.columns for piece in _pieces(table, here.column(column.name), plan)]
     indexed, whole = _vocabularies(spark, here, job, pieces)
@@ -221,10 +233,10 @@ def plan_texts(
     return replace(job, steps=steps), tuple(pieces)
 
 
-def _is_whole(plan: ScanPlan) -> bool:
-    """Whether one task does all."""
+def _is_combined(plan: ScanPlan) -> bool:
+    """Whether several columns count as one text, so that one task does all."""
     assert plan.matching is not None
-    return plan.matching.has_items or any(isinstance(leaf, CombinedFields) for leaf in leaves(plan.matching.query))
+    return any(isinstance(leaf, CombinedFields) for leaf in leaves(plan.matching.query))
 
 
 def _pieces(table: TableReader, column: ColumnSearch, plan: ScanPlan) -> Iterator[TextPiece]:

@@ -41,7 +41,7 @@ from lancelet.index.segments import (
 )
 from lancelet.indexing.create import build_segment, name_index
 from lancelet.indexing.optimize import optimize_indices
-from lancelet.indexing.rows import columns_of_fields, find_column, find_columns, read_rows
+from lancelet.indexing.rows import columns_of_fields, find_columns, read_rows
 from lancelet.spark.plan import split_fragments
 from lancelet.spark.table.edit import pin_version
 from lancelet.spark.table.jobs import run_over, run_tasks
@@ -98,8 +98,8 @@ def create_index(
     told = kind.options_of(kind_name, vector_options(kind_name, options) if kind.has_metric else options)
 
     def attempt(table: TableReader) -> Snapshot:
-        found, field = find_column(table, column)
-        over = field.arrow_field.with_type(found.type)
+        indexed = find_columns(table, column, in_lists=kind.takes_items)
+        (found,), (field,), over = indexed.columns, indexed.fields, indexed.arrow_field
         kind.check(over, told)
         chosen, replaced = name_index(table, column, kind, name, replaces, told)
         everywhere = frozenset(table.snapshot.manifest.fragments.ids.tolist())
