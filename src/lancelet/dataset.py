@@ -252,7 +252,18 @@ class LanceDataset:
         return self._at(self._table.snapshot)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._uri!r}, version={self.version})"
+        manifest = self._snapshot.manifest
+        counts = manifest.fragments.row_counts
+        # What old writers did not count is not read for a line of text.
+        rows = f"{int(counts.sum()):,} rows" if (counts >= 0).all() else f"{len(manifest.fragments):,} fragments"
+        size = sum(file.file_size_bytes for fragment in manifest.message.fragments for file in fragment.files)
+        shown = f"{rows}, {len(manifest.schema.fields):,} columns, {size:,} bytes"
+        return f"<{type(self).__name__} {self._uri!r}, version {self.version}: {shown}>"
+
+    def _repr_html_(self) -> str:
+        from lancelet.inspect.overview import overview
+
+        return overview(self._snapshot)._repr_html_() + self.lance_schema._repr_html_()
 
     def __len__(self) -> int:
         return self.count_rows()

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from lancelet._api.scan_options import FRAGMENT_DEFAULTS, FRAGMENT_POSITIONS, FragmentOptions, set_options
 from lancelet._api.scanner import Columns, LanceScanner, ScannerBuilder
+from lancelet._naming.html import facts_html
 from lancelet._naming.keywords import by_name, refuse_unknown, takes
 from lancelet._naming.lazy import lazy_names
 from lancelet.errors import InvalidInput, InvalidType, NotSupported, RowNotFound, UnfitData
@@ -98,6 +99,11 @@ class LanceFragment:
         self._ds = dataset
         self._position = position
         self._fragment: Fragment = fragments[position]
+
+    def _repr_html_(self) -> str:
+        files = [file.path for file in self._fragment.files]
+        facts = {"rows": self.count_rows(), "deleted": self.num_deletions, "files": ", ".join(files)}
+        return facts_html(f"fragment {self.fragment_id}", facts)
 
     def __repr__(self) -> str:
         files = [file.path for file in self._fragment.files]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import pyarrow as pa
 
+from lancelet._naming.html import rows_html
 from lancelet.errors import UnknownColumn
 from lancelet.format.schema import Field, Schema, schema_from_arrow
 from lancelet.format.schema_json import json_to_schema, schema_to_json
@@ -105,6 +108,15 @@ class LanceSchema:
     def from_pyarrow(cls, schema: pa.Schema) -> LanceSchema:
         """Number the fields of an Arrow schema as a new table does."""
         return cls(schema_from_arrow(schema))
+
+    def _repr_html_(self) -> str:
+        def lines(fields: Sequence[Field], above: str) -> Iterator[tuple[object, ...]]:
+            for field in fields:
+                name = f"{above}{field.name}"
+                yield field.id, name, field.logical_type, "yes" if field.nullable else "no"
+                yield from lines(field.children, f"{name}.")
+
+        return rows_html(("id", "column", "type", "null"), lines(self._schema.fields, ""))
 
     def __repr__(self) -> str:
         return f"LanceSchema(fields={self.fields()!r}, metadata={dict(self._schema.metadata)!r})"

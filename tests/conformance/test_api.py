@@ -549,7 +549,6 @@ def test_only_what_is_not_there_yet_is_refused_by_name(where: Path) -> None:
         "sort_by": ["x"],
         "join": ["x", "k"],
         "join_asof": ["x", "k", "k", 1],
-        "sql": ["x"],
         "replace_schema": ["x"],
     }.items():
         with pytest.raises(lancelet.errors.NotSupported):

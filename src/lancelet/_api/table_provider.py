@@ -83,6 +83,7 @@ class FFILanceTableProvider(pads.Dataset):  # type: ignore[misc]
         return int(self._dataset.count_rows(filter))
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        """Not for engines: the dataset itself has it."""
         raise NotSupported("a table provider is only scanned; the dataset itself has more")
 
     to_table = to_batches = take = head = filter = sort_by = join = join_asof = replace_schema = _refuse

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from lancelet._naming.html import facts_html
 from lancelet.execution.table_reader import TableReader
 from lancelet.index.metadata import read_indices
 from lancelet.table.manifest.snapshot import Snapshot
@@ -41,6 +42,19 @@ class Overview:
     indices: tuple[str, ...]
     advice: tuple[str, ...]
     """What could be done, each with the way to do it."""
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "version": f"{self.version}{f' of {self.branch}' if self.branch else ''}",
+            "committed": f"{self.committed:%Y-%m-%d %H:%M} UTC",
+            "rows": self.rows,
+            "deleted rows": self.deleted_rows,
+            "fragments": self.fragments,
+            "files": f"{self.files:,} of version {self.file_version}",
+            "bytes": self.bytes,
+            "indices": ", ".join(self.indices) or "none",
+        }
+        return facts_html(self.uri, facts | ({"advice": "; ".join(self.advice)} if self.advice else {}))
 
 
 def overview(snapshot: Snapshot) -> Overview:
