@@ -1,8 +1,29 @@
 """Spark as the engine: the data source ``lance``, tables to change, and what helps to set a session up."""
 
-from lancelet.spark.doctor import doctor
-from lancelet.spark.search.function import register_functions
-from lancelet.spark.session import add_bridge, configure, local_session
-from lancelet.spark.table import LanceTable
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lancelet.spark.doctor import doctor
+    from lancelet.spark.search.function import register_functions
+    from lancelet.spark.session import add_bridge, configure, local_session
+    from lancelet.spark.table import LanceTable
 
 __all__ = ["LanceTable", "add_bridge", "configure", "doctor", "local_session", "register_functions"]
+# Spark starts Python processes that read or write a table and need none of these: each is imported when it is used.
+_PLACES = {
+    "LanceTable": "table",
+    "add_bridge": "session",
+    "configure": "session",
+    "doctor": "doctor",
+    "local_session": "session",
+    "register_functions": "search.function",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

@@ -25,6 +25,8 @@ REPLACED = "lance.replaced"
 """With a write to a table of a catalog: conditions, as PREDICATES; rows for which they are true go when the new ones come."""
 ROWS = "lance.rows"
 """With changes of a table's rows, at the version VERSION: what is done with them, as JSON."""
+CHANGES = "lance.changes"
+"""From Python to Python: of a read that gives what changed, which versions are meant."""
 OPTIONS = (ASKED, REQUESTED, CASE_SENSITIVE, NAMED, URI, VERSION, PREDICATES, LIMIT, PARALLELISM, REPLACED, ROWS)
 
 KEEPS_COLUMNS = "lance.keepscolumns"

@@ -11,7 +11,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from lancelet.format.system_columns import ROW_ADDRESS
 
 FRAGMENT_ID = "_fragid"
-_SHIFT = pa.scalar(32, pa.uint64())
+_SHIFT = 32
 
 
 def is_wanted(requested: StructType, names: Iterable[str]) -> bool:
@@ -27,8 +27,10 @@ def scanned_columns(requested: StructType) -> StructType:
 
 def with_fragment_ids(batches: Iterable[pa.RecordBatch], requested: StructType) -> Iterator[pa.RecordBatch]:
     """Batches with the columns that were asked for."""
+    # Arrow's scalars import pandas, which most reads do without.
+    shift = pa.scalar(_SHIFT, pa.uint64())
     for batch in batches:
         addresses = pc.cast(batch.column(ROW_ADDRESS), pa.uint64())
-        fragments = pc.cast(pc.shift_right(addresses, _SHIFT), pa.int32())
+        fragments = pc.cast(pc.shift_right(addresses, shift), pa.int32())
         columns = [fragments if name == FRAGMENT_ID else batch.column(name) for name in requested.names]
         yield pa.RecordBatch.from_arrays(columns, names=requested.names)

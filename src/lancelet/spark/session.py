@@ -6,15 +6,17 @@ import os
 import sys
 from pathlib import Path
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from lancelet.errors import MissingFile, NotSupported
-from lancelet.spark.search.function import register_functions
 
 JAR = Path(__file__).parent / "jars" / "lancelet-bridge.jar"
 CATALOG = "io.lancelet.spark.catalog.LanceCatalog"
 EXTENSIONS = "io.lancelet.spark.sql.LanceExtensions"
 _CATALOG_SETTING = "spark.sql.catalog.lance"
+_LEAST = (4, 2)
+"""The first Spark that the bridge was run with."""
 
 
 def configure(
@@ -82,6 +84,11 @@ def add_bridge(spark: SparkSession) -> None:
 
 def bridge_jar() -> Path:
     """Where the bridge is, for ``spark.jars`` of sessions that others start."""
+    if tuple(int(part) for part in pyspark.__version__.split(".")[:2]) < _LEAST:
+        raise NotSupported(
+            f"the bridge, and with it SQL on Lance tables, needs Spark {'.'.join(map(str, _LEAST))} or later, and this is "
+            f"{pyspark.__version__}; data frames work without it: configure(builder, bridge=False)"
+        )
     if not JAR.exists():
         raise MissingFile(str(JAR), "the bridge is not built; run `make jar`, or configure with bridge=False")
     return JAR
@@ -115,6 +122,8 @@ def local_session(
     }
     for key, value in (own | (settings or {})).items():
         builder = builder.config(key, value)
+    from lancelet.spark.search.function import register_functions
+
     spark = configure(builder, bridge=bridge).getOrCreate()
     register_functions(spark)
     return spark

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import pyspark
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import LongType, StructField, StructType
 
-from lancelet.errors import InvalidInput, TableNotFound
+from lancelet.errors import InvalidInput, NotSupported, TableNotFound
 from lancelet.execution.plan import plan_outputs
 from lancelet.format.system_columns import SYSTEM_FIELDS
 from lancelet.spark import bridge
@@ -98,6 +100,11 @@ class LanceDataSource(DataSource):
         else:
             place = pinned or chosen.place
         snapshot = place.open()
+        changes = given.get(bridge.CHANGES)
+        if changes is not None:
+            from lancelet.spark.change_feed import Changes, ChangesReader
+
+            return ChangesReader(snapshot, chosen, schema, Changes.read(changes))
         if pinned is None and version is None:
             check_requested(schema, table_columns(snapshot, chosen))
         return LanceReader(
@@ -123,8 +130,14 @@ class LanceDataSource(DataSource):
 
     @in_a_sentence
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        if find_spec("pyspark.sql.streaming.datasource") is None:
+            raise NotSupported(f"streams of Lance tables need Spark 4.2 or later, and this is {pyspark.__version__}")
         from lancelet.spark.stream.read import make_stream_reader
 
+        if bridge.CHANGES in self._given():
+            raise NotSupported(
+                "changes are streamed by spark.readStream.option('readChanges', True).table(name), not by STREAM ... CHANGES"
+            )
         return make_stream_reader(schema, self._given())
 
     @in_a_sentence

@@ -70,12 +70,10 @@ _SIMPLE: dict[pa.DataType, st.DataType] = {
     pa.date32(): st.DateType(),
     pa.date64(): st.DateType(),
 }
-_WITHOUT_LANCE_TYPE = (
-    st.CalendarIntervalType,
-    st.GeographyType,
-    st.GeometryType,
-    st.VariantType,
-    st.YearMonthIntervalType,
+_WITHOUT_LANCE_TYPE = tuple(
+    getattr(st, name)
+    for name in ("CalendarIntervalType", "GeographyType", "GeometryType", "VariantType", "YearMonthIntervalType")
+    if hasattr(st, name)
 )
 _WIDENINGS: dict[type[st.DataType], tuple[type[st.DataType], ...]] = {
     st.ByteType: (st.ShortType, st.IntegerType, st.LongType),

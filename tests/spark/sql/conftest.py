@@ -80,8 +80,7 @@ def refused(sql: Sql) -> Callable[[str], PySparkException]:
         with pytest.raises(PySparkException) as caught:
             sql(text)
         said = str(caught.value).partition("JVM stacktrace:")[0]
-        # Of what a write refuses, Spark shows the last steps in Python.
-        assert "Traceback" not in said or "PYTHON_DATA_SOURCE_ERROR" in said, said
+        assert "Traceback" not in said, said
         assert "Py4J" not in said, said
         return caught.value
 

@@ -71,6 +71,12 @@ def test_names_of_the_other_connector(spark, sql, space):
         assert sql(f"SHOW NAMESPACES IN {name}") == [("ns",)]
 
 
+def test_catalogs_that_are_not_there(spark, refused, tmp_path):
+    for impl, words in (("rest", "no client for REST"), ("nowhere.Namespace", "there is no namespace of the kind")):
+        name = add_catalog(spark, tmp_path, impl=impl)
+        assert words in str(refused(f"SHOW NAMESPACES IN {name}"))
+
+
 def test_tables_by_their_paths(sql, refused, spark, space, tmp_path):
     path = str(tmp_path / "by path.lance")
     lancelet.write_dataset({"id": [1, 2]}, path)
@@ -80,6 +86,10 @@ def test_tables_by_their_paths(sql, refused, spark, space, tmp_path):
     sql(f"INSERT INTO lance.`{path}` VALUES (3)")
     assert lancelet.dataset(path).count_rows() == 3
     assert refused(f"SELECT * FROM {{c}}.`{path}.not`").getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
+    for text in ("SELECT * FROM {t}", "SELECT 1 WHERE EXISTS (SELECT * FROM {t} VERSION AS OF 2)", "DELETE FROM {t}"):
+        error = refused(text.format(t=f"lance.`{path}.not`"))
+        assert (error.getCondition(), "there is no Lance table" in str(error)) == ("PATH_NOT_FOUND", True)
+    sql(f"DROP TABLE IF EXISTS lance.`{path}.not`")
     assert "knows tables by their paths only" in str(refused("SHOW TABLES IN lance"))
     other = str(tmp_path / "other.lance")
     sql(f"CREATE TABLE lance.`{other}` AS SELECT 5 AS n")

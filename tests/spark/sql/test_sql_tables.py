@@ -5,6 +5,7 @@ from __future__ import annotations
 import lance
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from spark.sql.conftest import add_catalog
@@ -28,7 +29,8 @@ def test_an_empty_table_is_version_one_and_the_first_insert_two(sql, refused, sp
     rows = {"id": [1, 2], "s": ["a", "b"], "v": [[1.0, 2.0], None]}
     assert (theirs.version, theirs.to_table().to_pydict()) == (2, rows)
     assert sql("SELECT * FROM {ns}.t ORDER BY id") == [(1, "a", [1.0, 2.0]), (2, "b", None)]
-    assert "a vector has 3 values" in str(refused("INSERT INTO {ns}.t VALUES (3, 'c', array(1, 2, 3))"))
+    error = refused("INSERT INTO {ns}.t VALUES (3, 'c', array(1, 2, 3))")
+    assert str(error).startswith("column 'v': a vector has 3 values")
     assert refused("INSERT INTO {ns}.t VALUES (NULL, 'c', NULL)").getCondition() == "NOT_NULL_ASSERT_VIOLATION"
     assert space.pylance("t").version == 2
 
@@ -156,6 +158,42 @@ def test_data_frames_make_tables(spark, sql, space):
     assert space.pylance("a").schema.field("v").type == pa.list_(pa.float32(), 2)
     assert [space.pylance(name).count_rows() for name in "abc"] == [1, 1, 1]
     assert space.pylance("b").version == 2
+    frame.writeTo(f"{space}.c").replace()
+    assert space.pylance("c").version == 2
+    for wrong, words in (("maxRowPerFile", "there is no option"), ("saveMode", "saveMode is one of")):
+        with pytest.raises(PySparkException) as caught:
+            frame.writeTo(f"{space}.c").option(wrong, "x").append()
+        assert str(caught.value).startswith(words)
+
+
+def test_streams_by_name(spark, sql, space, tmp_path):
+    sql("CREATE TABLE {ns}.t AS SELECT 1 AS id")
+    for round_ in (1, 2):
+        rows = spark.readStream.table(f"{space}.t").writeStream.option("checkpointLocation", str(tmp_path / "kept"))
+        rows.trigger(availableNow=True).toTable(f"{space}.out").awaitTermination()
+        found = space.pylance("out").to_table().sort_by("id").to_pydict()
+        assert found == {"id": list(range(1, round_ + 1))}
+        sql("INSERT INTO {ns}.t VALUES (2)")
+
+
+def test_spark_catalog(spark, sql, space):
+    """The programs that ask ``spark.catalog``."""
+    sql("CREATE TABLE {ns}.t (id BIGINT COMMENT 'the key') COMMENT 'people'")
+    catalog, name = spark.catalog, f"{space}.t"
+    assert [table.name for table in catalog.listTables(str(space))] == ["t"]
+    table = catalog.getTable(name)
+    assert (table.name, table.namespace, table.description, table.isTemporary) == ("t", ["ns"], "people", False)
+    assert [(column.name, column.description) for column in catalog.listColumns(name)] == [("id", "the key")]
+    assert (catalog.tableExists(name), catalog.tableExists(f"{space}.nope")) == (True, False)
+    assert (catalog.databaseExists(str(space)), catalog.databaseExists(f"{space.name}.nope")) == (True, False)
+    assert catalog.getDatabase(str(space)).name == "ns"
+    assert space.name in [one.name for one in catalog.listCatalogs()]
+    catalog.cacheTable(name)
+    assert catalog.isCached(name)
+    catalog.uncacheTable(name)
+    catalog.refreshTable(name)
+    catalog.createTable(f"{space}.made", schema=spark.table(name).schema, source="lance")
+    assert space.pylance("made").schema.names == ["id"]
 
 
 def test_blobs_go_in_as_bytes(sql, space):
@@ -287,6 +325,9 @@ def test_rows_take_the_place_of_those_with_a_condition(spark, sql, refused, spac
     assert sorted(row[0] for row in sql("SELECT id FROM {ns}.t")) == [0, 1, 2, 10, 11]
     sql("INSERT INTO {ns}.t REPLACE WHERE id > 100 VALUES (12, 'z')")
     assert sql("SELECT count(*) FROM {ns}.t") == [(6,)]
+    sql("REPLACE {ns}.t WHERE id = CAST('12' AS INT) /* AS */ AS SELECT 13L AS id, 'AS' AS s")
+    assert sql("SELECT id, s FROM {ns}.t WHERE id > 11") == [(13, "AS")]
+    assert refused("REPLACE {ns}.t WHERE id = 1").getCondition() == "PARSE_SYNTAX_ERROR"
     refused("INSERT INTO {ns}.t REPLACE WHERE id < 2 SELECT 1L, raise_error('no')")
     assert "WHERE" in str(refused("INSERT INTO {ns}.t REPLACE WHERE id % 2 = 0 VALUES (1, 'z')")).upper()
     assert sql("SELECT count(*) FROM {ns}.t") == [(6,)]

@@ -136,6 +136,13 @@ def test_statements_of_spark_parse_as_before(spark, sql, refused, space, table):
     ):
         sql(text)
     assert spark.sql(f"SELECT id FROM {space}.t WHERE id = :x", args={"x": 3}).collect()[0][0] == 3
+    version = table().version
+    assert "lance columns=[id] pushed=" in sql("EXPLAIN SELECT id FROM {ns}.t WHERE id = 3")[0][0]
+    assert "Call" in sql("EXPLAIN OPTIMIZE {ns}.t")[0][0]
+    assert "AppendData" in sql("EXPLAIN FORMATTED UPDATE {ns}.t SET s = 'x'")[0][0]
+    assert "put small and worn fragments together" in str(sql("DESCRIBE PROCEDURE {c}.system.optimize"))
+    assert sql("DESCRIBE QUERY SELECT id FROM {ns}.t") == [("id", "int", None)]
+    assert table().version == version
     for text in (
         "OPTIMIZE",
         "VACUUM nowhere.t",

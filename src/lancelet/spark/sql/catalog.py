@@ -1,7 +1,7 @@
 """A catalog of Spark's: the settings ``spark.sql.catalog.NAME.*``, and the namespace that they lead to.
 
 ==========================  ==============================================================================
-``impl``                    ``dir``, ``rest``, or the class of a namespace; without it and ``root``, tables are
+``impl``                    ``dir``, or the class of a namespace; without it and ``root``, tables are
                             known by their paths only
 ``root``                    the folder of a directory namespace
 ``storage.*``               options of the object store
@@ -157,6 +157,11 @@ def _client(impl: str, settings: Mapping[str, str]) -> Any:
         from lancelet.namespace import DirectoryNamespace
 
         return DirectoryNamespace(**{"root": ".", **settings})  # type: ignore[arg-type]
+    if impl == "rest":
+        raise NotSupported(
+            "there is no client for REST catalogs here; impl is dir, with a root, or the class of another namespace, as "
+            "lance.namespace.RestNamespace where pylance is installed"
+        )
     from lance_namespace import connect
 
     # The client for REST knows headers by another name.

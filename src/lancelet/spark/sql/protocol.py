@@ -24,6 +24,7 @@ ASKS = {
     "drop_namespace": "namespaces",
     "list_tables": "tables",
     "load_table": "tables",
+    "load_changes": "changes",
     "rename_table": "tables",
     "drop_table": "tables",
     "truncate_table": "tables",

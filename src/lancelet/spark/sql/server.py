@@ -14,6 +14,7 @@ import sys
 import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from typing import Any, BinaryIO
 
 from lancelet.spark.sql.protocol import FAILED, handler, kind_of
@@ -68,12 +69,20 @@ def _way(error: BaseException) -> str:
     return "".join(traceback.format_exception(error)).strip()
 
 
+def _import_early() -> None:
+    """What most questions need takes a second to import; whoever starts this process may not ask at once."""
+    for question in ("load_table", "create_table", "call_procedure"):
+        handler(question)
+    import_module("lancelet.namespace")
+
+
 def main() -> None:
     # Ctrl-C is for the program that runs statements.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
     # What any library prints must not get between the answers.
     os.dup2(2, 1)
+    threading.Thread(target=_import_early, daemon=True).start()
     serve(sys.stdin.buffer, answers)
     # Nobody is left to hear what threads still find out.
     os._exit(0)

@@ -1,7 +1,7 @@
 package io.lancelet.spark.catalog;
 
 import io.lancelet.spark.read.Conditions;
-import io.lancelet.spark.read.LanceProvider;
+import io.lancelet.spark.read.LanceWriteBuilder;
 import io.lancelet.spark.read.WriteInfo;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -13,17 +13,16 @@ import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
 import org.apache.spark.sql.connector.write.SupportsOverwriteV2;
 import org.apache.spark.sql.connector.write.WriteBuilder;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonWriteBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A write of rows: beside those that are there, or in place of all of them, or of those for which a condition is true. */
-final class CatalogWriteBuilder extends PythonWriteBuilder implements SupportsOverwriteV2, SupportsDynamicOverwrite {
+final class CatalogWriteBuilder extends LanceWriteBuilder implements SupportsOverwriteV2, SupportsDynamicOverwrite {
   private final LogicalWriteInfo info;
   private final StructType columns;
 
   CatalogWriteBuilder(LogicalWriteInfo info, StructType columns) {
-    super(LanceProvider.freshSource(), LanceProvider.NAME, info);
+    super(info);
     this.info = info;
     this.columns = columns;
   }
@@ -56,6 +55,6 @@ final class CatalogWriteBuilder extends PythonWriteBuilder implements SupportsOv
     Map<String, String> options = new HashMap<>(info.options().asCaseSensitiveMap());
     options.put("lance.replaced", Conditions.toJson(conditions));
     LogicalWriteInfo own = new WriteInfo(info, new CaseInsensitiveStringMap(options));
-    return new PythonWriteBuilder(LanceProvider.freshSource(), LanceProvider.NAME, own);
+    return new LanceWriteBuilder(own);
   }
 }

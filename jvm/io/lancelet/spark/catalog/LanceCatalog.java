@@ -12,6 +12,8 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.connector.catalog.Changelog;
+import org.apache.spark.sql.connector.catalog.ChangelogContext;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
 import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
@@ -167,6 +169,13 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Pr
     }
     boolean givesValues = givesValues(context.writePrivileges());
     return loaded(ident, Map.of(Details.OPTIONS, choices, Details.WRITES, givesValues));
+  }
+
+  /** What versions did to the rows. */
+  @Override
+  public Changelog loadChangelog(Identifier ident, ChangelogContext context, CaseInsensitiveStringMap options) {
+    Asking asking = python.of(ident);
+    return LanceChangelog.of(asking, ident, asking.ask(Ask.LOAD_CHANGES, LanceChangelog.asked(context)));
   }
 
   private static boolean givesValues(Set<TableWritePrivilege> privileges) {

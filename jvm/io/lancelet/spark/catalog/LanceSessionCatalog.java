@@ -8,6 +8,8 @@ import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.connector.catalog.Changelog;
+import org.apache.spark.sql.connector.catalog.ChangelogContext;
 import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
@@ -58,6 +60,15 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension {
   public Table loadTable(Identifier ident, long timestamp) throws NoSuchTableException {
     Identifier path = path(super.loadTable(ident));
     return path == null ? super.loadTable(ident, timestamp) : byPath.loadTable(path, timestamp);
+  }
+
+  @Override
+  public Changelog loadChangelog(Identifier ident, ChangelogContext context, CaseInsensitiveStringMap options)
+      throws NoSuchTableException {
+    Identifier path = path(super.loadTable(ident));
+    return path == null
+        ? super.loadChangelog(ident, context, options)
+        : byPath.loadChangelog(path, context, options);
   }
 
   /** A table with columns of its own is there at once, without rows. */

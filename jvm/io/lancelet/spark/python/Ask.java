@@ -14,6 +14,7 @@ public enum Ask {
   DROP_NAMESPACE(true),
   LIST_TABLES(false),
   LOAD_TABLE(false),
+  LOAD_CHANGES(false),
   CREATE_TABLE(true),
   STAGE_TABLE(true),
   ABANDON_TABLE(true),

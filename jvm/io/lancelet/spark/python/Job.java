@@ -1,6 +1,7 @@
 package io.lancelet.spark.python;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.lang.reflect.Constructor;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.HashMap;
@@ -59,8 +60,7 @@ final class Job {
             new ArrayList<>(),
             null);
     Column column =
-        new UserDefinedPythonFunction("lancelet", function, RESULT, MAPS_ARROW, true, List.of(), List.of())
-            .apply(CollectionConverters.asScala(List.of(functions.col("id"))).toSeq());
+        declared(function).apply(CollectionConverters.asScala(List.of(functions.col("id"))).toSeq());
     Dataset<Row> numbers =
         session.range(0, told.get(Details.TASKS).asLong(), 1, told.get(Details.PARTITIONS).asInt()).toDF();
     List<String> results = new ArrayList<>();
@@ -68,6 +68,20 @@ final class Job {
       results.add(Base64.getEncoder().encodeToString(row.getAs(0)));
     }
     return results;
+  }
+
+  /** What a function is to Spark, which 4.3 describes by two lists more than 4.2. */
+  private static UserDefinedPythonFunction declared(SimplePythonFunction function) {
+    Constructor<?> constructor = UserDefinedPythonFunction.class.getConstructors()[0];
+    List<Object> arguments = new ArrayList<>(List.of("lancelet", function, RESULT, MAPS_ARROW, true));
+    while (arguments.size() < constructor.getParameterCount()) {
+      arguments.add(List.of());
+    }
+    try {
+      return (UserDefinedPythonFunction) constructor.newInstance(arguments.toArray());
+    } catch (ReflectiveOperationException other) {
+      throw new IllegalStateException("this Spark declares functions of Python's in another way", other);
+    }
   }
 
   /** Rows as Spark would insert them into a table: values are cast by its rules, or refused. */

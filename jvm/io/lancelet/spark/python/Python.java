@@ -6,11 +6,13 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.regex.Pattern;
 import org.apache.spark.SparkConf;
+import org.apache.spark.SparkEnv;
 import org.apache.spark.api.python.PythonUtils;
-import org.apache.spark.sql.classic.SparkSession;
 import scala.Option;
 
 /**
@@ -26,9 +28,24 @@ public final class Python {
               .build());
 
   private static final List<String> SERVER = List.of("-m", "lancelet.spark.sql.server");
+  private static final Pattern NAMES_TABLES = Pattern.compile("spark\\.sql\\.catalog\\.[^.]+\\.(root|impl)");
   private static Child child;
 
   private Python() {}
+
+  /** Lets the process start if a catalog has tables with names: somebody will ask soon, and it takes seconds to begin. */
+  public static void startEarly() {
+    SparkConf conf = SparkEnv.get().conf();
+    if (Arrays.stream(conf.getAll()).noneMatch(setting -> NAMES_TABLES.matcher(setting._1()).matches())) {
+      return;
+    }
+    try {
+      current();
+    } catch (UncheckedIOException missing) {
+      // Who asks is told.
+      return;
+    }
+  }
 
   /**
    * Asks, and waits for the answer.
@@ -131,7 +148,7 @@ public final class Python {
         return set;
       }
     }
-    SparkConf conf = SparkSession.active().sparkContext().conf();
+    SparkConf conf = SparkEnv.get().conf();
     for (String setting : new String[] {"spark.pyspark.driver.python", "spark.pyspark.python"}) {
       Option<String> set = conf.getOption(setting);
       if (set.isDefined()) {

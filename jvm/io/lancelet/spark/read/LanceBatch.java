@@ -2,6 +2,7 @@ package io.lancelet.spark.read;
 
 import org.apache.spark.JobArtifactSet;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonBatch;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
@@ -39,6 +40,11 @@ final class LanceBatch extends PythonBatch {
     }
     return session.sparkContext().isLocal()
         || session.sparkContext().listJars().exists(jar -> jar.contains(JAR));
+  }
+
+  @Override
+  public InputPartition[] planInputPartitions() {
+    return Sentences.told(super::planInputPartitions);
   }
 
   @Override

@@ -85,10 +85,9 @@ public final class LanceProvider extends PythonDataSourceV2 implements DataSourc
       asking.put("lance.requested", given.json());
     }
     asking.put("lance.caseSensitive", Boolean.toString(SQLConf.get().caseSensitiveAnalysis()));
+    CaseInsensitiveStringMap all = new CaseInsensitiveStringMap(asking);
     StructType found =
-        freshSource()
-            .getOrCreateDataSourceInPython(NAME, new CaseInsensitiveStringMap(asking), Option.empty())
-            .schema();
+        Sentences.told(() -> freshSource().getOrCreateDataSourceInPython(NAME, all, Option.empty()).schema());
     StructField[] fields = found.fields();
     facts = Facts.of(fields[fields.length - 1].metadata());
     return new StructType(Arrays.copyOf(fields, fields.length - 1));

@@ -60,7 +60,7 @@ public class LanceTable extends PythonTable {
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return super.newWriteBuilder(withNamed(info));
+    return new LanceWriteBuilder(withNamed(info));
   }
 
   /** A write with the options that the table has in a catalog, too. */

@@ -1,6 +1,7 @@
 package io.lancelet.spark.rowlevel;
 
 import io.lancelet.spark.read.LanceProvider;
+import io.lancelet.spark.read.PlainWrite;
 import io.lancelet.spark.read.WriteInfo;
 import java.util.EnumSet;
 import java.util.HashMap;
@@ -50,18 +51,25 @@ final class RowTarget implements SupportsWrite {
     return new WriteBuilder() {
       @Override
       public Write build() {
-        return new Write() {
-          @Override
-          public String description() {
-            return first.description();
-          }
-
-          @Override
-          public BatchWrite toBatch() {
-            return new RetriedWrite(first.toBatch(), statement);
-          }
-        };
+        return new PlainWrite(new RowWrite(first, statement));
       }
     };
+  }
+
+  private record RowWrite(Write first, RetriedWrite.Statement statement) implements Write {
+    @Override
+    public String description() {
+      return first.description();
+    }
+
+    @Override
+    public String toString() {
+      return description();
+    }
+
+    @Override
+    public BatchWrite toBatch() {
+      return new RetriedWrite(first.toBatch(), statement);
+    }
   }
 }

@@ -1,12 +1,17 @@
 package io.lancelet.spark.sql;
 
+import io.lancelet.spark.python.Python;
 import io.lancelet.spark.rowlevel.RowChanges;
+import java.util.function.Function;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.connector.write.RowLevelOperation.Command;
+import scala.Tuple3;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
@@ -15,10 +20,23 @@ import scala.runtime.BoxedUnit;
 public class LanceExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
-    // With the hints: what the analyser does afterwards refuses columns that the table has not.
+    String version = org.apache.spark.package$.MODULE$.SPARK_VERSION();
+    if (version.matches("(3\\..*|4\\.[01]\\b.*)")) {
+      throw new IllegalStateException(
+          "SQL on Lance tables needs Spark 4.2 or later, and this is Spark " + version
+              + "; without spark.jars and spark.sql.extensions, data frames work: spark.read.format(\"lance\")");
+    }
+    Python.startEarly();
+    // With the hints: what the analyser does afterwards refuses columns and paths in words of its own.
     extensions.injectHintResolutionRule(rule(MergeSchema::new));
+    extensions.injectHintResolutionRule(rule(MissingPaths::new));
     extensions.injectPostHocResolutionRule(rule(session -> new RowChanges(Command.UPDATE, Command.MERGE)));
     extensions.injectPreCBORule(rule(session -> new RowChanges(Command.DELETE)));
+    extensions.injectTableFunction(
+        new Tuple3<>(
+            new FunctionIdentifier(TableChanges.NAME),
+            new ExpressionInfo(TableChanges.class.getName(), TableChanges.NAME),
+            function(TableChanges::of)));
     extensions.injectParser(
         new AbstractFunction2<>() {
           @Override
@@ -31,11 +49,15 @@ public class LanceExtensions extends AbstractFunction1<SparkSessionExtensions, B
 
   /** Java's functions as Scala's, whose interface has methods that are not Java's. */
   private static AbstractFunction1<SparkSession, Rule<LogicalPlan>> rule(
-      java.util.function.Function<SparkSession, Rule<LogicalPlan>> make) {
+      Function<SparkSession, Rule<LogicalPlan>> make) {
+    return function(make);
+  }
+
+  private static <A, B> AbstractFunction1<A, B> function(Function<A, B> made) {
     return new AbstractFunction1<>() {
       @Override
-      public Rule<LogicalPlan> apply(SparkSession session) {
-        return make.apply(session);
+      public B apply(A given) {
+        return made.apply(given);
       }
     };
   }

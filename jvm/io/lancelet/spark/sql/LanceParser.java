@@ -14,7 +14,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
 
-/** Reads our statements as calls of procedures; all others are the next parser's, as they are. */
+/** Puts our statements into Spark's words; all others are the next parser's, as they are. */
 final class LanceParser implements ParserInterface {
   private final SparkSession session;
   private final ParserInterface next;
@@ -26,14 +26,14 @@ final class LanceParser implements ParserInterface {
 
   @Override
   public LogicalPlan parsePlan(String text) throws ParseException {
-    Optional<String> call = Statements.asCall(text, session);
-    return next.parsePlan(call.orElse(text));
+    Optional<String> known = Statements.inSparksWords(text, session);
+    return next.parsePlan(known.orElse(text));
   }
 
   @Override
   public LogicalPlan parsePlanWithParameters(String text, ParameterContext parameters) throws ParseException {
-    Optional<String> call = Statements.asCall(text, session);
-    return call.isPresent() ? next.parsePlan(call.get()) : next.parsePlanWithParameters(text, parameters);
+    Optional<String> known = Statements.inSparksWords(text, session);
+    return known.isPresent() ? next.parsePlan(known.get()) : next.parsePlanWithParameters(text, parameters);
   }
 
   @Override

@@ -163,11 +163,13 @@ class Sentence {
     return SyntaxError.at(text, peek(), hint);
   }
 
-  /** What is written from here to one of these words, or to the end. */
+  /** What is written from here to one of these words outside of parentheses, or to the end. */
   String until(Set<String> after, String hint) throws ParseException {
     int start = peek().start();
     int stop = start;
-    while (peek().kind() != Kind.END && !after.contains(peek().keyword())) {
+    int depth = 0;
+    while (peek().kind() != Kind.END && (depth > 0 || !after.contains(peek().keyword()))) {
+      depth += peek().isMark('(') ? 1 : peek().isMark(')') ? -1 : 0;
       stop = take().stop();
     }
     if (stop == start) {

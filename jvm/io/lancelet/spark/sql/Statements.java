@@ -15,7 +15,7 @@ import org.apache.spark.sql.internal.VariableSubstitution;
 
 /**
  * The statements that Spark does not have, about tables in our catalogs. Each is a call of a procedure that the catalog has
- * in its namespace {@code system}, and is handed to Spark as such.
+ * in its namespace {@code system}, and is handed to Spark as such; but for the last two, which Spark has in other words.
  *
  * <pre>
  *   OPTIMIZE t [WITH (option = value, ...)]
@@ -35,11 +35,15 @@ import org.apache.spark.sql.internal.VariableSubstitution;
  *   ALTER TABLE t SET UNENFORCED PRIMARY KEY (column, ...)
  *   CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t [SHALLOW|DEEP] CLONE s
  *     [VERSION AS OF v | TIMESTAMP AS OF expression] [LOCATION 'path']
+ *   REPLACE t WHERE condition AS query
+ *   EXPLAIN [EXTENDED|FORMATTED|COST|CODEGEN] statement
  * </pre>
  */
 final class Statements extends Sentence {
   private static final Set<String> FIRST =
-      Set.of("OPTIMIZE", "VACUUM", "DESCRIBE", "DESC", "RESTORE", "SHOW", "ALTER", "CREATE", "DROP");
+      Set.of("OPTIMIZE", "VACUUM", "DESCRIBE", "DESC", "RESTORE", "SHOW", "ALTER", "CREATE", "DROP", "REPLACE", "EXPLAIN");
+
+  private static final Set<String> WAYS_TO_EXPLAIN = Set.of("EXTENDED", "FORMATTED", "COST", "CODEGEN");
 
   private final SparkSession session;
 
@@ -48,8 +52,8 @@ final class Statements extends Sentence {
     this.session = session;
   }
 
-  /** The text of the call that a statement means, if it is one of ours. */
-  static Optional<String> asCall(String text, SparkSession session) throws ParseException {
+  /** What a statement is in Spark's words, a call most of all, if it is one of ours. */
+  static Optional<String> inSparksWords(String text, SparkSession session) throws ParseException {
     Word first = Words.first(text);
     if (!FIRST.contains(first.keyword()) && !first.isMark('$')) {
       return Optional.empty();
@@ -59,8 +63,14 @@ final class Statements extends Sentence {
     if (words.isEmpty() || !FIRST.contains(words.get(0).keyword())) {
       return Optional.empty();
     }
+    if (words.get(0).is("EXPLAIN")) {
+      int statement = words.size() > 1 && WAYS_TO_EXPLAIN.contains(words.get(1).keyword()) ? 2 : 1;
+      int start = words.get(Math.min(statement, words.size() - 1)).start();
+      return inSparksWords(whole.substring(start), session).map(found -> whole.substring(0, start) + found);
+    }
     try {
-      return Optional.of(new Statements(whole, words, session).call());
+      Statements statement = new Statements(whole, words, session);
+      return Optional.of(words.get(0).is("REPLACE") ? statement.replaced() : statement.call());
     } catch (Other other) {
       return Optional.empty();
     }
@@ -85,6 +95,23 @@ final class Statements extends Sentence {
   }
 
   // Statements
+
+  /** An INSERT in the place of the rows for which a condition is true. */
+  private String replaced() throws Other, ParseException {
+    take();
+    if (peek().is("TABLE")) {
+      throw new Other();
+    }
+    List<String> table = name();
+    if (!taken("WHERE")) {
+      throw new Other();
+    }
+    List<String> own = own(table);
+    String condition = until(Set.of("AS"), "a condition is expected");
+    expect("AS");
+    String query = until(Set.of(), "a query is expected");
+    return "INSERT INTO " + Call.written(own) + " REPLACE WHERE " + condition + " " + query;
+  }
 
   private Call optimize() throws Other, ParseException {
     Call call = new Call("optimize", ownTable());

@@ -1,0 +1,59 @@
+package io.lancelet.spark.read;
+
+import java.util.Map;
+import java.util.Set;
+import java.util.function.Supplier;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.AnalysisException;
+import org.apache.spark.sql.execution.QueryExecutionException;
+
+/**
+ * What Python refuses, in its sentence: Spark tells it as the failure of a Python data source, with the lines in which it was
+ * found out.
+ */
+final class Sentences {
+  private static final Pattern SENTENCE =
+      Pattern.compile("\\nlancelet\\.errors\\.(\\w+): (.*?)(?: SQLSTATE: \\w+)?$", Pattern.DOTALL);
+
+  /** What is not a mistake of the user's; its name is told, too. */
+  private static final Set<String> FAILURES =
+      Set.of(
+          "CommitConflict", "RetryableCommitConflict", "CommitOutcomeUnknown", "CorruptFile", "MissingFile", "StorageError",
+          "UncertainPut");
+
+  private Sentences() {}
+
+  static <T> T told(Supplier<T> work) {
+    try {
+      return work.get();
+    } catch (Exception error) {
+      // Of Spark's errors, some are checked ones that nobody declares.
+      Matcher found = SENTENCE.matcher(String.valueOf(error.getMessage()).stripTrailing());
+      if (!found.find()) {
+        throw error;
+      }
+      Throwable plain = plain(found.group(1), found.group(2).strip());
+      plain.addSuppressed(error);
+      throw Sentences.<RuntimeException>thrown(plain);
+    }
+  }
+
+  private static Throwable plain(String name, String sentence) {
+    if (name.equals("NotSupported")) {
+      return new UnsupportedOperationException(sentence);
+    }
+    if (name.equals("TableNotFound")) {
+      return new AnalysisException("PATH_NOT_FOUND", PythonUtils.toScalaMap(Map.of("path", sentence)));
+    }
+    return FAILURES.contains(name)
+        ? new QueryExecutionException(name + ": " + sentence, null)
+        : new IllegalArgumentException(sentence);
+  }
+
+  @SuppressWarnings("unchecked")
+  private static <E extends Throwable> E thrown(Throwable error) throws E {
+    throw (E) error;
+  }
+}
