@@ -9,6 +9,7 @@ from pathlib import Path
 import lance
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pytest
 
 import lancelet
@@ -145,6 +146,48 @@ def test_partitions_are_cut_and_given_up_as_pylance_does(tmp_path: Path, kind: s
             assert sum(map(sum, sizes(uri))) == rows + 100
         assert shown[0] == shown[1], (rows, shown, sizes(str(begun)))
         complete(str(tmp_path / f"lancelet{rows}"))
+
+
+@pytest.mark.parametrize(
+    ("first", "appended"),
+    [
+        ((339, 100, 100), (57, 0, 0)),
+        ((339, 100, 100), (62, 0, 0)),
+        ((380, 100, 100), (0, 57, 0)),
+        ((399, 100, 100), (1, 0, 0)),
+        ((399, 100, 100), (2, 0, 0)),
+        ((100, 100, 100), (310, 0, 0)),
+        ((410, 900, 10), (0, 0, 1)),
+        ((100, 1, 100), (0, 450, 0)),
+        ((100, 20, 100), (0, 4, 0)),
+        ((100, 20, 100), (0, 5, 0)),
+        ((100, 20, 10), (5, 0, 0)),
+        ((12, 10, 11), (3, 0, 0)),
+    ],
+)
+def test_rows_count_where_they_belong_when_partitions_are_cut_and_given_up(
+    tmp_path: Path, first: tuple[int, ...], appended: tuple[int, ...]
+) -> None:
+    random = np.random.default_rng(4)
+    centroids = 100 * np.eye(3, 16, dtype=np.float32)
+
+    def rows(counts: tuple[int, ...]) -> pa.Table:
+        near = np.repeat(centroids, counts, axis=0)
+        return table_of(near + random.standard_normal(near.shape).astype(np.float32))
+
+    begun = str(tmp_path / "begun")
+    dataset = lance.write_dataset(rows(first), begun)
+    dataset.create_index("v", "IVF_FLAT", num_partitions=3, ivf_centroids=centroids, target_partition_size=100)
+    lance.write_dataset(rows(appended), begun, mode="append")
+    shown = []
+    for module in (lancelet, lance):
+        uri = str(tmp_path / module.__name__)
+        shutil.copytree(begun, uri)
+        module.dataset(uri).optimize.optimize_indices()
+        shown.append([len(one) for one in sizes(uri)])
+        assert sum(map(sum, sizes(uri))) == sum(first) + sum(appended)
+    assert shown[0] == shown[1]
+    complete(str(tmp_path / "lancelet"))
 
 
 def test_parts_with_one_model_are_merged_and_others_are_refused(tmp_path: Path) -> None:

@@ -295,7 +295,7 @@ class Kind(KnownKind, ABC):
         return True
 
     def rebalanced(
-        self, segments: Sequence[Segment], options: Mapping[str, object], new_rows: int
+        self, segments: Sequence[Segment], options: Mapping[str, object], new: NewRows
     ) -> Mapping[str, Any] | None:
         """Options for one segment in place of all, where what they learned does not fit the rows any more; None: it does."""
         return None

@@ -163,7 +163,9 @@ class _Upkeep:
             known = [entry for entry in entries if entry not in empty]
             if missing and known:
                 segments = [self._opened(entry) for entry in known]
-                options = kind.rebalanced(segments, self._options(known[-1]), self._count(missing))
+                indexed = columns_of_fields(self.table, known[-1].fields)
+                new_rows = read_rows(self.table, indexed, kind, missing)
+                options = kind.rebalanced(segments, self._options(known[-1]), new_rows)
                 if options is not None:
                     return self._write(known[-1], (), self._covered(known) | missing, options), list(entries)
         merged = DEFAULT_MERGED if merged is None else merged

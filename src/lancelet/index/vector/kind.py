@@ -181,7 +181,7 @@ class VectorKind(RankedKind):
         return True
 
     def rebalanced(
-        self, segments: Sequence[Segment], options: Mapping[str, Any], new_rows: int
+        self, segments: Sequence[Segment], options: Mapping[str, Any], new: NewRows
     ) -> Mapping[str, Any] | None:
         """Options with other centroids, where partitions are far too large or too small (spec indices.md 16.1, corrected)."""
         from lancelet.index.vector.balance import rebalanced_model
@@ -191,7 +191,7 @@ class VectorKind(RankedKind):
         opened = [segment for segment in segments if isinstance(segment, VectorSegment)]
         if not opened:
             return None
-        model = rebalanced_model(opened, read_options(opened[0].dtype, options), new_rows)
+        model = rebalanced_model(opened, read_options(opened[0].dtype, options), new)
         return None if model is None else {**options, MODEL: model}
 
 

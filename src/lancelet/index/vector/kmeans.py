@@ -1,9 +1,8 @@
 """k-means: centroids of partitions, and words of codebooks.
 
-Most steps see a part of the sample only, the last ones
-all of it: the centroids are about where they belong by then, and it is a fraction of the work. A centroid that nothing
-is near to takes a share of the largest cluster, and so does one that has hardly anything: partitions of about the same size are
-what searches want.
+Where there are many centroids, or words, most steps see a part of the sample only, the last ones all of it: they are about where they
+belong by then, and it is a fraction of the work. A centroid that nothing is near to takes a share of the largest cluster, and so does
+one that has hardly anything, unless less is found then: partitions of about the same size are what searches want.
 
 The result depends on the sample and the seed alone.
 """
@@ -17,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lancelet.index.vector import pq_scan
-from lancelet.index.vector.centroids import assign, bit_counts, nearest_of
+from lancelet.index.vector.centroids import assign, bit_counts, nearest_of, squares_of
 from lancelet.index.vector.metric import Metric
 from lancelet.runtime.threads import checkpoint
 
@@ -31,15 +30,28 @@ if TYPE_CHECKING:
 _EARLY_RATE: Final = 48
 """Vectors for each centroid in the early steps."""
 _EARLY_STEPS: Final = 10
-_LATE_STEPS: Final = 12
+_LATE_STEPS: Final = 16
+_MANY: Final = 256
+"""With more centroids than this, most steps see a part of the sample."""
 _ENOUGH: Final = 1e-4
 """A step that makes the loss smaller by less than this share is the last."""
+_LEAP: Final = np.float32(0.8)
+"""By how much further than to the middle a centroid moves, as a share of the way: the next steps would go there anyway."""
 _NUDGE: Final = np.float32(1e-3)
 _FEW_WORDS: Final = 16
 _SUM_BYTES: Final = 2 << 20
 """Vectors that are sorted by cluster at once."""
+_MARK_BYTES: Final = 32 << 20
+"""Distances to neighbours that are known at once."""
 _SMALL: Final = 0.1
-"""Clusters with a smaller share than this of the mean size are given up."""
+"""Clusters with a smaller share than this of the mean size are given up, where that loses nothing."""
+_TRIALS: Final = (64, 256)
+"""At least and at most so many vectors tell by their neighbours whether it does: one for each centroid, so that it costs about as much
+as a step;"""
+_NEIGHBOURS: Final = 10
+"""how many of these,"""
+_LOST: Final = 0.01
+"""and the share of them that may be missed."""
 
 
 def train_centroids(
@@ -55,18 +67,80 @@ def train_centroids(
     if metric is Metric.HAMMING:
         return _train_bits(sample, count, max_steps, random)
     values = sample.astype(np.float32, copy=False)
-    centroids = values[np.sort(random.choice(len(values), count, replace=False))].copy()
+    work = step or _step
+    centroids = _drawn(values, count, metric, random)
+    if count > _MANY:
+        some = _some_of(values, count, random)
+        steps = max_steps
+        if len(some) < len(values):
+            done = min(_EARLY_STEPS, max(0, max_steps - 1))
+            _improve(some, centroids, metric, done, random, work, _SMALL)
+            steps = min(_LATE_STEPS, max_steps - done)
+        return centroids, _improve(values, centroids, metric, steps, random, work, _SMALL)
+    least = _SMALL if _equal_sizes_fit(values, centroids, metric, max_steps, random, work) else 0.0
+    return centroids, _improve(values, centroids, metric, max_steps, random, work, least)
+
+
+def _drawn(values: Floats, count: int, metric: Metric, random: np.random.Generator) -> Floats:
+    centroids: Floats = values[np.sort(random.choice(len(values), count, replace=False))].copy()
     if metric is Metric.DOT:
         _shorten(centroids)
-    steps = max_steps
+    return centroids
+
+
+def _some_of(values: Floats, count: int, random: np.random.Generator) -> Floats:
+    """As many vectors as early steps see."""
     early = _EARLY_RATE * count
-    if len(values) > 2 * early:
-        some = values[np.sort(random.choice(len(values), early, replace=False))]
-        done = min(_EARLY_STEPS, max(0, max_steps - 1))
-        _improve(some, centroids, metric, done, random, step or _step)
-        steps = min(_LATE_STEPS, max_steps - done)
-    loss = _improve(values, centroids, metric, steps, random, step or _step)
-    return centroids, loss
+    if len(values) <= 2 * early:
+        return values
+    some: Floats = values[np.sort(random.choice(len(values), early, replace=False))]
+    return some
+
+
+def _equal_sizes_fit(
+    values: Floats, start: Floats, metric: Metric, max_steps: int, random: np.random.Generator, work: Step
+) -> bool:
+    """Whether clusters of about the same size find as much, with as many probes, as those that come by themselves.
+
+    They do where the vectors have clusters. Where they have none, and many numbers, a few large partitions are near to everything:
+    what is found depends on how many rows are looked at.
+    """
+    some = _some_of(values, len(start), random)
+    steps = min(_EARLY_STEPS, max_steps)
+    free, equal = start.copy(), start.copy()
+    _improve(some, free, metric, steps, random, work, 0.0)
+    _improve(some, equal, metric, steps, random, work, _SMALL)
+    if np.array_equal(free, equal):
+        return False
+    trials = min(len(values), int(np.clip(len(start), *_TRIALS)))
+    queries = values[np.sort(random.choice(len(values), trials, replace=False))]
+    near = _neighbours(values, queries, metric)
+    return _share_found(near, queries, equal, metric) >= _share_found(near, queries, free, metric) - _LOST
+
+
+def _neighbours(values: Floats, queries: Floats, metric: Metric) -> Floats:
+    """The vectors nearest to each query, one after the other."""
+    count = min(_NEIGHBOURS, len(values))
+    lengths = np.einsum("ij,ij->i", values, values) if metric is Metric.L2 else np.zeros(len(values), np.float32)
+    found = []
+    for query in np.array_split(queries, -(-len(queries) * len(values) * 4 // _MARK_BYTES)):
+        checkpoint()
+        marks = lengths - np.float32(1 + (metric is Metric.L2)) * (query @ values.T)
+        found.append(np.argpartition(marks, count - 1, axis=1)[:, :count].reshape(-1))
+    return values[np.concatenate(found)]
+
+
+def _share_found(near: Floats, queries: Floats, centroids: Floats, metric: Metric) -> float:
+    """Which share of the neighbours is in the 1, 2, 4 ... partitions nearest to the query, on average."""
+    homes, _ = assign(near, centroids, metric)
+    lengths = (
+        np.einsum("ij,ij->i", centroids, centroids) if metric is Metric.L2 else np.zeros(len(centroids), np.float32)
+    )
+    marks = lengths - np.float32(1 + (metric is Metric.L2)) * (queries @ centroids.T)
+    places = np.argsort(np.argsort(marks, axis=1), axis=1)
+    ranks = np.take_along_axis(places, homes.reshape(len(queries), -1).astype(np.int64), axis=1)
+    probes = [1 << power for power in range(len(centroids).bit_length()) if 1 << power < len(centroids)]
+    return float(np.mean([(ranks < count).mean() for count in probes])) if probes else 1.0
 
 
 def move_centroids(centroids: Floats, pieces: Iterable[Vectors], metric: Metric, step: Step | None = None) -> float:
@@ -85,9 +159,18 @@ def move_centroids(centroids: Floats, pieces: Iterable[Vectors], metric: Metric,
 
 
 def _improve(
-    values: Floats, centroids: Floats, metric: Metric, steps: int, random: np.random.Generator, work: Step
+    values: Floats,
+    centroids: Floats,
+    metric: Metric,
+    steps: int,
+    random: np.random.Generator,
+    work: Step,
+    least: float,
 ) -> float:
-    """Move centroids to the middle of what is near to them; tells the last loss."""
+    """Move centroids to the middle of what is near to them; tells the last loss.
+
+    Those of clusters with less than a share of the mean size, and of empty ones, are put elsewhere.
+    """
     before = np.inf
     loss = 0.0
     for step in range(steps):
@@ -95,7 +178,7 @@ def _improve(
         sizes, sums, loss = work(values, centroids, metric)
         _move(centroids, sizes, sums, metric)
         if step + 1 < steps:
-            _share(centroids, sizes, random)
+            _share(centroids, sizes, random, least)
         if before - loss < _ENOUGH * abs(before):
             break
         before = loss
@@ -132,11 +215,10 @@ def _shorten(centroids: Floats) -> None:
     centroids /= np.where(lengths > 0, lengths, np.float32(1))[:, None]
 
 
-def _share(centroids: Floats, sizes: npt.NDArray[np.int64], random: np.random.Generator) -> None:
+def _share(centroids: Floats, sizes: npt.NDArray[np.int64], random: np.random.Generator, least: float) -> None:
     """Put centroids of clusters with hardly any vectors beside those of the largest ones."""
     sizes = sizes.copy()
-    least = _SMALL * sizes.mean()
-    for poor in np.flatnonzero(sizes < max(least, 1)).tolist():
+    for poor in np.flatnonzero(sizes < max(least * sizes.mean(), 1)).tolist():
         rich = int(sizes.argmax())
         if sizes[rich] < 2 or sizes[rich] < 4 * sizes[poor]:
             return
@@ -184,25 +266,27 @@ def _train_part(values: Floats, count: int, max_steps: int, random: np.random.Ge
     # Where there are fewer vectors than words, some words are the same; of these the first is taken.
     drawn = np.resize(random.permutation(len(values))[:count], count)
     words: Floats = values[drawn].copy()
-    early = _EARLY_RATE * count
     plan = [(values, max_steps)]
-    if len(values) > 2 * early:
+    some = _some_of(values, count, random)
+    if len(some) < len(values):
         done = min(_EARLY_STEPS, max(0, max_steps - 1))
-        some = values[np.sort(random.choice(len(values), early, replace=False))]
         plan = [(some, done), (values, min(_LATE_STEPS, max_steps - done))]
     for seen, steps in plan:
+        squares = squares_of(seen)
         before = np.inf
         for step in range(steps):
             checkpoint()
             sizes, sums, _ = work(seen, words, Metric.L2)
+            old = words.copy()
             _move(words, sizes, sums, Metric.L2)
             # The squares of the middles, by the sizes of the clusters, are what the loss has become smaller by.
-            loss = -float(np.einsum("i,ij,ij->", sizes.astype(np.float64), words, words))
-            if step and before - loss < _ENOUGH * abs(before):
+            loss = squares - float(np.einsum("i,ij,ij->", sizes.astype(np.float64), words, words))
+            if step and before - loss <= _ENOUGH * abs(before):
                 break
             before = loss
             if step + 1 < steps:
-                _share(words, sizes, random)
+                words += _LEAP * (words - old)
+                _share(words, sizes, random, 0.0)
     return words
 
 
