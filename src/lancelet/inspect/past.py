@@ -47,10 +47,11 @@ def past_versions(snapshot: Snapshot, limit: int | None = None) -> Iterator[Past
     for name in list_versions(snapshot.store)[::-1][:limit]:
         manifest = read_manifest(snapshot.store, name.path)
         names = tuple(sorted(tags.get(name.version, ()))), tuple(sorted(branches.get(name.version, ())))
-        yield _past(manifest, *names)
+        yield past_version(manifest, *names)
 
 
-def _past(manifest: Manifest, tags: tuple[str, ...], branches: tuple[str, ...]) -> PastVersion:
+def past_version(manifest: Manifest, tags: tuple[str, ...] = (), branches: tuple[str, ...] = ()) -> PastVersion:
+    """What a manifest tells of how its version came about."""
     made = manifest.transaction
     kind = "" if made is None else made.WhichOneof("operation") or ""
     properties = {} if made is None else dict(made.transaction_properties)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import InvalidInput
 from lancelet.execution.table_reader import TableReader
+from lancelet.inspect.past import past_version
 from lancelet.table.manifest.manifest import read_manifest
 from lancelet.table.manifest.versions import list_versions
 
@@ -33,15 +34,9 @@ def history(snapshot: Snapshot, limit: int | None) -> list[tuple[Any, ...]]:
 
 
 def _version(manifest: Manifest) -> tuple[Any, ...]:
-    made = manifest.transaction
-    operation, read_version, properties = None, None, {}
-    if made is not None:
-        kind = made.WhichOneof("operation") or ""
-        operation = "".join(word.capitalize() for word in kind.split("_")) or None
-        read_version, properties = made.read_version, dict(made.transaction_properties)
-    counts = manifest.fragments.row_counts
-    rows = int(counts.sum()) if (counts >= 0).all() else None
-    return manifest.version, manifest.timestamp, operation, read_version, properties, rows, len(manifest.fragments)
+    past = past_version(manifest)
+    made = past.version, past.committed, past.operation, past.read_version, past.properties
+    return *made, past.rows, past.fragments
 
 
 def detail(snapshot: Snapshot) -> tuple[Any, ...]:
