@@ -79,6 +79,33 @@ def test_the_best_documents_are_found(
 
 
 @given(
+    number=st.sampled_from([1, 130, 2000, 9000]),
+    limit=st.sampled_from([1, 10, 127, 128, 129, 1000]),
+    share=st.sampled_from([0.1, 1.0]),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=examples(30), deadline=None)
+def test_of_documents_of_one_term_with_equal_scores_the_first_are_found(
+    number: int, limit: int, share: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    norm = norms(rng.integers(1, 4, number).astype(np.uint32), 2.0, False)
+    docs = np.flatnonzero(rng.random(number) <= share).astype(np.uint32)
+    keep = (rng.random(number) < 0.5).astype(np.uint8) if seed % 2 else None
+    if not len(docs):
+        return
+    freqs = rng.integers(1, 3, len(docs)).astype(np.uint32)
+    one = TermList.of_arrays(docs, freqs)
+    found, scores = search([(one, one.exact_bounds(norm), 1.5, 0)], 1, [], norm, keep, limit)
+    f = freqs.astype(np.float32)
+    every = np.float32(1.5) * (np.float32(2.2) * (f / (f + norm[docs])))
+    counted = np.ones(len(docs), np.bool_) if keep is None else keep[docs] > 0
+    order = np.lexsort((docs[counted], -every[counted]))[:limit]
+    assert found.tolist() == docs[counted][order].tolist()
+    assert scores.tolist() == every[counted][order].tolist()
+
+
+@given(
     words=st.lists(st.text("abcä海🐚", min_size=0, max_size=7), max_size=30),
     text=st.text("abcä海🐚", min_size=1, max_size=6),
     edits=st.integers(0, 3),

@@ -3,6 +3,7 @@
  * A cursor goes through the documents of a term, block by block, and passes over blocks that are not needed: those whose best
  * score, with the best of all others, is no better than the worst document that is kept.
  *
+ *   one term           its best blocks tell what a document has to exceed, then all blocks that may have such are looked at
  *   any of the terms   windows of documents; terms whose bounds together do not reach the limit are only looked at for
  *                      documents that others bring (MaxScore)
  *   all of the terms   the rarest leads, the others follow
@@ -29,6 +30,8 @@
 /* A term in more than one of so many documents is common. */
 #define LC_COMMON 24
 #define LC_LEAST_WINDOW 256
+/* Up to so many documents that are wanted, it is found out first what they have to exceed. */
+#define LC_MOST_SEEDS 128
 #define LC_PLAIN_BLOCK 128
 #define LC_BAD (-1)
 #define LC_NO_MEMORY (-2)
@@ -123,7 +126,7 @@ static void lc_push(lc_search *s, float score, uint32_t doc) {
             }
             if (s->size == s->limit) {
                 s->scores[at] = score, s->found[at] = doc;
-                s->least = s->scores[0];
+                if (s->scores[0] > s->least) s->least = s->scores[0];
                 return;
             }
         }
@@ -143,7 +146,7 @@ static void lc_push(lc_search *s, float score, uint32_t doc) {
         at = child;
     }
     s->scores[at] = score, s->found[at] = doc;
-    s->least = s->scores[0];
+    if (s->scores[0] > s->least) s->least = s->scores[0];
 }
 
 /* The best first, and of equal ones the first; without a limit they are left as they are. */
@@ -476,6 +479,70 @@ static float lc_optional_most(const lc_search *s) {
     for (int i = 0; i < s->count; i++)
         if (s->cursors[i].group == LC_OPTIONAL && s->cursors[i].most > 0) most += s->cursors[i].most;
     return most;
+}
+
+/* A list of the greatest numbers, and what they belong to; the least is first. */
+
+typedef struct {
+    float values[LC_MOST_SEEDS];
+    int64_t owners[LC_MOST_SEEDS];
+    int size, room;
+} lc_greatest;
+
+static inline void lc_keep(lc_greatest *list, float value, int64_t owner) {
+    int at;
+    if (list->size < list->room) {
+        at = list->size++;
+        for (; at > 0 && list->values[at - 1] > value; at--)
+            list->values[at] = list->values[at - 1], list->owners[at] = list->owners[at - 1];
+    } else {
+        if (!(value > list->values[0])) return;
+        for (at = 0; at + 1 < list->size && list->values[at + 1] < value; at++)
+            list->values[at] = list->values[at + 1], list->owners[at] = list->owners[at + 1];
+    }
+    list->values[at] = value, list->owners[at] = owner;
+}
+
+/* A score that as many documents of a term reach as are wanted: those of its best blocks are looked at. */
+
+static float lc_seed(lc_search *s, const lc_cursor *c) {
+    const lc_term *t = c->term;
+    if (!t->bounds || t->length < s->limit) return -INFINITY;
+    lc_greatest blocks = {.size = 0, .room = (int)s->limit}, best = {.size = 0, .room = (int)s->limit};
+    lc_cursor probe;
+    float scores[LC_MOST_BLOCK];
+    probe.term = t, probe.weight = c->weight;
+    for (int64_t b = 0; b < t->block_count; b++) lc_keep(&blocks, t->bounds[b], b);
+    for (int i = blocks.size - 1; i >= 0; i--) {
+        if (best.size == best.room && blocks.values[i] * c->weight * LC_SLACK <= best.values[0]) break;
+        if (!lc_open_block(s, &probe, blocks.owners[i]) || !lc_freqs(s, &probe)) return -INFINITY;
+        lc_scores(s, &probe, 0, probe.count, scores);
+        for (int k = 0; k < probe.count; k++)
+            if (!s->keep || s->keep[probe.doc[k]]) lc_keep(&best, scores[k], 0);
+    }
+    return best.size == best.room ? best.values[0] : -INFINITY;
+}
+
+/* One term: its best blocks tell what a document has to exceed, then its blocks are gone through in order. */
+
+static void lc_one(lc_search *s, lc_cursor *c) {
+    const lc_term *t = c->term;
+    float scores[LC_MOST_BLOCK];
+    if (s->limit > 0 && s->limit <= LC_MOST_SEEDS && c->weight >= 0) {
+        /* The next number below it, so that documents with just this score are found. */
+        s->least = nextafterf(lc_seed(s, c), -INFINITY);
+        if (s->error) return;
+    }
+    for (int64_t b = 0; b < t->block_count; b++) {
+        if (t->bounds && c->weight >= 0 && t->bounds[b] * c->weight * LC_SLACK <= s->least) continue;
+        if (!lc_open_block(s, c, b) || !lc_freqs(s, c)) return;
+        lc_scores(s, c, 0, c->count, scores);
+        for (int k = 0; k < c->count; k++)
+            if (scores[k] > s->least && (!s->keep || s->keep[c->doc[k]])) {
+                lc_push(s, scores[k], c->doc[k]);
+                if (s->error) return;
+            }
+    }
 }
 
 /* Any of the terms. */
@@ -828,7 +895,10 @@ static void lc_run(lc_search *s) {
     if (!required) return;
     s->least = -INFINITY;
     if (s->limit == 0) return;
-    if (s->groups == 1 && !s->phrase_count) lc_any(s);
+    if (s->groups == 1 && !s->phrase_count) {
+        if (s->count == 1) lc_one(s, s->cursors);
+        else lc_any(s);
+    }
     else if (!wide) lc_all(s);
     else lc_grouped(s);
 }
