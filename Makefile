@@ -22,7 +22,7 @@ PROTOS := $(wildcard src/lancelet/format/proto/*.proto)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo check test cluster lint format bench soak docs proto jar dist clean setup
+.PHONY: help demo check test cluster lint format bench soak corpus docs proto jar dist clean setup
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ soak: setup $(STAMPS)/sanitized  ## an hour: CELLS=40 cells of each wide grid, D
 	@echo "make soak SEED=$(SEED) DRAWS=$(DRAWS) CELLS=$(CELLS)"
 	$(WITH_JAVA) LANCELET_SANITIZED=build/asan LANCELET_SEED=$(SEED) LANCELET_DRAWS=$(DRAWS) LANCELET_CELLS=$(CELLS) TMPDIR=$${TMPDIR:-/tmp} \
 		$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "soak or hypothesis" --hypothesis-seed=$(SEED) $(ARGS)
+
+corpus: setup  ## an acceptance corpus for readers of Lance in build/corpus, and what pylance makes of it
+	$(BIN)/python -m corpus build/corpus
 
 docs: $(VENV)-docs/bin/python  ## the documentation as a site in build/site, links checked
 	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --quiet
