@@ -22,7 +22,7 @@ PROTOS := $(wildcard src/lancelet/format/proto/*.proto)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo check test cluster lint format bench soak proto jar dist clean setup
+.PHONY: help demo check test cluster lint format bench soak corpus docs proto jar dist clean setup
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,12 @@ soak: setup $(STAMPS)/sanitized  ## an hour: CELLS=40 cells of each wide grid, D
 	$(WITH_JAVA) LANCELET_SANITIZED=build/asan LANCELET_SEED=$(SEED) LANCELET_DRAWS=$(DRAWS) LANCELET_CELLS=$(CELLS) TMPDIR=$${TMPDIR:-/tmp} \
 		$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "soak or hypothesis" --hypothesis-seed=$(SEED) $(ARGS)
 
+corpus: setup  ## an acceptance corpus for readers of Lance in build/corpus, and what pylance makes of it
+	$(BIN)/python -m corpus build/corpus
+
+docs: $(VENV)-docs/bin/python  ## the documentation as a site in build/site, links checked
+	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --quiet
+
 proto: $(VENV)-proto/bin/python  ## regenerate the protobuf modules from src/lancelet/format/proto/*.proto
 	$< -m grpc_tools.protoc -I src --python_out=src --pyi_out=src $(PROTOS)
 
@@ -77,7 +83,7 @@ jar: setup  ## compile the Spark bridge into src/lancelet/spark/jars (needs java
 	$(BIN)/python jvm/build.py
 
 clean:  ## remove everything that can be made again
-	rm -rf $(VENV) $(VENV)-proto build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-docs $(VENV)-proto build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	rm -rf src/*.egg-info
 	find src -name '*.so' -delete
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -102,6 +108,11 @@ $(STAMPS)/kernels: $(STAMPS)/packages setup.py $(KERNELS)
 $(VENV)-proto/bin/python:
 	$(PYTHON) -m venv $(VENV)-proto
 	$@ -m pip install --quiet "grpcio-tools==1.62.3"
+
+$(VENV)-docs/bin/python: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-docs
+	$@ -m pip install --quiet "mkdocs-material>=9.6,<10" "mkdocstrings[python]>=0.29"
+	@touch $@
 
 # A whole copy of the package, kernels compiled with -fsanitize=address; the fuzz children import it from there.
 $(STAMPS)/sanitized: $(STAMPS)/packages setup.py $(KERNELS) $(shell find src -name '*.py')
