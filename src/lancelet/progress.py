@@ -4,17 +4,69 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from lancelet.runtime.steps import watched
 from lancelet.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rich.progress import Progress, TaskID
+
     from lancelet._api.fragment_metadata import FragmentMetadata
 
-__all__ = ["FileSystemFragmentWriteProgress", "FragmentWriteProgress", "IndexProgress", "NoopFragmentWriteProgress"]
+__all__ = [
+    "FileSystemFragmentWriteProgress",
+    "FragmentWriteProgress",
+    "IndexProgress",
+    "NoopFragmentWriteProgress",
+    "bars",
+]
+
+
+@contextmanager
+def bars() -> Iterator[None]:
+    """Show how far writes, merges, index builds, compactions and new columns are that run inside of the block.
+
+    The bars are on the standard error, or in the notebook.
+
+    Examples
+    --------
+    >>> import lancelet
+    >>> with lancelet.progress.bars():
+    ...     dataset = lancelet.write_dataset({"x": range(1000)}, "memory://docs/barred")
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True)) as shown, watched(_Bars(shown)):
+        yield
+
+
+class _Bars:
+    """A bar for each kind of work."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._tasks: dict[str, TaskID] = {}
+
+    def expect(self, what: str, amount: int) -> None:
+        task = self._task(what)
+        known = next(one.total for one in self._progress.tasks if one.id == task)
+        self._progress.update(task, total=(known or 0) + amount or None)
+
+    def step(self, what: str, amount: int) -> None:
+        self._progress.advance(self._task(what), amount)
+
+    def _task(self, what: str) -> TaskID:
+        if what not in self._tasks:
+            self._tasks[what] = self._progress.add_task(what, total=None)
+        return self._tasks[what]
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,14 @@ from lancelet.indexing.create import create_index
 from lancelet.indexing.parts import build_part, commit_parts, merge_parts
 from lancelet.indexing.staging import merge_staged, stage_part
 from lancelet.progress import IndexProgress
+from lancelet.runtime.steps import expect, is_watched, step
 
 if TYPE_CHECKING:
     from lancelet._api.transaction import Index
     from lancelet.execution.table_reader import TableReader
     from lancelet.index.kind import Kind
     from lancelet.indexing.create import Watch
-    from lancelet.table.manifest.snapshot import Snapshot
+from lancelet.table.manifest.snapshot import Snapshot
 
 _STAGE = "read rows"
 
@@ -172,20 +173,28 @@ class _Reported:
 
     def __init__(self, callback: Callable[[IndexProgress], None] | None) -> None:
         self._callback = callback
+        self._seen = 0
 
     def __enter__(self) -> Watch | None:
-        if self._callback is None:
+        if self._callback is None and not is_watched():
             return None
         self._tell("start")
         return lambda done, total: self._tell("progress", done, total)
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        if kind is None and self._callback is not None:
+        if kind is None:
             self._tell("complete")
 
     def _tell(self, event: Any, done: int | None = None, total: int | None = None) -> None:
-        assert self._callback is not None
-        self._callback(IndexProgress(event, _STAGE, done, total, "rows"))
+        if event == "start":
+            self._seen = 0
+        elif done is not None:
+            if not self._seen and total is not None:
+                expect(f"index: {_STAGE}", total)
+            step(f"index: {_STAGE}", done - self._seen)
+            self._seen = done
+        if self._callback is not None:
+            self._callback(IndexProgress(event, _STAGE, done, total, "rows"))
 
 
 class _Staged(Stages):
@@ -198,9 +207,11 @@ class _Staged(Stages):
 
     def begin(self, name: str, total: int | None, unit: str) -> None:
         self._stage, self._done = (name, total, unit), 0
+        expect(f"index: {name}", total or 0)
         self._tell("start")
 
     def advance(self, done: int) -> None:
+        step(f"index: {self._stage[0]}", done - self._done)
         self._done = done
         self._tell("progress")
 

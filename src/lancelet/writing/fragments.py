@@ -21,6 +21,8 @@ from lancelet.file.writer import PAGE_BYTES, FileWriter
 from lancelet.format.blob_types import side_file
 from lancelet.format.file_versions import LEGACY, manifest_numbers
 from lancelet.format.schema import Schema
+from lancelet.runtime.steps import ROWS_WRITTEN
+from lancelet.runtime.steps import step as step_on
 from lancelet.table.manifest.fragment import DataFile, Fragment
 from lancelet.writing.bases import DataFolder
 
@@ -136,6 +138,7 @@ class _Files:
             count = min(step, self._limits.rows - writer.num_rows, rows - start)
             writer.write_batch(batch.slice(start, count))
             start += count
+            step_on(ROWS_WRITTEN, count)
             if writer.num_rows >= self._limits.rows or writer.size >= self._limits.nbytes:
                 self._end(writer)
 

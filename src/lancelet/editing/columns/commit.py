@@ -26,6 +26,7 @@ from lancelet.editing.columns.new_fields import Growth
 from lancelet.errors import InvalidInput, RetryableCommitConflict
 from lancelet.execution.table_reader import TableReader
 from lancelet.format.file_versions import writable_version
+from lancelet.runtime.steps import ROWS_FILLED, expect, step
 from lancelet.table.commit.operations import Merge
 from lancelet.table.commit.patience import BUILD_SECONDS, Patience
 from lancelet.table.commit.run import commit
@@ -123,6 +124,7 @@ def _filled(
     live = set(table.snapshot.manifest.fragments.ids.tolist())
     for number in [number for number in filled if number not in live]:
         _discard(filled.pop(number), files)
+    expect(ROWS_FILLED, table.num_rows)
     for reader in table.readers():
         known = filled.get(reader.fragment.id)
         if known is not None and not known.fits(reader.fragment, growth):
@@ -138,6 +140,7 @@ def _filled(
                 done = with_file(reader.fragment, reader.physical_rows, known.file, growth.schema)
                 checkpoint.insert_fragment(done.id, json.dumps(fragment_metadata(done).to_json()))
         filled[reader.fragment.id] = known
+        step(ROWS_FILLED, reader.num_rows)
         yield with_file(reader.fragment, reader.physical_rows, known.file, growth.schema)
 
 

@@ -25,6 +25,7 @@ from lancelet.file.checksums import are_wanted
 from lancelet.maintenance.compaction.lineage import HIDDEN, lineage_of, spilled, traced
 from lancelet.maintenance.compaction.options import CompactionSettings, check_output
 from lancelet.maintenance.compaction.plan import even_parts
+from lancelet.runtime.steps import ROWS_WRITTEN, expect
 from lancelet.table.manifest.flags import check_writable
 from lancelet.table.manifest.fragment import Fragment
 from lancelet.table.manifest.mending import refuse_mixed
@@ -79,6 +80,7 @@ def rewrite_fragments(
     version = check_output(settings, snapshot.uri)
     readers = [FragmentReader(snapshot, fragment, table.cache) for fragment in fragments]
     rows = sum(reader.num_rows for reader in readers)
+    expect(ROWS_WRITTEN, rows)
     lineage = lineage_of(readers) if manifest.has_stable_row_ids else None
     stream = _Stream(_batches(readers, manifest.schema, settings))
     limits = Limits(

@@ -1,0 +1,55 @@
+"""Bars show what long work says of itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lancelet
+from lancelet.runtime.steps import is_watched, watched
+
+
+class Counts:
+    """Adds up what it is told."""
+
+    def __init__(self) -> None:
+        self.expected: Counter[str] = Counter()
+        self.done: Counter[str] = Counter()
+
+    def expect(self, what: str, amount: int) -> None:
+        self.expected[what] += amount
+
+    def step(self, what: str, amount: int) -> None:
+        self.done[what] += amount
+
+
+def test_work_says_how_far_it_is(tmp_path: Path) -> None:
+    vectors = pa.FixedSizeListArray.from_arrays(np.arange(4000, dtype=np.float32), 8)
+    table = pa.table({"a": range(500), "v": vectors})
+    counts = Counts()
+    with watched(counts):
+        dataset = lancelet.write_dataset(table, tmp_path / "t", max_rows_per_file=100)
+        assert counts.done["rows written"] == 500
+        dataset.add_columns({"b": "a + 1"})
+        assert counts.done["rows with new columns"] == counts.expected["rows with new columns"] == 500
+        dataset.create_scalar_index("a", "BTREE")
+        dataset.create_index("v", "IVF_FLAT", num_partitions=2)
+        stages = {what for what in counts.done if what.startswith("index: ")}
+        assert len(stages) > 1
+        counts.done.clear()
+        dataset.optimize.compact_files()
+        assert counts.expected["rows written"] == counts.done["rows written"] == 500
+    assert not is_watched()
+
+
+def test_bars_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with lancelet.progress.bars():
+        lancelet.write_dataset({"a": range(500)}, tmp_path / "t")
+    assert "rows written" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="nope"), lancelet.progress.bars():
+        lancelet.dataset(tmp_path / "t").delete("nope = 1")
+    assert not is_watched()
