@@ -1,22 +1,30 @@
 """``python -m benchmarks.texts``: full-text search, lancelet, pylance and tantivy side by side.
 
-CPU time a query, on an index that pylance built, so that both read the same files; scores are compared before anything is
-timed. tantivy, where it is installed (``pip install tantivy``), has an index of its own. Documents are drawn: words by
-Zipf's law, about a hundred to a document.
+Builds: CPU time, and bytes of what was built. Queries: CPU time, on the index that pylance built, so that both read the same
+files; scores are compared before anything is timed. tantivy, where it is installed (``pip install --target somewhere tantivy``,
+and ``PYTHONPATH``), has an index of its own, on disk, with one writing thread; it finds numbers of documents, and no columns.
+
+Documents are drawn (words by Zipf's law, about a hundred to a document), or, with ``--real``, pieces of about a hundred words of
+the texts below some folders: by default those that come with Python and its packages, and ``/usr/share`` where there is
+one. It says which they are, how many, and how many different words they have.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
+import shutil
 import statistics
+import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import lance
 import lance.query
@@ -33,10 +41,26 @@ WORDS = 200_000
 LENGTH = 110
 BEST = 10
 UNINDEXED = 10_000
+QUERIES = 8
+SUFFIXES = (".txt", ".rst", ".md", ".py", ".html", ".h", ".pl", ".pod", ".tex")
+NAMES = ("COPYRIGHT", "LICENSE", "COPYING", "README", "METADATA", "AUTHORS", "NEWS")
+OPTIONS = {"with_position": True, "stem": False, "remove_stop_words": False}
+
+
+class Corpus(Protocol):
+    """Documents, and their words by how often they are used."""
+
+    rows: int
+
+    def batches(self, first: int, count: int) -> Iterator[pa.RecordBatch]:
+        """Some of the documents."""
+
+    def word(self, rank: int) -> str:
+        """A word; the lower its number, the more common."""
 
 
 @dataclass(frozen=True, slots=True)
-class Corpus:
+class Drawn:
     """Documents of words that are the rarer the higher their number."""
 
     rows: int
@@ -50,11 +74,60 @@ class Corpus:
             texts = [" ".join(f"w{word}" for word in some) for some in np.split(words, np.cumsum(lengths)[:-1])]
             yield pa.record_batch({"key": np.arange(start, start + size), "text": texts})
 
-    def write(self, where: Path, first: int, count: int, mode: str = "create") -> lance.LanceDataset:
-        schema = pa.schema({"key": pa.int64(), "text": pa.string()})
-        return lance.write_dataset(
-            pa.RecordBatchReader.from_batches(schema, self.batches(first, count)), where, mode=mode
-        )
+    def word(self, rank: int) -> str:
+        return f"w{rank}"
+
+
+class Real:
+    """Pieces of texts that lie on this machine, one after the other."""
+
+    def __init__(self, folders: Sequence[Path], rows: int) -> None:
+        self.texts = [text for _, text in zip(range(rows + UNINDEXED), _pieces(folders), strict=False)]
+        if len(self.texts) < 2 * CHUNK:
+            raise SystemExit(f"{', '.join(map(str, folders))} have {len(self.texts)} texts, which are too few")
+        # The last ones are those that are not indexed.
+        self.rows = max(CHUNK, min(rows, len(self.texts) - UNINDEXED))
+        counts = Counter(word for text in self.texts for word in re.findall(r"\b[a-z]{2,20}\b", text.lower()))
+        self.words = [word for word, _ in counts.most_common()]
+
+    def batches(self, first: int, count: int) -> Iterator[pa.RecordBatch]:
+        for start in range(first, min(first + count, len(self.texts)), CHUNK):
+            some = self.texts[start : min(start + CHUNK, first + count)]
+            yield pa.record_batch({"key": np.arange(start, start + len(some)), "text": some})
+
+    def word(self, rank: int) -> str:
+        return self.words[min(rank, len(self.words) - 1)]
+
+
+def _pieces(folders: Sequence[Path]) -> Iterator[str]:
+    """Texts of about so many words, each once."""
+    seen: set[int] = set()
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            if path.suffix not in SUFFIXES and path.name.upper() not in NAMES:
+                continue
+            try:
+                words = path.read_text("utf-8").split()
+            except (OSError, UnicodeDecodeError):
+                continue
+            for start in range(0, len(words), LENGTH):
+                text = " ".join(words[start : start + LENGTH])
+                if hash(text) not in seen:
+                    seen.add(hash(text))
+                    yield text
+
+
+def default_folders() -> list[Path]:
+    """Where texts are on most machines."""
+    known = [sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["purelib"], "/usr/share"]
+    return [Path(folder) for folder in known if Path(folder).is_dir()]
+
+
+def write(corpus: Corpus, where: Path, first: int, count: int, mode: str = "create") -> lance.LanceDataset:
+    schema = pa.schema({"key": pa.int64(), "text": pa.string()})
+    return lance.write_dataset(
+        pa.RecordBatchReader.from_batches(schema, corpus.batches(first, count)), where, mode=mode
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +163,14 @@ def _boolean(names: ModuleType, text: str) -> Any:
     return names.BooleanQuery([(occur.MUST, one), (occur.SHOULD, two), (occur.MUST_NOT, three)])
 
 
-def cases() -> list[Case]:
+def cases(corpus: Corpus) -> list[Case]:
     """Those of the design."""
     drawn = np.random.default_rng(3)
 
     def texts(*bounds: tuple[int, int]) -> tuple[str, ...]:
-        return tuple(" ".join(f"w{drawn.integers(low, high)}" for low, high in bounds) for _ in range(8))
+        return tuple(
+            " ".join(corpus.word(int(drawn.integers(low, high))) for low, high in bounds) for _ in range(QUERIES)
+        )
 
     rare, common, middle = (20_000, 100_000), (0, 20), (100, 3_000)
     mixed = texts(middle, middle, rare)
@@ -153,22 +228,49 @@ def compare(datasets: dict[ModuleType, Any], case: Case, rounds: int) -> dict[Mo
     return {engine: statistics.median(some) for engine, some in taken.items()}
 
 
-def tantivy_index(corpus: Corpus) -> Any:
-    """An index in memory, or None where tantivy is not installed."""
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What an engine built."""
+
+    seconds: float
+    """CPU."""
+    size: int
+
+    @classmethod
+    def by(cls, work: Callable[[], object], folder: Path) -> Built:
+        begin = time.process_time()
+        work()
+        taken = time.process_time() - begin
+        return cls(taken, sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()))
+
+
+def build(engine: ModuleType, where: Path) -> Built:
+    """An index on a table that is there."""
+    dataset = engine.dataset(where)
+    return Built.by(lambda: dataset.create_scalar_index("text", "INVERTED", **OPTIONS), where / "_indices")
+
+
+def tantivy_index(where: Path) -> tuple[Any, Built | None]:
+    """An index with positions, by one thread; None where tantivy is not installed."""
     if find_spec("tantivy") is None:
-        return None
+        return None, None
     import tantivy
 
+    where.mkdir()
     schema = tantivy.SchemaBuilder().add_text_field("text", stored=False, tokenizer_name="default").build()
-    index = tantivy.Index(schema)
-    writer = index.writer(256 << 20, 1)
-    for batch in corpus.batches(0, corpus.rows):
-        for text in batch["text"].to_pylist():
-            writer.add_document(tantivy.Document(text=text))
-    writer.commit()
-    writer.wait_merging_threads()
+    index = tantivy.Index(schema, path=str(where))
+
+    def work() -> None:
+        writer = index.writer(256 << 20, 1)
+        for batch in lancelet.dataset(where.parent / "theirs").to_batches(columns=["text"]):
+            for text in batch["text"].to_pylist():
+                writer.add_document(tantivy.Document(text=text))
+        writer.commit()
+        writer.wait_merging_threads()
+
+    built = Built.by(work, where)
     index.reload()
-    return index
+    return index, built
 
 
 def tantivy_time(index: Any, case: Case, rounds: int) -> float | None:
@@ -176,26 +278,38 @@ def tantivy_time(index: Any, case: Case, rounds: int) -> float | None:
         return None
     searcher = index.searcher()
     queries = [index.parse_query(case.tantivy(text), ["text"]) for text in case.texts]
-    return min(measure(lambda: [searcher.search(query, BEST) for query in queries], 2) for _ in range(rounds)) / 8
+    return min(measure(lambda: [searcher.search(query, BEST) for query in queries], 2) for _ in range(rounds)) / QUERIES
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Full-text search side by side")
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--real", action="store_true", help="texts of this machine, and none that are drawn")
+    parser.add_argument("folders", nargs="*", type=Path, help="where these texts are")
     arguments = parser.parse_args()
-    corpus = Corpus(arguments.rows)
+    console = Console()
+    corpus: Corpus = Drawn(arguments.rows)
+    if arguments.real or arguments.folders:
+        folders = arguments.folders or default_folders()
+        corpus = real = Real(folders, arguments.rows)
+        console.print(f"{real.rows:,} texts of {', '.join(map(str, folders))}, {len(real.words):,} different words")
     table = Table(title=f"CPU ms a query, best {BEST} of {corpus.rows:,} documents")
     for heading in ("case", "lancelet", "pylance", "share", "tantivy"):
         table.add_column(heading, justify="left" if heading == "case" else "right")
+    builds = Table(title=f"Indices over {corpus.rows:,} documents")
+    for heading in ("by", "CPU s", "MiB"):
+        builds.add_column(heading, justify="left" if heading == "by" else "right")
     with tempfile.TemporaryDirectory() as folder:
-        where = Path(folder) / "texts"
-        corpus.write(where, 0, corpus.rows)
-        dataset = lance.dataset(where)
-        begin = time.process_time()
-        dataset.create_scalar_index("text", "INVERTED", with_position=True, stem=False, remove_stop_words=False)
-        built = time.process_time() - begin
-        index = tantivy_index(corpus)
+        where, ours = Path(folder) / "theirs", Path(folder) / "ours"
+        write(corpus, where, 0, corpus.rows)
+        shutil.copytree(where, ours)
+        made = {"lancelet": build(lancelet, ours), "pylance": build(lance, where)}
+        index, other = tantivy_index(Path(folder) / "tantivy")
+        if other is not None:
+            made["tantivy"] = other
+        for name, one in made.items():
+            builds.add_row(name, f"{one.seconds:.1f}", f"{one.size / 2**20:.1f}")
 
         def opened() -> dict[ModuleType, Any]:
             return {lancelet: lancelet.dataset(where), lance: lance.dataset(where)}
@@ -208,13 +322,13 @@ def main() -> None:
             table.add_row(name, f"{found[lancelet]:.3f}", f"{found[lance]:.3f}", share, shown)
 
         datasets = opened()
-        for case in cases():
+        for case in cases(corpus):
             add(case, case.name, datasets, arguments.rounds, index)
-        corpus.write(where, corpus.rows, UNINDEXED, "append")
-        case = cases()[2]
+        write(corpus, where, corpus.rows, UNINDEXED, "append")
+        case = cases(corpus)[2]
         add(case, f"three terms, {UNINDEXED:,} documents not indexed", opened(), 1, None)
-    Console().print(table)
-    Console().print(f"pylance built its index in {built:.1f} s of CPU time")
+    console.print(builds)
+    console.print(table)
 
 
 if __name__ == "__main__":
