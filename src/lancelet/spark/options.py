@@ -35,6 +35,7 @@ _READ = (
 )
 _STREAM_READ = ("startingVersion", "maxVersionsPerTrigger", "maxRowsPerTrigger", "skipChanges", "readChanges")
 _WRITE = (
+    "writePath",
     "saveMode",
     "maxRowsPerFile",
     "maxBytesPerFile",

@@ -124,6 +124,10 @@ class LanceDataSource(DataSource):
             from lancelet.spark.sql.row_changes import make_rows_writer
 
             return make_rows_writer(given)
+        if "writepath" in given:
+            from lancelet.spark.memwal.upsert import LanceUpsertWriter, plan_upsert
+
+            return LanceUpsertWriter(plan_upsert(schema, given, overwrite=overwrite))
         from lancelet.spark.writer import make_writer
 
         return make_writer(schema, given, overwrite=overwrite)
@@ -142,9 +146,14 @@ class LanceDataSource(DataSource):
 
     @in_a_sentence
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+        given = self._given(writes=True)
+        if "writepath" in given:
+            from lancelet.spark.memwal.upsert import LanceUpsertStreamWriter, plan_upsert
+
+            return LanceUpsertStreamWriter(plan_upsert(schema, given, overwrite=overwrite))
         from lancelet.spark.stream.write import make_stream_writer
 
-        return make_stream_writer(schema, self._given(writes=True), overwrite=overwrite)
+        return make_stream_writer(schema, given, overwrite=overwrite)
 
 
 class LanceReader(DataSourceReader):

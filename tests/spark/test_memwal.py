@@ -1,0 +1,257 @@
+"""Rows that go through a table's MemWAL on Spark: upserts of streams and batches, reads that see them, compaction as a job."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as st
+
+import lancelet
+from lancelet.errors import InvalidInput, ShardSealed
+from lancelet.memwal.names import is_staged
+from lancelet.memwal.shard_manifest import ShardStates, list_shards
+from lancelet.memwal.staging import StreamBatch
+from lancelet.spark.memwal.upsert import Part, UpsertJob, add_parts, plan_upsert, write_parts
+from lancelet.table.manifest.snapshot import open_snapshot
+from memwal.samples import KEY, by_id, snapshot_of
+from spark.test_streams import replay
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False, metadata=KEY), pa.field("text", pa.string())])
+SPARK = st.StructType().add("id", st.LongType()).add("text", st.StringType())
+MARKED = st.StructType([*SPARK, st.StructField("_tombstone", st.BooleanType())])
+BUCKETS = {"bucket_column": "id", "num_buckets": 3}
+
+
+def rows(ids: Any, mark: str) -> pa.Table:
+    return pa.table({"id": list(ids), "text": [f"{mark}{number}" for number in ids]}, SCHEMA)
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """A table with a MemWAL of three shards."""
+    where = str(tmp_path / "t.lance")
+    lance.write_dataset(rows(range(6), "base "), where).initialize_mem_wal(**BUCKETS)
+    return where
+
+
+def seen(uri: str) -> dict[int, str]:
+    """The table with all runs, as we and pylance see it."""
+    shards = [snapshot_of(Path(uri), shard) for shard in list_shards(open_snapshot(uri).store)]
+    theirs = lance.LsmScanner.from_snapshots(lance.dataset(uri), shards).to_table()
+    ours = lancelet.dataset(uri).lsm_scanner().to_table()
+    assert by_id(ours) == by_id(theirs)
+    return {row["id"]: row["text"] for row in by_id(ours)}
+
+
+def states(uri: str) -> list[tuple[int, int]]:
+    """Of each shard the number of its newest state, and of its runs."""
+    store = open_snapshot(uri).store
+    newest = [ShardStates.of(store, shard).latest() for shard in list_shards(store)]
+    return [(state.version, len(state.sstables)) for state in newest if state is not None]
+
+
+def unnamed(uri: str) -> list[str]:
+    """Folders of runs that no state names."""
+    store = open_snapshot(uri).store
+    found = []
+    for shard in list_shards(store):
+        here = ShardStates.of(store, shard)
+        newest = here.latest()
+        named = set() if newest is None else {run.path for run in newest.sstables}
+        found += [folder for folder in here.store.list_folders() if is_staged(folder) and folder not in named]
+    return found
+
+
+def plan(uri: str, schema: st.StructType = SPARK, **options: str) -> UpsertJob:
+    job = plan_upsert(schema, {"path": uri, "writepath": "memwal", **options}, overwrite=False)
+    copy: UpsertJob = pickle.loads(pickle.dumps(job))
+    return copy
+
+
+def task(job: UpsertJob, table: pa.Table) -> tuple[Part, ...]:
+    return write_parts(job, table.to_batches())
+
+
+# Upserts
+
+
+def test_a_batch_is_in_each_shard_once(uri):
+    job = plan(uri)
+    first, again = task(job, rows([1, 2, 3, 9], "a ")), task(job, rows([1, 2, 3, 9], "a "))
+    add_parts(job, first, StreamBatch("q", 0))
+    after = seen(uri)
+    assert after == {0: "base 0", 1: "a 1", 2: "a 2", 3: "a 3", 4: "base 4", 5: "base 5", 9: "a 9"}
+    known = states(uri)
+    add_parts(job, again, StreamBatch("q", 0))
+    assert (seen(uri), states(uri), unnamed(uri)) == (after, known, [])
+    assert lance.dataset(uri).version == 2, "no version was made"
+
+
+def test_a_batch_that_stopped_half_way_is_completed(uri):
+    job = plan(uri)
+    parts = task(job, rows(range(20), "a "))
+    assert len(parts) == 3
+    for done in range(4):
+        query = StreamBatch("q", done)
+        for part in parts[:done]:
+            add_parts(job, [part], query)
+        # Another writer is faster than the restart: its rows are newer than the batch's.
+        with lancelet.dataset(uri).writer() as writer:
+            writer.put(rows(range(20), f"newer {done} "))
+        add_parts(job, parts, query)
+        after = seen(uri)
+        again = {int(number) for number, text in after.items() if text.startswith("a ")}
+        expected = {row for part in parts[done:] for row in _ids(part)}
+        assert again == expected, "what was there stays older than what came after it"
+
+
+def _ids(part: Part) -> list[int]:
+    with pa.ipc.open_stream(part.rows) as reader:
+        return reader.read_all()["id"].to_pylist()
+
+
+def test_two_drivers_with_one_batch(uri):
+    """A driver that was thought dead adds a batch while its successor does."""
+    jobs = [plan(uri), plan(uri)]
+    parts = [task(job, rows(range(8), "a ")) for job in jobs]
+    for number in range(3):
+        add_parts(jobs[number % 2], parts[number % 2][: number + 1], StreamBatch("q", 0))
+    assert [runs for _, runs in states(uri)] == [1, 1, 1]
+    add_parts(jobs[0], task(jobs[0], rows([1], "b ")), StreamBatch("q", 1))
+    add_parts(jobs[1], parts[1], StreamBatch("q", 0))
+    assert seen(uri)[1] == "b 1"
+
+
+def test_a_batch_is_known_after_others_have_written_to_the_shard(uri):
+    """States that pylance writes do not tell of batches; those before them do."""
+    job = plan(uri)
+    parts = task(job, rows([1, 2, 3, 4], "a "))
+    add_parts(job, parts, StreamBatch("q", 7))
+    for shard in list_shards(open_snapshot(uri).store):
+        held = [number for part in parts if part.place[0] == shard for number in _ids(part)]
+        with lance.dataset(uri).mem_wal_writer(str(shard)) as writer:
+            writer.put(rows(held, "pylance "))
+    add_parts(job, parts, StreamBatch("q", 7))
+    assert [seen(uri)[number] for number in (1, 2, 3, 4)] == [f"pylance {number}" for number in (1, 2, 3, 4)]
+    lancelet.dataset(uri).compact_mem_wal()
+    add_parts(job, parts, StreamBatch("q", 7))
+    assert seen(uri)[1] == "pylance 1"
+    add_parts(job, parts, StreamBatch("q", 8))
+    assert seen(uri)[1] == "a 1"
+
+
+def test_what_a_writer_had_in_its_log_is_older_than_the_batch(uri):
+    writer = lancelet.dataset(uri).writer()
+    writer.put(rows([1, 2, 3, 50], "log "))
+    job = plan(uri)
+    add_parts(job, task(job, rows([1, 2], "a ")))
+    with pytest.raises(OSError, match="epoch"):
+        writer.put(rows([1], "late "))
+    add_parts(job, task(job, rows([3, 4, 5], "b ")))
+    after = seen(uri)
+    assert (after[1], after[2], after[3], after[50]) == ("a 1", "a 2", "b 3", "log 50")
+
+
+def test_deletions_are_rows_with_a_mark(uri):
+    job = plan(uri, MARKED)
+    table = rows([1, 2, 1, 7, 7], "a ").append_column("_tombstone", pa.array([False, True, True, True, None]))
+    add_parts(job, task(job, table))
+    assert seen(uri) == {0: "base 0", 3: "base 3", 4: "base 4", 5: "base 5", 7: "a 7"}
+
+
+def test_a_task_with_many_rows_writes_runs(uri):
+    job = plan(uri)
+    count = 20_000
+    parts = task(job, rows(range(count), "a "))
+    assert all(part.run is not None for part in parts)
+    few = task(job, rows([1, 2, 3], "b "))
+    add_parts(job, [*few, *parts, *few], StreamBatch("q", 0))
+    after = seen(uri)
+    assert len(after) == count
+    assert (after[1], after[4]) == ("b 1", "a 4"), "tasks count in their order"
+    more = task(job, rows(range(count), "c "))
+    add_parts(job, more, StreamBatch("q", 0))
+    assert unnamed(uri) == []
+
+
+def test_a_sealed_shard_ends_the_write_and_leaves_no_runs(uri):
+    job = plan(uri)
+    add_parts(job, task(job, rows([1], "a ")))
+    (shard,) = list_shards(open_snapshot(uri).store)
+    lancelet.dataset(uri).seal_mem_wal_shard(str(shard))
+    with pytest.raises(ShardSealed):
+        add_parts(job, task(job, rows([1], "b ")))
+    assert unnamed(uri) == []
+    with pytest.raises(InvalidInput, match="compact_mem_wal"):
+        plan(uri)
+
+
+@pytest.mark.parametrize(
+    ("options", "schema", "words"),
+    [
+        ({"writepath": "log"}, SPARK, "writePath is memwal"),
+        ({"savemode": "overwrite"}, SPARK, "the mode is append"),
+        ({"mergeschema": "true"}, SPARK, "mergeschema does not go with"),
+        ({}, st.StructType().add("text", st.StringType()), "`id` is missing"),
+        ({}, st.StructType().add("id", st.LongType()).add("other", st.StringType()), "do not fit"),
+        ({}, st.StructType([*SPARK, st.StructField("_tombstone", st.LongType())]), "is boolean"),
+    ],
+)
+def test_writes_that_make_no_sense(uri, options, schema, words):
+    with pytest.raises(ValueError, match=words):
+        plan(uri, schema, **options)
+
+
+def test_a_table_without_a_memwal(tmp_path):
+    lance.write_dataset(rows([1], ""), tmp_path / "plain.lance")
+    with pytest.raises(ValueError, match=r"initialize_mem_wal\(\) first"):
+        plan(str(tmp_path / "plain.lance"))
+
+
+def test_columns_that_changed_meanwhile(uri):
+    job = plan(uri)
+    parts = task(job, rows([1], "a "))
+    lance.dataset(uri).add_columns(pa.field("more", pa.int64()))
+    with pytest.raises(OSError, match="columns of the table changed"):
+        add_parts(job, parts)
+
+
+# By Spark
+
+
+def run(spark: Any, source: str, target: str, checkpoint: str) -> None:
+    stream = spark.readStream.format("lance").option("maxVersionsPerTrigger", 1).option("startingVersion", 1)
+    sink = stream.load(source).writeStream.format("lance").option("writePath", "memwal")
+    query = sink.option("checkpointLocation", checkpoint).trigger(availableNow=True).start(target)
+    try:
+        assert query.awaitTermination(600)
+    finally:
+        query.stop()
+
+
+def test_a_stream_of_upserts(spark, uri, tmp_path):
+    source, checkpoint = str(tmp_path / "source.lance"), str(tmp_path / "checkpoint")
+    lance.write_dataset(rows([3, 4, 10], "one "), source)
+    lance.write_dataset(rows([4, 11], "two "), source, mode="append")
+    run(spark, source, uri, checkpoint)
+    after = {0: "base 0", 1: "base 1", 2: "base 2", 3: "one 3", 4: "two 4", 5: "base 5", 10: "one 10", 11: "two 11"}
+    assert seen(uri) == after
+    known = states(uri)
+    replay(checkpoint)
+    lance.write_dataset(rows([3], "three "), source, mode="append")
+    run(spark, source, uri, checkpoint)
+    assert seen(uri) == {**after, 3: "three 3"}
+    new = sum(version for version, _ in states(uri)) - sum(version for version, _ in known)
+    assert new == 1, "the batch that the checkpoint forgot was there already"
+    assert lance.dataset(uri).version == 2, "no version was made"
+
+
+def test_a_batch_of_upserts(spark, uri):
+    frame = spark.createDataFrame([(1, "a", False), (2, None, True), (8, "b", False)], MARKED)
+    frame.write.format("lance").mode("append").option("writePath", "memwal").save(uri)
+    assert seen(uri) == {0: "base 0", 1: "a", 3: "base 3", 4: "base 4", 5: "base 5", 8: "b"}
