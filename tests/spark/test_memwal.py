@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import pickle
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ import pytest
 from pyspark.sql import types as st
 
 import lancelet
-from lancelet.errors import InvalidInput, ShardSealed
+from lancelet.errors import InvalidInput, MissingFile, ShardSealed
 from lancelet.memwal.names import is_staged
 from lancelet.memwal.shard_manifest import ShardStates, list_shards
 from lancelet.memwal.staging import StreamBatch
+from lancelet.spark.memwal.read import pin_shards
 from lancelet.spark.memwal.upsert import Part, UpsertJob, add_parts, plan_upsert, write_parts
+from lancelet.spark.source import LanceDataSource
 from lancelet.table.manifest.snapshot import open_snapshot
 from memwal.samples import KEY, by_id, snapshot_of
 from spark.test_streams import replay
@@ -221,6 +224,102 @@ def test_columns_that_changed_meanwhile(uri):
         add_parts(job, parts)
 
 
+# Reading
+
+
+def levels(uri: str, schema: st.StructType = SPARK, **options: str) -> Any:
+    """A read of the table with its runs."""
+    source = LanceDataSource({"path": uri, "memwal": "runs", **options})
+    return source.reader(schema)
+
+
+def read(reader: Any) -> list[dict[str, Any]]:
+    """All rows, each task run from a copy, as in another process."""
+    found = []
+    for part in reader.partitions():
+        copy, split = pickle.loads(pickle.dumps((reader, part)))
+        found.extend(row for batch in copy.read(split) for row in batch.to_pylist())
+    return sorted(found, key=lambda row: row["id"])
+
+
+@pytest.fixture(params=[False, True], ids=["addresses", "stable ids"])
+def history(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Fragments, runs with newer rows and deletions, and rows that are only in logs."""
+    uri = str(tmp_path / "h.lance")
+    stable = {"enable_stable_row_ids": request.param}
+    for first in range(0, 100, 20):
+        lance.write_dataset(rows(range(first, first + 20), "base "), uri, mode="append", **stable)
+    lance.dataset(uri).delete("id = 50")
+    lance.dataset(uri).initialize_mem_wal(**BUCKETS)
+    for number in range(3):
+        with lancelet.dataset(uri).writer() as writer:
+            writer.put(rows(range(number * 7, 40 + number), f"run {number} "))
+            writer.delete({"id": [number, 60 + number, 200]})
+        if not number:
+            lancelet.dataset(uri).compact_mem_wal()
+    writer = lancelet.dataset(uri).writer()
+    writer.put(rows([5, 80, 300], "log "))
+    return uri
+
+
+def test_tasks_give_what_one_process_gives(history):
+    expected = by_id(lancelet.dataset(history).lsm_scanner().to_table())
+    assert {row["text"] for row in expected} >= {"run 1 7", "run 2 41", "base 99"}
+    for size in ("1k", "1g"):
+        reader = levels(history, splitbytes=size)
+        assert len(reader.partitions()) > 2 if size == "1k" else len(reader.partitions()) == 2
+        assert read(reader) == expected
+    assert read(levels(history, memwal="log")) == by_id(lancelet.dataset(history).lsm_scanner(strong=True).to_table())
+    seen(history)
+
+
+def test_filters_and_limits_of_reads_with_runs(history):
+    whole = by_id(lancelet.dataset(history).lsm_scanner().to_table())
+    chosen = read(levels(history, filter="text like 'base %' or id < 9", splitbytes="1k"))
+    assert chosen == [row for row in whole if row["text"].startswith("base ") or row["id"] < 9]
+    short = read(levels(history, limit="7"))
+    assert len(short) == 7
+    assert all(row in whole for row in short)
+    assert len(read(levels(history, limit="1000"))) == len(whole)
+    text = st.StructType().add("text", st.StringType())
+    (reader, *_) = [levels(history, text)]
+    assert sorted(
+        row["text"] for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()
+    ) == sorted(row["text"] for row in whole)
+
+
+def test_a_read_stays_with_what_it_was_planned_for(history):
+    expected = by_id(lancelet.dataset(history).lsm_scanner().to_table())
+    reader = levels(history)
+    with lancelet.dataset(history).writer() as writer:
+        writer.put(rows(range(100), "later "))
+    lancelet.dataset(history).compact_mem_wal()
+    assert read(reader) == expected
+    assert {row["text"] for row in read(levels(history))} == {f"later {number}" for number in range(100)} | {"log 300"}
+
+
+def test_runs_that_a_cleanup_removed_are_missed(history):
+    before = lancelet.dataset(history).table.snapshot
+    lancelet.dataset(history).compact_mem_wal()
+    lancelet.dataset(history).cleanup_mem_wal(older_than=dt.timedelta(0))
+    with pytest.raises(MissingFile, match="load the table anew"):
+        pin_shards(before, with_logs=False)
+    assert pin_shards(before.latest(), with_logs=False) == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"memwal": "all"}, "memWal is one of runs, log"),
+        ({"version": "1"}, "version and memWal exclude each other"),
+        ({"rowid": "true"}, "rowId and memWal exclude each other"),
+    ],
+)
+def test_reads_that_make_no_sense(uri, options, words):
+    with pytest.raises(ValueError, match=words):
+        levels(uri, **options)
+
+
 # By Spark
 
 
@@ -251,7 +350,14 @@ def test_a_stream_of_upserts(spark, uri, tmp_path):
     assert lance.dataset(uri).version == 2, "no version was made"
 
 
-def test_a_batch_of_upserts(spark, uri):
+def test_a_batch_of_upserts(spark, source, uri):
     frame = spark.createDataFrame([(1, "a", False), (2, None, True), (8, "b", False)], MARKED)
-    frame.write.format("lance").mode("append").option("writePath", "memwal").save(uri)
-    assert seen(uri) == {0: "base 0", 1: "a", 3: "base 3", 4: "base 4", 5: "base 5", 8: "b"}
+    frame.write.format(source).mode("append").option("writePath", "memwal").save(uri)
+    after = {0: "base 0", 1: "a", 3: "base 3", 4: "base 4", 5: "base 5", 8: "b"}
+    assert seen(uri) == after
+    whole = spark.read.format(source).option("memWal", "runs").load(uri)
+    assert {row.id: row.text for row in whole.collect()} == after
+    assert whole.count() == len(after)
+    assert [row.text for row in whole.where("id > 4").orderBy("id").select("text").collect()] == ["base 5", "b"]
+    assert whole.where("text = 'base 1'").count() == 0
+    assert whole.limit(2).count() == 2

@@ -24,7 +24,7 @@ from uuid import UUID, uuid4
 import numpy as np
 import pyarrow as pa
 
-from lancelet.editing.merge.join import match_keys
+from lancelet.editing.merge.join import Pieces, match_keys
 from lancelet.editing.merge.keys import KeyIndex, plain
 from lancelet.editing.moved import lineage_of
 from lancelet.encoding.plain import numpy_array
@@ -192,9 +192,13 @@ class View:
         return self._hidden[0]
 
     def _find_hidden(self) -> RowSet | None:
+        return self.hidden_within(None)
+
+    def hidden_within(self, pieces: Pieces | None) -> RowSet | None:
+        """The rows of pieces of the base table that do not count, by their ids; None for none."""
         if not self.key or not self.newest().keys:
             return None
-        matches = match_keys(self.base, self.key.fields, KeyIndex(self.newest().keys))
+        matches = match_keys(self.base, self.key.fields, KeyIndex(self.newest().keys), pieces)
         if not len(matches):
             return None
         addresses = np.unique(matches.addresses)

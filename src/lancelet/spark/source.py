@@ -107,6 +107,13 @@ class LanceDataSource(DataSource):
             return ChangesReader(snapshot, chosen, schema, Changes.read(changes))
         if pinned is None and version is None:
             check_requested(schema, table_columns(snapshot, chosen))
+        if chosen.mem_wal is not None:
+            from lancelet.spark.memwal.read import LevelsReader
+
+            conditions = pushed_conditions(given.get(bridge.PREDICATES), snapshot)
+            job = read_job(snapshot, chosen, schema, conditions)
+            parallelism = count(given, bridge.PARALLELISM) or 1
+            return LevelsReader(snapshot, chosen, schema, job, count(given, bridge.LIMIT), parallelism)
         return LanceReader(
             snapshot,
             chosen,
@@ -175,11 +182,7 @@ class LanceReader(DataSourceReader):
         *,
         whole_fragments: bool = False,
     ) -> None:
-        conditions: tuple[Expr, ...] = ()
-        if predicates is not None:
-            from lancelet.spark.predicates import from_json
-
-            conditions = (from_json(predicates, snapshot.manifest.schema),)
+        conditions = pushed_conditions(predicates, snapshot)
         self._spark = schema
         self._options = options
         self._most = most
@@ -223,6 +226,15 @@ class LanceReader(DataSourceReader):
             if self._with_fragments:
                 batches = with_fragment_ids(batches, self._spark)
             yield from conformed_batches(batches, arrow_schema(self._spark))
+
+
+def pushed_conditions(predicates: str | None, snapshot: Snapshot) -> tuple[Expr, ...]:
+    """What Spark asks for besides the options."""
+    if predicates is None:
+        return ()
+    from lancelet.spark.predicates import from_json
+
+    return (from_json(predicates, snapshot.manifest.schema),)
 
 
 def table_columns(snapshot: Snapshot, options: ReadOptions) -> StructType:
