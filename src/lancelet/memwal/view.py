@@ -163,7 +163,7 @@ class View:
         keys: list[list[pa.Array]] = []
         place = 0
         for levels in self.runs.values():
-            parts = [_keys_of(level.table, self.key) for level in reversed(levels)]
+            parts = [keys_of(level.table, self.key) for level in reversed(levels)]
             if parts:
                 columns = [pa.concat_arrays(arrays) for arrays in zip(*(part.columns for part in parts), strict=True)]
                 gone = np.concatenate([part.tombstones for part in parts])
@@ -218,13 +218,15 @@ class _Newest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Keys:
+class RunKeys:
+    """Of the rows of a run that are not hidden."""
+
     columns: list[pa.Array]
     tombstones: npt.NDArray[np.bool_]
     addresses: npt.NDArray[np.uint64]
 
 
-def _keys_of(table: TableReader, key: PrimaryKey) -> _Keys:
+def keys_of(table: TableReader, key: PrimaryKey) -> RunKeys:
     """The keys of a run's rows that are not hidden."""
     schema = table.snapshot.manifest.schema
     outputs: list[tuple[str, Expr]] = [(one.name, Column((one.name,), scan_field(one).type)) for one in key.fields]
@@ -232,10 +234,10 @@ def _keys_of(table: TableReader, key: PrimaryKey) -> _Keys:
     plan = ScanPlan(schema, (*outputs, _ADDRESS), batch_size=_SCAN_ROWS)
     batches = list(Scan(table, plan).batches())
     if not batches:
-        return _Keys([pa.array([], dtype) for dtype in key.types], np.empty(0, np.bool_), np.empty(0, np.uint64))
+        return RunKeys([pa.array([], dtype) for dtype in key.types], np.empty(0, np.bool_), np.empty(0, np.uint64))
     whole = pa.Table.from_batches(batches)
     *columns, gone, addresses = (plain(column) for column in whole.columns)
-    return _Keys(columns, numpy_array(gone.fill_null(False)), numpy_array(addresses))
+    return RunKeys(columns, numpy_array(gone.fill_null(False)), numpy_array(addresses))
 
 
 def shard_view(manifest: ShardManifest, memtables: Sequence[tuple[int, tuple[pa.RecordBatch, ...]]] = ()) -> ShardView:
