@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from lancelet.errors import InvalidInput, MissingFile, ShardSealed
 from lancelet.memwal.names import is_staged
 from lancelet.memwal.shard_manifest import ShardStates, list_shards
 from lancelet.memwal.staging import StreamBatch
+from lancelet.spark import LanceTable
 from lancelet.spark.memwal.read import pin_shards
 from lancelet.spark.memwal.upsert import Part, UpsertJob, add_parts, plan_upsert, write_parts
 from lancelet.spark.source import LanceDataSource
@@ -325,7 +327,8 @@ def test_reads_that_make_no_sense(uri, options, words):
 
 def run(spark: Any, source: str, target: str, checkpoint: str) -> None:
     stream = spark.readStream.format("lance").option("maxVersionsPerTrigger", 1).option("startingVersion", 1)
-    sink = stream.load(source).writeStream.format("lance").option("writePath", "memwal")
+    routed = LanceTable.forPath(spark, target).repartitionByShard(stream.load(source))
+    sink = routed.writeStream.format("lance").option("writePath", "memwal")
     query = sink.option("checkpointLocation", checkpoint).trigger(availableNow=True).start(target)
     try:
         assert query.awaitTermination(600)
@@ -336,28 +339,91 @@ def run(spark: Any, source: str, target: str, checkpoint: str) -> None:
 def test_a_stream_of_upserts(spark, uri, tmp_path):
     source, checkpoint = str(tmp_path / "source.lance"), str(tmp_path / "checkpoint")
     lance.write_dataset(rows([3, 4, 10], "one "), source)
-    lance.write_dataset(rows([4, 11], "two "), source, mode="append")
     run(spark, source, uri, checkpoint)
-    after = {0: "base 0", 1: "base 1", 2: "base 2", 3: "one 3", 4: "two 4", 5: "base 5", 10: "one 10", 11: "two 11"}
+    after = {0: "base 0", 1: "base 1", 2: "base 2", 3: "one 3", 4: "one 4", 5: "base 5", 10: "one 10"}
     assert seen(uri) == after
     known = states(uri)
     replay(checkpoint)
-    lance.write_dataset(rows([3], "three "), source, mode="append")
+    lance.write_dataset(rows([3], "two "), source, mode="append")
     run(spark, source, uri, checkpoint)
-    assert seen(uri) == {**after, 3: "three 3"}
+    assert seen(uri) == {**after, 3: "two 3"}
     new = sum(version for version, _ in states(uri)) - sum(version for version, _ in known)
     assert new == 1, "the batch that the checkpoint forgot was there already"
     assert lance.dataset(uri).version == 2, "no version was made"
 
 
-def test_a_batch_of_upserts(spark, source, uri):
-    frame = spark.createDataFrame([(1, "a", False), (2, None, True), (8, "b", False)], MARKED)
-    frame.write.format(source).mode("append").option("writePath", "memwal").save(uri)
-    after = {0: "base 0", 1: "a", 3: "base 3", 4: "base 4", 5: "base 5", 8: "b"}
-    assert seen(uri) == after
-    whole = spark.read.format(source).option("memWal", "runs").load(uri)
-    assert {row.id: row.text for row in whole.collect()} == after
-    assert whole.count() == len(after)
-    assert [row.text for row in whole.where("id > 4").orderBy("id").select("text").collect()] == ["base 5", "b"]
-    assert whole.where("text = 'base 1'").count() == 0
-    assert whole.limit(2).count() == 2
+def test_a_batch_of_upserts_is_read_and_compacted(spark, uri):
+    """The keys 4 and 5 are in the table twice, which it does not forbid."""
+    lance.write_dataset(rows([4, 5], "twice "), uri, mode="append")
+    frame = spark.createDataFrame([(1, "a", False), (2, None, True), (4, "c", False), (8, "b", False)], MARKED)
+    frame.write.format("lance").mode("append").option("writePath", "memwal").save(uri)
+    with lancelet.dataset(uri).writer() as writer:
+        writer.put(rows([8, 9], "later "))
+        writer.delete({"id": [77]})
+    whole = spark.read.format("lance").option("memWal", "runs").load(uri)
+    expected = by_id(lancelet.dataset(uri).lsm_scanner().to_table())
+    assert sorted(map(tuple, whole.collect())) == sorted((row["id"], row["text"]) for row in expected)
+    assert [row.text for row in whole.where("id > 5").orderBy("id").select("text").collect()] == ["later 8", "later 9"]
+    alone = shutil.copytree(uri, f"{uri}.alone")
+    one = lancelet.dataset(alone).compact_mem_wal()
+    table = LanceTable.forPath(spark, uri)
+    assert table.compactMemWal() == one
+    assert by_id(lance.dataset(uri).to_table()) == by_id(lance.dataset(alone).to_table())
+    mine, other = (open_snapshot(where).manifest.transaction.update for where in (uri, alone))
+    assert (mine.inserted_rows, mine.compacted_sstables) == (other.inserted_rows, other.compacted_sstables)
+    assert table.compactMemWal()["num_runs"] == 0
+    assert lance.dataset(uri).version == 4
+    assert lancelet.dataset(uri).verify().ok
+
+
+WIDE = pa.schema(
+    [
+        pa.field("a", pa.uint64(), nullable=False, metadata=KEY),
+        pa.field("b", pa.string(), nullable=False, metadata=KEY),
+        pa.field("at", pa.timestamp("ns")),
+        pa.field("v", pa.list_(pa.float32(), 2)),
+    ]
+)
+
+
+def wide(ids: range, mark: int) -> pa.Table:
+    columns = [
+        [number + (1 << 63) for number in ids],
+        [f"\0{number % 3}" for number in ids],
+        [1_600_000_000_123_456_789 + mark] * len(ids),
+        [[mark, None] for _ in ids],
+    ]
+    return pa.table([pa.array(column, field.type) for column, field in zip(columns, WIDE, strict=True)], WIDE)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("keyed", [False, True])
+def test_rows_are_compacted_as_they_are_stored(spark, tmp_path, keyed, stable):
+    """Values that Spark has no type for, a key of two columns, and tables that are only added to."""
+    schema = WIDE if keyed else pa.schema([field.remove_metadata() for field in WIDE])
+    uri = str(tmp_path / "wide.lance")
+    made = lancelet.write_dataset(
+        wide(range(40), 0).cast(schema), uri, max_rows_per_file=7, enable_stable_row_ids=stable
+    )
+    made.initialize_mem_wal(bucket_column="a", num_buckets=2)
+    for number in range(3):
+        with lancelet.dataset(uri).writer() as writer:
+            writer.put(wide(range(30 + number, 50 + number), number + 1).cast(schema))
+            if keyed:
+                writer.delete(wide(range(number, number + 2), 0).select(["a", "b"]))
+    alone = shutil.copytree(uri, f"{uri}.alone")
+    expected = lancelet.dataset(alone).compact_mem_wal()
+    assert LanceTable.forPath(spark, uri).compactMemWal() == expected
+    order = [("a", "ascending"), ("at", "ascending")]
+    tables = [lance.dataset(where).to_table().sort_by(order) for where in (uri, alone)]
+    assert tables[0].equals(tables[1])
+    if stable and keyed:
+        ids = [
+            lancelet.dataset(where)
+            .to_table(with_row_id=True, filter="a < 9223372036854775848")
+            .sort_by(order)["_rowid"]
+            for where in (uri, alone)
+        ]
+        assert ids[0].equals(ids[1]), "rows that were there keep their ids"
+    assert lancelet.dataset(uri).verify().ok
