@@ -1,6 +1,7 @@
 """What a MemWAL does not need any more (spec memwal.md 6 and 8.3).
 
-- A run that is in the table, in a version of some age: whoever reads begins with newer versions by now.
+- A run that is in the table, in a version of some age: whoever reads begins with newer versions by now. It has indices of its own
+  rows, and stays until those of the table that runs have too know these rows.
 - An entry of the log that is in a run; but not the first one of a writer. A writer that was fenced long ago and knows nothing of it
   would go on at its position, and must find it taken.
 - A folder of a run that no state names: of a flush that failed. One of a generation that is still to come may be of a flush that
@@ -71,7 +72,11 @@ def _compacted(snapshot: Snapshot, older_than: timedelta, before: datetime) -> M
     if details is None or newest is None:
         return {}
     # A version that was restored has fewer runs than others before it.
-    return {shard: min(done, newest.compacted.get(shard, 0)) for shard, done in details.compacted.items()}
+    found = {shard: min(done, newest.compacted.get(shard, 0)) for shard, done in details.compacted.items()}
+    for name in newest.maintained:
+        known = newest.caught_up.get(name, {})
+        found = {shard: min(done, known.get(shard, 0)) for shard, done in found.items()}
+    return found
 
 
 def _drop_runs(states: ShardStates, manifest: ShardManifest, done: int) -> int:
