@@ -50,7 +50,7 @@ format: $(STAMPS)/kernels  ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup  ## lancelet, pylance and Parquet side by side; OF=writes, changes, columns, compaction, cleanup, indices, vectors, texts, races or spark
+bench: setup  ## lancelet, pylance and Parquet side by side; OF=writes, changes, columns, compaction, cleanup, indices, vectors, texts, races, memwal or spark
 	$(WITH_JAVA) $(BIN)/python -m benchmarks$(if $(OF),.$(OF)) $(ARGS)
 
 # A soak that found something is run again with the SEED that it printed.

@@ -296,6 +296,26 @@ def test_words_that_collide_are_compared() -> None:
     assert [part.tolist() for part in index.match([pa.array(["b", "c"])])] == [[0, 1], [1, 2]]
 
 
+@pytest.mark.parametrize("collide", [False, True])
+@pytest.mark.parametrize(
+    "columns",
+    [[[3, 1, 3, 2, 1, 3]], [["b", "a", "b", "", "a", "b"]], [[1, 1, 1, 2, 1, 1], ["x", "y", "x", "x", "y", "z"]]],
+)
+def test_the_last_row_of_each_key(columns: list[list[Any]], collide: bool) -> None:
+    index = KeyIndex([pa.array(column) for column in columns])
+    keys = list(zip(*columns, strict=True))
+    last = sorted({key: at for at, key in enumerate(keys)}.values())
+    if collide and not index._exact:
+        # All keys share a word, so that the next row of a word may have another key.
+        everyone = np.arange(len(keys))
+        pairs = np.repeat(everyone, len(keys)), np.tile(everyone, len(keys))
+        index._index = SimpleNamespace(following=np.append(everyone[1:], -1), find=lambda words, valid: pairs)
+    found = index.last_of_each()
+    assert found is not None
+    assert found.tolist() == last
+    assert KeyIndex([pa.array(column).take(pa.array(last)) for column in columns]).last_of_each() is None
+
+
 def test_several_key_columns(tmp_path: Path) -> None:
     data = pa.table({"a": [1, 1, 2, None], "b": ["x", "y", "x", "x"], "v": [1, 2, 3, 4]})
     given_rows = pa.table({"b": ["y", "x", "x", "z"], "v": [20, 30, 40, 50], "a": pa.array([1, 2, None, 1])})

@@ -4,7 +4,8 @@ Writers pause between any two requests, die at any of them, come back, and fence
 
 - an acknowledged put is there, once, in all strong reads that begin after it and at the end;
 - a put is there as a whole or not at all;
-- nobody sees an older row of a key after a newer one, and rows that a reader saw do not go away.
+- nobody sees an older row of a key after a newer one, and rows that a reader saw do not go away;
+- a batch of a stream, which its driver repeats until it hears that it is there, becomes runs of its shard once.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -27,9 +29,13 @@ from lancelet.memwal.compaction import compact_runs
 from lancelet.memwal.config import WriterConfig
 from lancelet.memwal.details import initialize
 from lancelet.memwal.incoming import rows_to_delete, rows_to_put
+from lancelet.memwal.names import is_staged, shard_folder
 from lancelet.memwal.scan import LevelScan
 from lancelet.memwal.shard import Shard
+from lancelet.memwal.shard_manifest import ShardStates
+from lancelet.memwal.staging import StreamBatch, add_runs, stage_run
 from lancelet.memwal.view import take_view
+from lancelet.memwal.wal_entry import entry_schema
 from lancelet.table.commit.patience import Pace
 from lancelet.table.manifest.snapshot import open_snapshot
 from lancelet.writing.options import write_options
@@ -64,6 +70,8 @@ class Story:
     clock: int = 0
     attempts: dict[int, Attempt] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
+    batches: list[tuple[Attempt, UUID]] = field(default_factory=list)
+    """Those of streams, and their shards."""
 
     def tick(self) -> int:
         self.clock += 1
@@ -118,6 +126,53 @@ def writer(world: World, store: WorldStore, story: Story, chance: random.Random,
                 continue
 
     return act
+
+
+def streamer(world: World, store: WorldStore, story: Story, chance: random.Random, number: int) -> Callable[[], None]:
+    """The driver of a stream: after every death it begins with the batch that it did not hear of."""
+    query, pending = f"query {number}", list[tuple[Attempt, int]]()
+
+    def live() -> None:
+        base = open_snapshot(store)
+        for _ in range(chance.randrange(1, 5)):
+            if not pending:
+                place = chance.choices(range(len(SHARDS)), [5, 1])[0]
+                attempt = story.begin(place * CONTENDED + chance.randrange(CONTENDED), False)
+                story.batches.append((attempt, SHARDS[place]))
+                pending.append((attempt, place))
+            attempt, place = pending[0]
+            rows = rows_to_put(base, entry_schema(base.manifest.schema), rows_of(attempt), None)
+            run = stage_run(base, SHARDS[place], rows, chance.randbytes(8), attempt.number)
+            add_runs(base, (SHARDS[place], ()), [run], StreamBatch(query, attempt.number))
+            attempt.acknowledged, attempt.ended = True, story.tick()
+            pending.clear()
+
+    def act() -> None:
+        for _ in range(4):
+            world.lives.pop(number, None)
+            if chance.random() < 0.5:
+                world.lives[number] = chance.randrange(60)
+            try:
+                live()
+            except (Killed, WriterFenced, StorageError, MissingFile, CommitOutcomeUnknown):
+                continue
+
+    return act
+
+
+def check_batches(store: WorldStore, story: Story) -> None:
+    """No state ever named two runs of one batch, and that of an acknowledged one was named."""
+    named: dict[int, set[str]] = {}
+    for shard in SHARDS:
+        states = ShardStates(store.child(shard_folder(shard)), shard)  # type: ignore[arg-type]
+        newest = states.latest()
+        for version in range(1, 0 if newest is None else newest.version + 1):
+            for run in states.read(version).sstables:
+                if is_staged(run.path):
+                    named.setdefault(int(run.path.rpartition("_")[2]), set()).add(run.path)
+    for attempt, _ in story.batches:
+        runs = named.get(attempt.number, set())
+        assert len(runs) == 1 or not (runs or attempt.acknowledged), f"batch {attempt.number} is there as {runs}"
 
 
 def pace(chance: random.Random) -> Pace:
@@ -215,6 +270,9 @@ def simulate(seed: int) -> Story:
     makers += [lambda number: compactor(world, store, random.Random(chance.random()), number)] * chance.choice(
         [0, 1, 1, 2]
     )
+    makers += [lambda number: streamer(world, store, story, random.Random(chance.random()), number)] * chance.choice(
+        [0, 0, 1, 2]
+    )
     makers += [lambda number: reader(store, story, random.Random(chance.random()))] * chance.choice([1, 1, 2])
     world.baton.run([make(number) for number, make in enumerate(makers)])
     world.calm = True
@@ -229,6 +287,7 @@ def finish(store: WorldStore, story: Story, *, whole: bool) -> None:
     began = story.tick()
     found = read(store, strong=True)
     check(story, found, began, {}, strong=True)
+    check_batches(store, story)
     if not whole:
         return
     base = open_snapshot(store)
@@ -260,9 +319,10 @@ def test_histories(block: int) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("block", range(100))
+@pytest.mark.parametrize("block", range(40))
 def test_more_histories(block: int) -> None:
-    for seed in seeds(1000 + block * 200, 1200 + block * 200):
+    """All blocks are 20,000 histories, and as many cells as a soak takes of a test."""
+    for seed in seeds(1000 + block * 500, 1500 + block * 500):
         try:
             simulate(seed)
         except (AssertionError, LanceletError) as error:

@@ -4,7 +4,8 @@
 
 ``batch`` is a write that ends; the other points are those of a stream that takes a version at a time, in the second
 batch: before its tasks write, after that and before the commit, after the commit and before the checkpoint, after the
-checkpoint.
+checkpoint. Points that begin with ``upsert`` are those of a stream into a MemWAL, in the same batch; ``upsert half`` has added the
+rows of one shard.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import signal
 import sys
 import warnings
 
+from lancelet.memwal.staging import StreamBatch
 from lancelet.spark import local_session
+from lancelet.spark.memwal.upsert import LanceUpsertStreamWriter, add_parts
 from lancelet.spark.source import LanceDataSource
 from lancelet.spark.stream.read import LanceStreamReader
 from lancelet.spark.stream.write import LanceStreamWriter
@@ -34,7 +37,10 @@ class DyingSource(LanceDataSource):
         return DyingWriter(super().writer(schema, overwrite)._job)
 
     def streamWriter(self, schema, overwrite):  # noqa: N802 - Spark's name
-        return DyingStreamWriter(super().streamWriter(schema, overwrite)._job)
+        writer = super().streamWriter(schema, overwrite)
+        if isinstance(writer, LanceUpsertStreamWriter):
+            return DyingUpsertWriter(writer._job)
+        return DyingStreamWriter(writer._job)
 
     def streamReader(self, schema):  # noqa: N802 - Spark's name
         reader = super().streamReader(schema)
@@ -64,6 +70,20 @@ class DyingStreamWriter(LanceStreamWriter):
             die_at("committed")
 
 
+class DyingUpsertWriter(LanceUpsertStreamWriter):
+    def commit(self, messages, batchId):  # noqa: N803 - Spark's name
+        if batchId == BATCH:
+            die_at("upsert written")
+            parts = [part for message in messages for part in message.parts]
+            first = [part for part in parts if part.place == parts[0].place]
+            if POINT == "upsert half":
+                add_parts(messages[0].job, first, StreamBatch(messages[0].query, batchId))
+            die_at("upsert half")
+        super().commit(messages, batchId)
+        if batchId == BATCH:
+            die_at("upsert added")
+
+
 class DyingReader(LanceStreamReader):
     def latestOffset(self, start, limit):  # noqa: N802 - Spark's name
         # Spark asks for the third batch when the second is in the checkpoint.
@@ -86,6 +106,8 @@ def work_through(spark, kind, point, source, target, checkpoint):
         return
     stream = spark.readStream.format(kind).option("startingVersion", 1).option("maxVersionsPerTrigger", 1)
     sink = stream.load(source).writeStream.format(kind).option("checkpointLocation", checkpoint)
+    if point.startswith("upsert"):
+        sink = sink.option("writePath", "memwal")
     sink.trigger(availableNow=True).start(target).awaitTermination()
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import lancelet
+from memwal.samples import KEY
 from spark.conftest import data_files
 from spark.dying_driver import work_through
 from spark.sessions import MODE
@@ -94,3 +95,26 @@ def test_killed_between_write_and_commit(spark, tmp_path):
 @pytest.mark.soak
 def test_killed_elsewhere(spark, tmp_path):
     die_and_go_on(spark, ("batch", "before write", "committed", "checkpointed"), tmp_path)
+
+
+@pytest.mark.soak
+def test_killed_while_a_batch_goes_into_a_mem_wal(spark, tmp_path):
+    """Rows that somebody else wrote between the kill and the restart are newer than the batch, where it was there."""
+    source_of(tmp_path)
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False, metadata=KEY), pa.field("text", pa.string())])
+    for point, shards in (("upsert written", 0), ("upsert half", 1), ("upsert added", 2)):
+        job = work(point, tmp_path)
+        target = lancelet.write_dataset(schema.empty_table(), job[2])
+        target.initialize_mem_wal(bucket_column="id", num_buckets=2)
+        assert run(job) == -signal.SIGKILL, point
+        texts = ["newer"] * ROWS
+        with lancelet.dataset(job[2]).writer() as writer:
+            writer.put(pa.table({"id": list(range(ROWS, 2 * ROWS)), "text": texts}, schema))
+        work_through(spark, "lance", *job)
+        found = lancelet.dataset(job[2]).lsm_scanner().to_table().to_pylist()
+        assert sorted(row["id"] for row in found) == list(range(VERSIONS * ROWS)), point
+        newer = sum(row["text"] == "newer" for row in found)
+        assert (newer == 0, newer == ROWS) == (shards == 0, shards == 2), point
+        before = lancelet.dataset(job[2]).lsm_scanner().count_rows()
+        lancelet.dataset(job[2]).compact_mem_wal()
+        assert lance.dataset(job[2]).count_rows() == before

@@ -1,10 +1,11 @@
 """What a MemWAL does not need any more (spec memwal.md 6 and 8.3).
 
-- A run that is in the table, in a version of some age: whoever reads begins with newer versions by now.
+- A run that is in the table, in a version of some age: whoever reads begins with newer versions by now. It has indices of its own
+  rows, and stays until those of the table that runs have too know these rows.
 - An entry of the log that is in a run; but not the first one of a writer. A writer that was fenced long ago and knows nothing of it
   would go on at its position, and must find it taken.
 - A folder of a run that no state names: of a flush that failed. One of a generation that is still to come may be of a flush that
-  goes on, and stays until it is old, whatever else is asked for.
+  goes on, and stays until it is old, whatever else is asked for. One of a batch waits for the end of its job, which may take days.
 
 States of shards stay: they are small, and the newest one is found through them.
 """
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 from lancelet.errors import NotFound
 from lancelet.memwal.details import read_details
 from lancelet.memwal.log import read_entry
-from lancelet.memwal.names import WAL_DIR, entry_path, number_of, run_generation
+from lancelet.memwal.names import WAL_DIR, entry_path, is_staged, number_of, run_generation
 from lancelet.memwal.shard_manifest import ShardManifest, ShardStates
 from lancelet.memwal.view import iterate_shards
 from lancelet.table.manifest.snapshot import open_snapshot
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 KEPT = timedelta(hours=1)
 """How old a version must be for runs to go that are in it, and a folder that nothing names."""
+STAGED = timedelta(days=7)
+"""How old a folder of a batch must be that nothing names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ def collect_garbage(snapshot: Snapshot, *, older_than: timedelta = KEPT, now: da
         done = compacted.get(manifest.shard, 0)
         runs = _drop_runs(states, manifest, done)
         entries = _drop_entries(states.store, manifest.replay_after)
-        leftovers = _drop_leftovers(states, min(before, (now or datetime.now(timezone.utc)) - KEPT))
+        leftovers = _drop_leftovers(states, older_than, now or datetime.now(timezone.utc))
         total = Collected(total.num_runs + runs, total.num_entries + entries, total.num_leftovers + leftovers)
     return total
 
@@ -69,7 +72,11 @@ def _compacted(snapshot: Snapshot, older_than: timedelta, before: datetime) -> M
     if details is None or newest is None:
         return {}
     # A version that was restored has fewer runs than others before it.
-    return {shard: min(done, newest.compacted.get(shard, 0)) for shard, done in details.compacted.items()}
+    found = {shard: min(done, newest.compacted.get(shard, 0)) for shard, done in details.compacted.items()}
+    for name in newest.maintained:
+        known = newest.caught_up.get(name, {})
+        found = {shard: min(done, known.get(shard, 0)) for shard, done in found.items()}
+    return found
 
 
 def _drop_runs(states: ShardStates, manifest: ShardManifest, done: int) -> int:
@@ -107,7 +114,7 @@ def _drop_entries(shard: Store, replayed: int) -> int:
     return len(gone)
 
 
-def _drop_leftovers(states: ShardStates, before: datetime) -> int:
+def _drop_leftovers(states: ShardStates, older_than: timedelta, now: datetime) -> int:
     """Folders of runs that were never named, or not any more."""
     newest = states.latest()
     if newest is None:
@@ -115,10 +122,11 @@ def _drop_leftovers(states: ShardStates, before: datetime) -> int:
     named = {run.path for run in newest.sstables}
     gone = 0
     for folder in states.store.list_folders():
-        generation = run_generation(folder)
-        if generation is None or folder in named:
+        generation, staged = run_generation(folder), is_staged(folder)
+        if folder in named or (generation is None and not staged):
             continue
-        is_past = generation < newest.generation
+        before = now - max(older_than, STAGED if staged else KEPT)
+        is_past = generation is not None and generation < newest.generation
         if is_past or all(item.modified < before for item in states.store.list_objects(folder)):
             states.store.remove_folder(folder)
             gone += 1

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.editing.merge import key_filter
@@ -36,12 +37,13 @@ from lancelet.memwal.names import TOMBSTONE
 from lancelet.memwal.primary_key import PrimaryKey, key_values, last_of_each
 from lancelet.memwal.run_files import Run
 from lancelet.memwal.shard_manifest import ShardStates, SsTable
-from lancelet.memwal.view import iterate_shards
+from lancelet.memwal.view import iterate_shards, keys_of
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.patience import CHANGE_SECONDS, Pace
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.flags import check_writable
+from lancelet.table.rows.addresses import OFFSET_MASK
 
 if TYPE_CHECKING:
     from lancelet.table.manifest.snapshot import Snapshot
@@ -90,7 +92,7 @@ def compact_runs(
         except (CommitConflict, MissingFile):
             # Another compactor was faster, and its runs may be gone already.
             newest = done.snapshot.latest()
-            if not _is_behind(newest, group):
+            if not is_behind(newest, group):
                 raise
             done = replace(done, snapshot=newest)
             continue
@@ -108,13 +110,14 @@ def mark_compacted(snapshot: Snapshot, shard: UUID, generation: int) -> Snapshot
     return commit(snapshot, ops.UpdateMemWalState((ops.CompactedSsTable(shard, generation),)))
 
 
-Group = list[tuple[UUID, SsTable]]
+Group = Sequence[tuple[UUID, SsTable]]
+"""Runs, of each shard the older ones first."""
 
 
 def _next_group(table: TableReader, pending: dict[UUID, tuple[SsTable, ...]], limit: int) -> Group:
     """Runs that are not in the table yet, as many as may go together; of each shard the oldest."""
     compacted = require_details(table.snapshot).compacted
-    group: Group = []
+    group: list[tuple[UUID, SsTable]] = []
     size = 0
     for shard, runs in pending.items():
         for run in runs:
@@ -128,7 +131,7 @@ def _next_group(table: TableReader, pending: dict[UUID, tuple[SsTable, ...]], li
     return group
 
 
-def _is_behind(newest: Snapshot, group: Group) -> bool:
+def is_behind(newest: Snapshot, group: Group) -> bool:
     """Whether any of some runs is in the table by now."""
     compacted = require_details(newest).compacted
     return any(run.generation <= compacted.get(shard, 0) for shard, run in group)
@@ -138,14 +141,11 @@ def _merge(group: Group, pace: Pace | None, table: TableReader) -> Compacted:
     """Commit runs to a version of the table."""
     snapshot = table.snapshot
     check_writable(snapshot.manifest.path, snapshot.manifest.message.writer_feature_flags)
-    if _is_behind(snapshot, group):
+    if is_behind(snapshot, group):
         raise CommitConflict(
             snapshot.uri, snapshot.version, "runs of the MemWAL that were to be compacted are in the table"
         )
-    reached: dict[UUID, int] = {}
-    for shard, run in group:
-        reached[shard] = max(reached.get(shard, 0), run.generation)
-    progress = tuple(ops.CompactedSsTable(shard, generation) for shard, generation in reached.items())
+    progress = progress_of(group)
     key = PrimaryKey.of(snapshot.manifest.schema)
     rows = _read_rows(snapshot, group, table)
     with WrittenFiles(snapshot.store) as files:
@@ -163,9 +163,7 @@ def _read_rows(snapshot: Snapshot, group: Group, table: TableReader) -> pa.Table
     schema = pa.schema([*(scan_field(field) for field in fields), pa.field(TOMBSTONE, pa.bool_())])
     outputs = tuple((field.name, Column((field.name,), field.type)) for field in schema)
     parts = []
-    for shard, sstable in group:
-        store = ShardStates.of(snapshot.store, shard).store
-        run = Run.open(store, sstable, snapshot.manifest.schema, table.cache)
+    for run in open_runs(table, group):
         plan = ScanPlan(run.snapshot.manifest.schema, outputs, batch_size=_SCAN_ROWS)
         for batch in Scan(run.table, plan).batches():
             parts.append(pa.RecordBatch.from_arrays(batch.columns, schema=schema))  # noqa: PERF401
@@ -181,27 +179,27 @@ def _merge_rows(
     pace: Pace | None,
 ) -> Compacted:
     snapshot = table.snapshot
-    last = last_of_each(key_values([plain(rows.column(name)) for name in key.names]))
-    if len(last) < rows.num_rows:
+    columns = [plain(rows.column(name)) for name in key.names]
+    index = KeyIndex(columns)
+    last = index.last_of_each()
+    if last is not None:
         rows = rows.take(arrow_array(last))
+        columns = [column.take(arrow_array(last)) for column in columns]
+        index = KeyIndex(columns)
     gone = numpy_array(plain(rows.column(TOMBSTONE)).fill_null(False))
-    # Deletions come last: the numbers of the other rows are those that they have in the source.
-    order = np.concatenate([np.flatnonzero(~gone), np.flatnonzero(gone)])
-    columns = [plain(rows.column(name)).take(arrow_array(order)) for name in key.names]
-    upserts = (
-        rows.filter(arrow_array(~gone)).drop_columns([TOMBSTONE]) if gone.any() else rows.drop_columns([TOMBSTONE])
-    )
-    matches = match_keys(table, key.fields, KeyIndex(columns))
-    index = np.lexsort((matches.addresses, matches.sources))
-    found = Matches(matches.addresses[index], matches.sources[index])
-    first = np.ones(len(found), np.bool_)
-    first[1:] = found.sources[1:] != found.sources[:-1]
-    # Of several rows with one key, which the table does not forbid, one is left.
-    replaces = first & (found.sources < upserts.num_rows)
+    upserts = rows.drop_columns([TOMBSTONE])
+    matches = match_keys(table, key.fields, index)
+    replaces = _first_of_each(matches)
+    if gone.any():
+        kept = arrow_array(~gone)
+        upserts, columns = upserts.filter(kept), [column.filter(kept) for column in columns]
+        replaces &= ~gone[matches.sources]
+        # From here on rows are numbered without the deletions.
+        matches = Matches(matches.addresses, (np.cumsum(~gone) - 1)[matches.sources])
+    updated = _by_address(matches.where(replaces))
     inserted = np.ones(upserts.num_rows, np.bool_)
-    inserted[found.sources[replaces]] = False
-    updated = _by_address(found.where(replaces))
-    actions = Actions(updated, found.addresses[~replaces], inserted)
+    inserted[updated.sources] = False
+    actions = Actions(updated, matches.addresses[~replaces], inserted)
     if not upserts.num_rows and not len(actions.deleted):
         return Compacted(commit(snapshot, ops.UpdateMemWalState(progress), pace=pace))
     clauses = Clauses(key.names, matched=Matched.UPDATE, insert=True)
@@ -209,16 +207,68 @@ def _merge_rows(
         plan = plan_merge(snapshot, clauses, source.schema)
         ids = tuple(field.id for field in key.fields)
         new = arrow_array(inserted)
-        keys = key_filter(ids, [column[: upserts.num_rows].filter(new) for column in columns])
+        keys = key_filter(ids, [column.filter(new) for column in columns])
         change = rewrite_rows(Decided(table, plan, source, actions, keys), RowWriter.of(snapshot, files))
     operation = replace(change.operation, compacted_sstables=progress)
     done = commit(snapshot, operation, affected_rows=change.affected_rows, files=files, pace=pace)
     return Compacted(done, 0, actions.num_inserted, len(updated), len(actions.deleted))
 
 
+def _first_of_each(matches: Matches) -> npt.NDArray[np.bool_]:
+    """Which pairs are the first of their row: of several rows with one key, which the table does not forbid, one is left."""
+    first = np.ones(len(matches), np.bool_)
+    if len(matches) and np.bincount(matches.sources).max() > 1:
+        order = np.lexsort((matches.addresses, matches.sources))
+        first[order[1:]] = matches.sources[order[1:]] != matches.sources[order[:-1]]
+    return first
+
+
 def _by_address(matches: Matches) -> Matches:
+    if np.all(matches.addresses[1:] > matches.addresses[:-1]):
+        return matches
     order = np.argsort(matches.addresses, kind="stable")
     return Matches(matches.addresses[order], matches.sources[order])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewestRows:
+    """Of each key in some runs of a shard the row that counts."""
+
+    keys: list[pa.Array]
+    runs: npt.NDArray[np.int32]
+    """The number of the run that each is in."""
+    offsets: npt.NDArray[np.int64]
+    tombstones: npt.NDArray[np.bool_]
+
+
+def newest_rows(table: TableReader, group: Group) -> NewestRows:
+    """The rows of runs of one shard, the older ones first, that go into the table; without a key all of them."""
+    key = PrimaryKey.of(table.snapshot.manifest.schema)
+    parts = [keys_of(run.table, key) for run in open_runs(table, group)]
+    runs = np.repeat(np.arange(len(parts), dtype=np.int32), [len(part.addresses) for part in parts])
+    offsets = np.concatenate([part.addresses for part in parts]).astype(np.int64) & OFFSET_MASK
+    tombstones = np.concatenate([part.tombstones for part in parts])
+    if not key:
+        return NewestRows([], runs, offsets, tombstones)
+    columns = [pa.concat_arrays(arrays) for arrays in zip(*(part.columns for part in parts), strict=True)]
+    last = last_of_each(key_values(columns))
+    return NewestRows(
+        [column.take(arrow_array(last)) for column in columns], runs[last], offsets[last], tombstones[last]
+    )
+
+
+def open_runs(table: TableReader, group: Group) -> list[Run]:
+    """Runs as tables with the columns that their table has now."""
+    schema, store = table.snapshot.manifest.schema, table.snapshot.store
+    return [Run.open(ShardStates.of(store, shard).store, sstable, schema, table.cache) for shard, sstable in group]
+
+
+def progress_of(group: Group) -> tuple[ops.CompactedSsTable, ...]:
+    """How far shards have come when some runs are in the table."""
+    reached: dict[UUID, int] = {}
+    for shard, run in group:
+        reached[shard] = max(reached.get(shard, 0), run.generation)
+    return tuple(ops.CompactedSsTable(shard, generation) for shard, generation in reached.items())
 
 
 def pending_runs(snapshot: Snapshot) -> Sequence[tuple[UUID, SsTable]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.encoding.plain import arrow_array
@@ -74,6 +75,20 @@ def rows_to_delete(
             f"rows of {base.uri} cannot be deleted through its MemWAL, which writes null into the columns of a deletion: {error}; use "
             "delete() of the dataset"
         ) from error
+    return batches
+
+
+def changes(
+    base: Snapshot, key: PrimaryKey, target: pa.Schema, batch: pa.RecordBatch, gone: npt.NDArray[np.bool_]
+) -> list[pa.RecordBatch]:
+    """Rows to be written and deletions as they come together, in their order; ``gone`` says which are deletions."""
+    if not gone.any():
+        return rows_to_put(base, target, batch, None)
+    puts = rows_to_put(base, target, batch.filter(arrow_array(~gone)), None)
+    deletions = rows_to_delete(base, key, target, batch.filter(arrow_array(gone)), None)
+    order = np.argsort(np.concatenate([np.flatnonzero(~gone), np.flatnonzero(gone)]), kind="stable")
+    whole = pa.Table.from_batches([*puts, *deletions], target).take(arrow_array(order)).combine_chunks()
+    batches: list[pa.RecordBatch] = whole.to_batches()
     return batches
 
 

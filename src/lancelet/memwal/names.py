@@ -9,6 +9,7 @@
         {8 hex}_gen_{generation}/            a run: a table of its own, and files beside it
             bloom_filter.bin
             _pk_index/page_data.lance, page_lookup.lance
+        {24 hex}_batch_{number}/             a run of a batch that a task wrote, before it had a generation
 
 ``bits`` writes a number as 64 binary digits, the least significant first, so that neighbours lie in different
 partitions of an object store. Such names do not sort by their numbers.
@@ -36,6 +37,7 @@ GENERATION: Final = "_memtable_gen"
 
 _DIGITS: Final = 64
 _RUN = re.compile(r"[0-9a-f]{8}_gen_([1-9][0-9]*)")
+_STAGED = re.compile(r"[0-9a-f]{24}_batch_[0-9]+")
 
 
 def bits(number: int) -> str:
@@ -79,6 +81,16 @@ def run_generation(folder: str) -> int | None:
     """The generation that a folder is named by; None when it is not one of a run."""
     found = _RUN.fullmatch(folder)
     return int(found[1]) if found else None
+
+
+def new_staged_folder(stem: bytes, batch: int) -> str:
+    """A folder for a run that gets its generation later. Those of one job begin alike: ``stem`` has 8 bytes."""
+    return f"{stem.hex()}{secrets.token_hex(4)}_batch_{batch}"
+
+
+def is_staged(folder: str, stem: bytes | None = None) -> bool:
+    """Whether a folder is one of a run that was written before it had a generation; with a stem, by this job."""
+    return _STAGED.fullmatch(folder) is not None and (stem is None or folder.startswith(stem.hex()))
 
 
 def shard_of(text: str | UUID) -> UUID:

@@ -71,10 +71,15 @@ def run_schema(schema: Schema) -> Schema:
 
 
 def write_run(
-    shard: Store, base: Snapshot, batches: Sequence[pa.RecordBatch], generation: int, maintained: Sequence[str]
+    shard: Store,
+    base: Snapshot,
+    batches: Sequence[pa.RecordBatch],
+    generation: int,
+    maintained: Sequence[str],
+    folder: str | None = None,
 ) -> SsTable:
     """Write rows as a run of a shard; nothing refers to it yet. ``maintained`` names the indices that it gets."""
-    folder = new_run_folder(generation)
+    folder = folder or new_run_folder(generation)
     store = shard.child(folder)
     key = PrimaryKey.of(base.manifest.schema)
     schema = run_schema(base.manifest.schema)

@@ -38,6 +38,16 @@ class SsTable:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamMark:
+    """How far a stream has come that adds whole runs (:mod:`lancelet.memwal.staging`). States of pylance do not repeat it."""
+
+    query: str
+    batch: int
+    epoch: int
+    """Under which it was added; as long as it is the shard's, nobody has claimed the shard since."""
+
+
+@dataclass(frozen=True, slots=True)
 class ShardManifest:
     """One state of a shard."""
 
@@ -58,6 +68,8 @@ class ShardManifest:
     sealed: bool = False
     claim: bytes = b""
     """Drawn by whoever claimed the shard with this state."""
+    marks: tuple[StreamMark, ...] = ()
+    """Of each query the last batch that is in the shard, the latest last."""
 
     def __post_init__(self) -> None:
         generations = [run.generation for run in self.sstables]
@@ -92,6 +104,10 @@ def encode_manifest(manifest: ShardManifest) -> bytes:
         ],
         status=mem_wal_pb2.ShardManifest.SEALED if manifest.sealed else mem_wal_pb2.ShardManifest.ACTIVE,
         claim_token=manifest.claim,
+        stream_marks=[
+            mem_wal_pb2.StreamMark(query=mark.query, batch=mark.batch, writer_epoch=mark.epoch)
+            for mark in manifest.marks
+        ],
     )
     return message.SerializeToString()
 
@@ -116,6 +132,7 @@ def decode_manifest(data: bytes, shard: UUID, version: int, path: str) -> ShardM
         tuple((entry.field_id, entry.value) for entry in message.shard_field_entries),
         message.status == mem_wal_pb2.ShardManifest.SEALED,
         message.claim_token,
+        tuple(StreamMark(mark.query, mark.batch, mark.writer_epoch) for mark in message.stream_marks),
     )
 
 

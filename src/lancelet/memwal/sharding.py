@@ -203,10 +203,11 @@ def _values(batch: pa.RecordBatch, one: ShardingField, names: Mapping[int, str])
     column = batch.column(name)
     if one.transform == IDENTITY:
         return column
-    return arrow_array(bucket_of(column, _buckets(one)))
+    return arrow_array(bucket_of(column, buckets_of(one)))
 
 
-def _buckets(one: ShardingField) -> int:
+def buckets_of(one: ShardingField) -> int:
+    """How many buckets the rows of a field are told apart by."""
     text = one.parameters.get(NUM_BUCKETS)
     if text is None:
         raise InvalidInput(f"Bucket sharding field '{one.field_id}' missing '{NUM_BUCKETS}' parameter")

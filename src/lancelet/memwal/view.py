@@ -24,7 +24,7 @@ from uuid import UUID, uuid4
 import numpy as np
 import pyarrow as pa
 
-from lancelet.editing.merge.join import match_keys
+from lancelet.editing.merge.join import Pieces, match_keys
 from lancelet.editing.merge.keys import KeyIndex, plain
 from lancelet.editing.moved import lineage_of
 from lancelet.encoding.plain import numpy_array
@@ -163,7 +163,7 @@ class View:
         keys: list[list[pa.Array]] = []
         place = 0
         for levels in self.runs.values():
-            parts = [_keys_of(level.table, self.key) for level in reversed(levels)]
+            parts = [keys_of(level.table, self.key) for level in reversed(levels)]
             if parts:
                 columns = [pa.concat_arrays(arrays) for arrays in zip(*(part.columns for part in parts), strict=True)]
                 gone = np.concatenate([part.tombstones for part in parts])
@@ -192,9 +192,13 @@ class View:
         return self._hidden[0]
 
     def _find_hidden(self) -> RowSet | None:
+        return self.hidden_within(None)
+
+    def hidden_within(self, pieces: Pieces | None) -> RowSet | None:
+        """The rows of pieces of the base table that do not count, by their ids; None for none."""
         if not self.key or not self.newest().keys:
             return None
-        matches = match_keys(self.base, self.key.fields, KeyIndex(self.newest().keys))
+        matches = match_keys(self.base, self.key.fields, KeyIndex(self.newest().keys), pieces)
         if not len(matches):
             return None
         addresses = np.unique(matches.addresses)
@@ -214,13 +218,15 @@ class _Newest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Keys:
+class RunKeys:
+    """Of the rows of a run that are not hidden."""
+
     columns: list[pa.Array]
     tombstones: npt.NDArray[np.bool_]
     addresses: npt.NDArray[np.uint64]
 
 
-def _keys_of(table: TableReader, key: PrimaryKey) -> _Keys:
+def keys_of(table: TableReader, key: PrimaryKey) -> RunKeys:
     """The keys of a run's rows that are not hidden."""
     schema = table.snapshot.manifest.schema
     outputs: list[tuple[str, Expr]] = [(one.name, Column((one.name,), scan_field(one).type)) for one in key.fields]
@@ -228,10 +234,10 @@ def _keys_of(table: TableReader, key: PrimaryKey) -> _Keys:
     plan = ScanPlan(schema, (*outputs, _ADDRESS), batch_size=_SCAN_ROWS)
     batches = list(Scan(table, plan).batches())
     if not batches:
-        return _Keys([pa.array([], dtype) for dtype in key.types], np.empty(0, np.bool_), np.empty(0, np.uint64))
+        return RunKeys([pa.array([], dtype) for dtype in key.types], np.empty(0, np.bool_), np.empty(0, np.uint64))
     whole = pa.Table.from_batches(batches)
     *columns, gone, addresses = (plain(column) for column in whole.columns)
-    return _Keys(columns, numpy_array(gone.fill_null(False)), numpy_array(addresses))
+    return RunKeys(columns, numpy_array(gone.fill_null(False)), numpy_array(addresses))
 
 
 def shard_view(manifest: ShardManifest, memtables: Sequence[tuple[int, tuple[pa.RecordBatch, ...]]] = ()) -> ShardView:

@@ -32,9 +32,11 @@ _READ = (
     "blobHandling",
     "namespace",
     "allowedPrefixes",
+    "memWal",
 )
 _STREAM_READ = ("startingVersion", "maxVersionsPerTrigger", "maxRowsPerTrigger", "skipChanges", "readChanges")
 _WRITE = (
+    "writePath",
     "saveMode",
     "maxRowsPerFile",
     "maxBytesPerFile",
@@ -59,6 +61,8 @@ _NO_CATALOG = (
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
 _BLOBS = ("all_binary", "blobs_descriptions")
 _MAX_BATCH = 1 << 20
+RUNS, LOG = _LEVELS = ("runs", "log")
+"""What a read sees of a MemWAL: its runs, and what is only in its logs too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +92,13 @@ class ReadOptions:
     batch_size: int | None = None
     split_bytes: int | None = None
     blobs_as_binary: bool = False
+    mem_wal: str | None = None
+    """``RUNS`` or ``LOG``; None: the table alone."""
 
     @property
     def gives_all_rows(self) -> bool:
         """Whether the read has as many rows as the table: then Spark counts them without reading."""
-        return self.filter is None and self.limit is None
+        return self.filter is None and self.limit is None and self.mem_wal is None
 
     @property
     def takes_conditions(self) -> bool:
@@ -189,7 +195,22 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         batch_size=batch_size,
         split_bytes=size(options, "splitBytes"),
         blobs_as_binary=handling == "all_binary",
+        mem_wal=_mem_wal(options),
     )
+
+
+def _mem_wal(options: Mapping[str, str]) -> str | None:
+    text = options.get("memwal")
+    if text is None:
+        return None
+    if text.lower() not in _LEVELS:
+        raise InvalidInput(f"memWal is one of {', '.join(_LEVELS)}, not {text!r}")
+    for name in ("version", "tag", "branch", "asOf", "rowId", "rowAddress"):
+        if name.lower() in options:
+            raise InvalidInput(
+                f"{name} and memWal exclude each other: runs belong to the newest version, and their rows have no ids"
+            )
+    return text.lower()
 
 
 def chosen_types(options: Mapping[str, str]) -> dict[str, str]:

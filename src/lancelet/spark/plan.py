@@ -123,6 +123,11 @@ def read_split(job: ReadJob, split: Split) -> Iterator[pa.RecordBatch]:
         row_ranges=tuple((first, last) for _, first, last in split.pieces),
         limit=split.limit,
     )
+    return run_plan(job, table, plan)
+
+
+def run_plan(job: ReadJob, table: TableReader, plan: ScanPlan) -> Iterator[pa.RecordBatch]:
+    """Scan a table in batches that suit Spark."""
     fitting = _batch_rows(table, plan)
     if job.batch_size is None:
         plan = replace(plan, batch_size=fitting)

@@ -107,6 +107,13 @@ class LanceDataSource(DataSource):
             return ChangesReader(snapshot, chosen, schema, Changes.read(changes))
         if pinned is None and version is None:
             check_requested(schema, table_columns(snapshot, chosen))
+        if chosen.mem_wal is not None:
+            from lancelet.spark.memwal.read import LevelsReader
+
+            conditions = pushed_conditions(given.get(bridge.PREDICATES), snapshot)
+            job = read_job(snapshot, chosen, schema, conditions)
+            parallelism = count(given, bridge.PARALLELISM) or 1
+            return LevelsReader(snapshot, chosen, schema, job, count(given, bridge.LIMIT), parallelism)
         return LanceReader(
             snapshot,
             chosen,
@@ -124,6 +131,10 @@ class LanceDataSource(DataSource):
             from lancelet.spark.sql.row_changes import make_rows_writer
 
             return make_rows_writer(given)
+        if "writepath" in given:
+            from lancelet.spark.memwal.upsert import LanceUpsertWriter, plan_upsert
+
+            return LanceUpsertWriter(plan_upsert(schema, given, overwrite=overwrite))
         from lancelet.spark.writer import make_writer
 
         return make_writer(schema, given, overwrite=overwrite)
@@ -142,9 +153,14 @@ class LanceDataSource(DataSource):
 
     @in_a_sentence
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+        given = self._given(writes=True)
+        if "writepath" in given:
+            from lancelet.spark.memwal.upsert import LanceUpsertStreamWriter, plan_upsert
+
+            return LanceUpsertStreamWriter(plan_upsert(schema, given, overwrite=overwrite))
         from lancelet.spark.stream.write import make_stream_writer
 
-        return make_stream_writer(schema, self._given(writes=True), overwrite=overwrite)
+        return make_stream_writer(schema, given, overwrite=overwrite)
 
 
 class LanceReader(DataSourceReader):
@@ -166,11 +182,7 @@ class LanceReader(DataSourceReader):
         *,
         whole_fragments: bool = False,
     ) -> None:
-        conditions: tuple[Expr, ...] = ()
-        if predicates is not None:
-            from lancelet.spark.predicates import from_json
-
-            conditions = (from_json(predicates, snapshot.manifest.schema),)
+        conditions = pushed_conditions(predicates, snapshot)
         self._spark = schema
         self._options = options
         self._most = most
@@ -214,6 +226,15 @@ class LanceReader(DataSourceReader):
             if self._with_fragments:
                 batches = with_fragment_ids(batches, self._spark)
             yield from conformed_batches(batches, arrow_schema(self._spark))
+
+
+def pushed_conditions(predicates: str | None, snapshot: Snapshot) -> tuple[Expr, ...]:
+    """What Spark asks for besides the options."""
+    if predicates is None:
+        return ()
+    from lancelet.spark.predicates import from_json
+
+    return (from_json(predicates, snapshot.manifest.schema),)
 
 
 def table_columns(snapshot: Snapshot, options: ReadOptions) -> StructType:

@@ -9,7 +9,7 @@ are read. Columns that a condition looks at are read for matching rows only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,8 @@ _FEW_OF = 100
 _BLOCK_ROWS = 1 << 15
 _BLOCK_BYTES = 16 << 20
 _LEAST_BLOCK = 64
+Pieces = Sequence[tuple[int, int, int]]
+"""Parts of fragments: the fragment's id, its first physical row, and the one after the last."""
 _ADDRESS: tuple[str, Expr] = (ROW_ADDRESS, Column((ROW_ADDRESS,), pa.uint64()))
 
 
@@ -73,11 +75,17 @@ class Actions:
         return int(np.count_nonzero(self.inserted))
 
 
-def match_keys(table: TableReader, keys: Sequence[Field], index: KeyIndex) -> Matches:
-    """The rows of a table whose keys are in an index."""
+def match_keys(table: TableReader, keys: Sequence[Field], index: KeyIndex, within: Pieces | None = None) -> Matches:
+    """The rows of a table, or of pieces of it, whose keys are in an index."""
     outputs: list[tuple[str, Expr]] = [(key.name, Column((key.name,), scan_field(key).type)) for key in keys]
     schema = table.snapshot.manifest.schema
     plan = ScanPlan(schema, (*outputs, _ADDRESS), _among(table, keys, index), batch_size=_SCAN_ROWS)
+    if within is not None:
+        plan = replace(
+            plan,
+            fragment_ids=tuple(number for number, _, _ in within),
+            row_ranges=tuple((first, last) for _, first, last in within),
+        )
     addresses, sources = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
     for batch in Scan(table, plan).batches():
         here, there = index.match([plain(column) for column in batch.columns[:-1]])

@@ -187,7 +187,8 @@ cdef class WordIndex:
     cdef uint64_t top
     cdef readonly Py_ssize_t num_words
     cdef readonly bint has_repeats
-    cdef object following
+    cdef readonly object following
+    """Of each row the next one with the same word, -1 for none; None when no word repeats."""
 
     def __cinit__(self, const uint64_t[::1] words, const uint8_t[::1] valid=None):
         cdef Py_ssize_t count = words.shape[0]

@@ -94,6 +94,29 @@ class KeyIndex:
         """The keys themselves."""
         return self._columns
 
+    def last_of_each(self) -> Indices | None:
+        """The last row of every key, ascending; None when no two rows share one. Keys are not null."""
+        following = self._index.following
+        if following is None:
+            return None
+        last = following < 0
+        if not self._exact:
+            earlier = np.flatnonzero(~last)
+            same = np.ones(len(earlier), np.bool_)
+            for column in self._columns:
+                same &= equal_rows(column, earlier, column, following[earlier])
+            if not same.all():
+                return self._last_by_pairs()
+        return np.flatnonzero(last)
+
+    def _last_by_pairs(self) -> Indices | None:
+        """The same where different keys share a word: rows are compared with all others of their word."""
+        here, there = self.match(self._columns)
+        last = np.zeros(len(self._columns[0]), np.int64)
+        np.maximum.at(last, here, there)
+        found = np.flatnonzero(last == np.arange(len(last)))
+        return None if len(found) == len(last) else found
+
     def match(self, columns: Sequence[pa.Array]) -> tuple[Indices, Indices]:
         """Pairs of rows with equal keys: of the columns given, ascending, and of the source."""
         keys = keys_of(columns)

@@ -104,8 +104,18 @@ class ShardFieldEntry(_message.Message):
     value: bytes
     def __init__(self, field_id: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
 
+class StreamMark(_message.Message):
+    __slots__ = ("query", "batch", "writer_epoch")
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    WRITER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    query: str
+    batch: int
+    writer_epoch: int
+    def __init__(self, query: _Optional[str] = ..., batch: _Optional[int] = ..., writer_epoch: _Optional[int] = ...) -> None: ...
+
 class ShardManifest(_message.Message):
-    __slots__ = ("version", "writer_epoch", "replay_after_wal_entry_position", "wal_entry_position_last_seen", "current_generation", "sstables", "shard_spec_id", "shard_id", "shard_field_entries", "status", "claim_token")
+    __slots__ = ("version", "writer_epoch", "replay_after_wal_entry_position", "wal_entry_position_last_seen", "current_generation", "sstables", "shard_spec_id", "shard_id", "shard_field_entries", "status", "claim_token", "stream_marks")
     class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         ACTIVE: _ClassVar[ShardManifest.Status]
@@ -123,6 +133,7 @@ class ShardManifest(_message.Message):
     SHARD_FIELD_ENTRIES_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     CLAIM_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    STREAM_MARKS_FIELD_NUMBER: _ClassVar[int]
     version: int
     writer_epoch: int
     replay_after_wal_entry_position: int
@@ -134,4 +145,5 @@ class ShardManifest(_message.Message):
     shard_field_entries: _containers.RepeatedCompositeFieldContainer[ShardFieldEntry]
     status: ShardManifest.Status
     claim_token: bytes
-    def __init__(self, version: _Optional[int] = ..., writer_epoch: _Optional[int] = ..., replay_after_wal_entry_position: _Optional[int] = ..., wal_entry_position_last_seen: _Optional[int] = ..., current_generation: _Optional[int] = ..., sstables: _Optional[_Iterable[_Union[SsTable, _Mapping]]] = ..., shard_spec_id: _Optional[int] = ..., shard_id: _Optional[_Union[_table_pb2.UUID, _Mapping]] = ..., shard_field_entries: _Optional[_Iterable[_Union[ShardFieldEntry, _Mapping]]] = ..., status: _Optional[_Union[ShardManifest.Status, str]] = ..., claim_token: _Optional[bytes] = ...) -> None: ...
+    stream_marks: _containers.RepeatedCompositeFieldContainer[StreamMark]
+    def __init__(self, version: _Optional[int] = ..., writer_epoch: _Optional[int] = ..., replay_after_wal_entry_position: _Optional[int] = ..., wal_entry_position_last_seen: _Optional[int] = ..., current_generation: _Optional[int] = ..., sstables: _Optional[_Iterable[_Union[SsTable, _Mapping]]] = ..., shard_spec_id: _Optional[int] = ..., shard_id: _Optional[_Union[_table_pb2.UUID, _Mapping]] = ..., shard_field_entries: _Optional[_Iterable[_Union[ShardFieldEntry, _Mapping]]] = ..., status: _Optional[_Union[ShardManifest.Status, str]] = ..., claim_token: _Optional[bytes] = ..., stream_marks: _Optional[_Iterable[_Union[StreamMark, _Mapping]]] = ...) -> None: ...

@@ -67,7 +67,7 @@ class StreamOptions:
 
 def stream_options(options: Mapping[str, str]) -> StreamOptions:
     """Check the options of a streaming read."""
-    for name in ("version", "tag", "asOf", "limit"):
+    for name in ("version", "tag", "asOf", "limit", "memWal"):
         if name.lower() in options:
             raise InvalidInput(f"option {name} makes no sense for a stream; startingVersion says where it begins")
     start = options.get("startingversion")

@@ -17,7 +17,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from lancelet.errors import InvalidInput, RetryableCommitConflict, StorageError, TableExists, TableNotFound
@@ -26,6 +25,7 @@ from lancelet.spark.added_columns import holds
 from lancelet.spark.attempts import data_paths, sweep, written_paths
 from lancelet.spark.options import check_known
 from lancelet.spark.sentences import in_a_sentence
+from lancelet.spark.stream.identity import task_attempt, task_batch, task_query
 from lancelet.spark.writer import WriteJob, Written, check_written, plan_write, write_rows
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.run import commit, create
@@ -47,8 +47,6 @@ QUERY = "lancelet.stream.query"
 BATCH = "lancelet.stream.batch"
 _MARK = "lancelet.stream."
 _NAMESPACE = uuid.UUID("6f0c1f7e-3b1c-4a53-9e0e-7c5b1f0a9d21")
-_QUERY_PROPERTY = "sql.streaming.queryId"
-_BATCH_PROPERTY = "streaming.sql.batchId"
 _MANIFESTS_AT_ONCE = 16
 
 
@@ -86,13 +84,10 @@ class LanceStreamWriter(DataSourceStreamArrowWriter):
         self._job = job
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenInStream:
-        task = TaskContext.get()
-        query = None if task is None else task.getLocalProperty(_QUERY_PROPERTY)
-        batch = None if task is None else task.getLocalProperty(_BATCH_PROPERTY)
+        query, batch, attempt = task_query(), task_batch(), task_attempt()
         # One writer serves many batches, each of which is to find its own files.
         stem = hashlib.sha256(self._job.stem + str(batch).encode()).digest()[: len(self._job.stem)]
         job = replace(self._job, stem=stem)
-        attempt = 0 if task is None else task.attemptNumber()
         try:
             return WrittenInStream(write_rows(job, iterator), query, job, attempt)
         except InvalidInput as error:

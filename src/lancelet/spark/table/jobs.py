@@ -22,6 +22,7 @@ from lancelet.spark.workers import a_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -65,6 +66,20 @@ def run_tasks(
 
     count = len(todo)
     return _collected(spark.range(0, count, 1, min(count, _MOST_TASKS)).mapInArrow(task, _RESULT), note)
+
+
+def tasks_frame(
+    spark: SparkSession, work: Callable[[T], Iterator[pa.RecordBatch]], tasks: Sequence[T], schema: StructType
+) -> DataFrame:
+    """The rows that tasks give, as a data frame."""
+    todo = tuple(tasks)
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in (number for batch in batches for number in batch.column(0).to_pylist()):
+            with a_task():
+                yield from work(todo[number])
+
+    return spark.range(0, len(todo), 1, max(1, min(len(todo), _MOST_TASKS))).mapInArrow(task, schema)
 
 
 def _answers(calls: Iterable[Callable[[], Any]]) -> Iterator[pa.RecordBatch]:

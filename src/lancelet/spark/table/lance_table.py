@@ -556,6 +556,56 @@ class LanceTable:
             )
         return dataset.cleanup_old_versions(age, delete_unverified=deleteUnverified, error_if_tagged_old_versions=False)
 
+    # MemWAL
+
+    def initializeMemWal(
+        self,
+        bucketColumn: str | None = None,
+        numBuckets: int | None = None,
+        identityColumn: str | None = None,
+        unsharded: bool = False,
+        **options: Any,
+    ) -> None:
+        """Give the table a MemWAL, for writes with the option ``writePath``. For all options see
+        :meth:`lancelet.LanceDataset.initialize_mem_wal`."""
+        self._dataset().initialize_mem_wal(
+            bucket_column=bucketColumn,
+            num_buckets=numBuckets,
+            identity_column=identityColumn,
+            unsharded=unsharded,
+            **options,
+        )
+
+    def repartitionByShard(self, frame: DataFrame) -> DataFrame:
+        """A data frame, or a stream, of which one task has all rows of a shard of the MemWAL.
+
+        Written with ``writePath=memwal``, each batch is one run in each shard then, however many tasks the query has.
+        """
+        from lancelet.spark.memwal.routing import by_shard
+
+        return by_shard(self._spark, self._place.open(), frame)
+
+    def compactMemWal(self, shards: Sequence[str] | None = None) -> dict[str, int]:
+        """Take the runs of a MemWAL into the table: Spark finds the older rows, tasks write the new ones, one commit.
+
+        Parameters
+        ----------
+        shards
+            Which ones, as the texts of UUIDs; all by default.
+
+        Returns
+        -------
+        dict
+            ``num_runs``, ``num_inserted_rows``, ``num_updated_rows`` and ``num_deleted_rows``.
+        """
+        from lancelet.spark.memwal.compaction import compact_shards, shards_named
+
+        return compact_shards(self._spark, self._place, shards_named(shards))
+
+    def cleanupMemWal(self, retentionHours: float = 1.0) -> dict[str, int]:
+        """Remove runs that are in versions older than this, and entries of logs that are in runs."""
+        return self._dataset().cleanup_mem_wal(older_than=timedelta(hours=retentionHours))
+
     def _dataset(self, place: TableRef | None = None) -> LanceDataset:
         """The table as one process holds it."""
         chosen = place or self._place

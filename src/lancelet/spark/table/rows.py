@@ -17,11 +17,11 @@ or ran twice are found and removed.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,7 @@ from lancelet.format.extensions import storage_of
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.attempts import new_stem, sweep, sweep_failed, written_paths
 from lancelet.spark.table.jobs import run_over
-from lancelet.table.commit.operations import KeyFilter
+from lancelet.table.commit.operations import CompactedSsTable, KeyFilter
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.flags import check_writable
@@ -74,6 +74,14 @@ class RowStep:
     """Those that get new values."""
 
 
+class RowSource(Protocol):
+    """New values that do not go through Spark: tasks get what names them in place of the values."""
+
+    def open(self, table: TableReader) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+        """What gives the values, as they are stored, of rows that tasks get."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class RowJob:
     """What all tasks of a change share."""
@@ -87,6 +95,8 @@ class RowJob:
     """The table's primary key, when keys of new rows are to be told to other writers."""
     stem: bytes = field(default_factory=new_stem)
     """Begins the names of all files."""
+    source: RowSource | None = None
+    """Where new values are, if not in the rows that tasks get."""
 
 
 @dataclass(slots=True, eq=False)
@@ -145,6 +155,7 @@ class _Rows:
         self._batches = batches
         self._table = TableReader(job.place.open())
         self._schema = self._table.snapshot.manifest.schema
+        self._source = None if job.source is None else job.source.open(self._table)
         self._moved: list[Addresses] = []
         self._done = Changed()
 
@@ -197,6 +208,8 @@ class _Rows:
 
     def _values(self, step: RowStep, batch: pa.RecordBatch, rows: npt.NDArray[np.int64]) -> pa.RecordBatch:
         """The new values of some rows, as they are stored."""
+        if self._source is not None:
+            return self._source(batch.take(arrow_array(rows)))
         values = self._job.values
         places = [values.get_field_index(name) for name in step.columns]
         chosen = pa.RecordBatch.from_arrays([batch.column(2 + at) for at in places], names=list(step.columns))
@@ -285,9 +298,18 @@ def commit_moved(
 
 
 def commit_done(
-    snapshot: Snapshot, job: RowJob, done: Changed, fields: Sequence[Field], *, may_repeat: bool = False
+    snapshot: Snapshot,
+    job: RowJob,
+    done: Changed,
+    fields: Sequence[Field],
+    *,
+    may_repeat: bool = False,
+    compacted: tuple[CompactedSsTable, ...] = (),
 ) -> Snapshot:
-    """Commit what the tasks of a job changed; for the parameters see :func:`commit_moved`. An error leaves no files."""
+    """Commit what the tasks of a job changed; for the parameters see :func:`commit_moved`. An error leaves no files.
+
+    ``compacted`` are the runs of a MemWAL that the changes were.
+    """
     kept = written_paths(snapshot.store, job.stem, done.fragments, snapshot.manifest.schema)
     try:
         with WrittenFiles(snapshot.store) as files:
@@ -295,16 +317,23 @@ def commit_done(
                 files.add(path)
             if done.twice is not None and not may_repeat:
                 raise _ambiguous(snapshot, done.twice)
-            return commit_changed(snapshot, done, fields, files)
+            return commit_changed(snapshot, done, fields, files, compacted)
     finally:
         sweep(snapshot.store, job.stem, kept)
 
 
-def commit_changed(snapshot: Snapshot, done: Changed, fields: Sequence[Field], files: WrittenFiles) -> Snapshot:
+def commit_changed(
+    snapshot: Snapshot,
+    done: Changed,
+    fields: Sequence[Field],
+    files: WrittenFiles,
+    compacted: tuple[CompactedSsTable, ...] = (),
+) -> Snapshot:
     """Mark the rows that are gone, and make the new ones visible."""
     ids = [node.id for field in fields for node in field.walk()]
     change = rows_moved(snapshot, done.addresses(), done.fragments, files, fields=ids, inserted_keys=done.keys)
-    return commit(snapshot, change.operation, affected_rows=change.affected_rows, files=files)
+    operation = replace(change.operation, compacted_sstables=compacted)
+    return commit(snapshot, operation, affected_rows=change.affected_rows, files=files)
 
 
 def _ambiguous(snapshot: Snapshot, address: int) -> MergeRefused:

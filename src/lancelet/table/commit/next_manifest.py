@@ -42,7 +42,7 @@ from lancelet.table.commit.index_upkeep import (
     rewrite_indices,
     uncover,
 )
-from lancelet.table.commit.mem_wal_state import record_compacted
+from lancelet.table.commit.mem_wal_state import record_catchup, record_compacted
 from lancelet.table.commit.merge_check import check_fragments, check_ids
 from lancelet.table.commit.stamp import carry, stamp
 from lancelet.table.manifest.flags import check_writable
@@ -132,6 +132,8 @@ def next_manifest(
     message.data_format.version = storage
     seen = transaction.read_version if based_on is None else based_on
     _apply(draft, previous, operation, seen, storage_version)
+    if source is previous:
+        draft.indices = record_catchup(draft.indices, previous, version, draft.path)
     carry(message, previous.message)
     message.config.update(config or {})
     stamp(draft)

@@ -1,0 +1,175 @@
+"""Runs that tasks of a job write without a claim, and that one process then adds to their shards.
+
+::
+
+    tasks     rows ──> runs in folders that nothing names yet
+    driver    claims the shard, unless the query has it; what its log holds becomes a run
+              writes the shard's next state: with the new runs, and with the mark of their batch
+
+The mark is in the same state as the runs, so that a batch that comes again finds out, shard by shard, whether it is there: a batch
+that was added to some of its shards only is completed. As long as nobody else claims the shard, the query keeps it from batch to
+batch: its drivers never write to the log, so that there is nothing to fence, and of two of them only one can write the next state.
+
+States of pylance do not repeat marks. Where the newest state has none, the earlier ones are asked; they are never removed.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from lancelet.errors import MissingFile, ShardSealed, StorageError, WriterFenced
+from lancelet.memwal.details import require_details
+from lancelet.memwal.names import is_staged, new_staged_folder
+from lancelet.memwal.run_files import write_run
+from lancelet.memwal.shard import Shard
+from lancelet.memwal.shard_manifest import ShardManifest, ShardStates, SsTable, StreamMark, list_shards
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from lancelet.memwal.placing import Place
+    from lancelet.store import Store
+    from lancelet.table.manifest.snapshot import Snapshot
+
+_CLAIMS: Final = 8
+"""How often a shard is claimed again that others claimed meanwhile."""
+_MARKS: Final = 32
+"""Queries that a state remembers; of others, earlier states do."""
+_STEM_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBatch:
+    """A batch of a query, which must not be added twice."""
+
+    query: str
+    number: int
+
+
+def new_stem() -> bytes:
+    """What the folders of all runs of a job begin with."""
+    return secrets.token_bytes(_STEM_BYTES)
+
+
+def stage_run(base: Snapshot, shard: UUID, batches: Sequence[pa.RecordBatch], stem: bytes, batch: int = 0) -> SsTable:
+    """Write rows, in the columns of the log, as a run that has no generation yet."""
+    store = ShardStates.of(base.store, shard).store
+    return write_run(store, base, batches, 0, require_details(base).maintained, new_staged_folder(stem, batch))
+
+
+def has_batch(base: Snapshot, shard: UUID, batch: StreamBatch) -> bool:
+    """Whether a shard has a batch already."""
+    states = ShardStates.of(base.store, shard)
+    newest = states.latest()
+    return newest is not None and _last_batch(states, newest, batch.query) >= batch.number
+
+
+def add_runs(base: Snapshot, place: Place, runs: Sequence[SsTable], batch: StreamBatch | None = None) -> bool:
+    """Make staged runs, the older ones first, the newest of their shard; False when the shard has the batch already.
+
+    Another writer of the shard is fenced: what was acknowledged to it comes before these runs.
+    """
+    states = ShardStates.of(base.store, place[0])
+    fenced: WriterFenced | None = None
+    for _ in range(_CLAIMS):
+        try:
+            return _add(base, states, place, runs, batch)
+        except WriterFenced as error:
+            fenced = error
+    assert fenced is not None
+    raise fenced
+
+
+def _add(base: Snapshot, states: ShardStates, place: Place, runs: Sequence[SsTable], batch: StreamBatch | None) -> bool:
+    seen = states.latest()
+    if seen is not None:
+        if seen.sealed:
+            raise ShardSealed(states.store.uri)
+        if batch is not None and _last_batch(states, seen, batch.query) >= batch.number:
+            return False
+    known = 0 if seen is None else seen.version
+    if seen is not None and batch is not None and _is_held(seen, batch.query):
+        epoch, tail = seen.epoch, seen.replay_after
+    else:
+        taken = Shard.claim(base, place[0], require_details(base).config, place[1])
+        taken.freeze()
+        while taken.flush() is not None:
+            continue
+        epoch, tail = taken.epoch, taken.log.tail
+    added = False
+
+    def with_runs(newest: ShardManifest) -> ShardManifest | None:
+        nonlocal added
+        added = batch is None or _last_batch(states, newest, batch.query, known) < batch.number
+        if not added:
+            return None
+        if newest.epoch > epoch:
+            if newest.sealed:
+                raise ShardSealed(states.store.uri)
+            raise WriterFenced(states.store.uri, epoch, newest.epoch)
+        numbered = (replace(run, generation=newest.generation + number) for number, run in enumerate(runs))
+        return replace(
+            newest,
+            replay_after=max(newest.replay_after, tail),
+            last_seen=max(newest.last_seen, tail),
+            generation=newest.generation + len(runs),
+            sstables=(*newest.sstables, *numbered),
+            marks=newest.marks if batch is None else _with_mark(newest, batch),
+        )
+
+    states.update(with_runs)
+    return added
+
+
+def _is_held(newest: ShardManifest, query: str) -> bool:
+    """Whether nobody has claimed a shard since a query added to it."""
+    return any(mark.query == query and mark.epoch == newest.epoch for mark in newest.marks)
+
+
+def _with_mark(newest: ShardManifest, batch: StreamBatch) -> tuple[StreamMark, ...]:
+    others = [mark for mark in newest.marks if mark.query != batch.query]
+    return (*others[-_MARKS + 1 :], StreamMark(batch.query, batch.number, newest.epoch))
+
+
+def _last_batch(states: ShardStates, newest: ShardManifest, query: str, after: int = 0) -> int:
+    """The last batch of a query that the states after one tell of; -1 for none."""
+    for state in _backwards(states, newest, after):
+        for mark in state.marks:
+            if mark.query == query:
+                return mark.batch
+    return -1
+
+
+def _backwards(states: ShardStates, newest: ShardManifest, after: int) -> Iterator[ShardManifest]:
+    if newest.version > after:
+        yield newest
+    for version in range(newest.version - 1, after, -1):
+        try:
+            yield states.read(version)
+        except MissingFile:
+            return
+
+
+def drop_staged(table: Store, stem: bytes) -> int:
+    """Remove the folders of a job that is over, but for those that states name, as far as the store lets us.
+
+    Returns their number.
+    """
+    count = 0
+    with suppress(StorageError):
+        for shard in list_shards(table):
+            states = ShardStates.of(table, shard)
+            folders = [folder for folder in states.store.list_folders() if is_staged(folder, stem)]
+            newest = states.latest() if folders else None
+            named = set() if newest is None else {run.path for run in newest.sstables}
+            for folder in folders:
+                if folder not in named:
+                    states.store.remove_folder(folder)
+                    count += 1
+    return count
