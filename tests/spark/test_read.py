@@ -205,7 +205,7 @@ def test_the_doctor_finds_nothing_wrong(spark):
 
 
 def test_the_doctor_names_a_wrong_python():
-    from lancelet.spark.doctor import _blind, _differences, _missing
+    from lancelet.spark.checkup import _blind, _differences, _missing
 
     assert "which does not run" in next(_blind("/none/python3"))
     assert "which has no lancelet" in next(_blind("/bin/false"))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import lancelet.spark
 from lancelet.format.logical_types import parse_logical_type
 from lancelet.format.schema import schema_from_arrow
 from lancelet.spark import bridge, options
@@ -93,3 +94,11 @@ def test_comparisons_are_understood(operator: str) -> None:
 @pytest.mark.parametrize("operator", sorted(mapped("TEXTS")))
 def test_conditions_on_text_are_understood(operator: str) -> None:
     assert operator in str(from_json(f'["{operator}", ["col", "t"], ["lit", "string", "x"]]', COLUMNS))
+
+
+def test_names_of_the_package_are_found_whatever_was_imported_before() -> None:
+    for _ in range(2):
+        for name in lancelet.spark.__all__:
+            found = getattr(lancelet.spark, name)
+            assert (callable(found), found.__name__) == (True, name)
+    assert not hasattr(lancelet.spark, "nope")

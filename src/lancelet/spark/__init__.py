@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lancelet.spark.doctor import doctor
+    from lancelet.spark.checkup import doctor
     from lancelet.spark.search.function import register_functions
     from lancelet.spark.session import add_bridge, configure, local_session
     from lancelet.spark.table import LanceTable
@@ -17,7 +17,7 @@ _PLACES = {
     "LanceTable": "table",
     "add_bridge": "session",
     "configure": "session",
-    "doctor": "doctor",
+    "doctor": "checkup",
     "local_session": "session",
     "register_functions": "search.function",
 }

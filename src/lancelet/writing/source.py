@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as pads
 
 from lancelet.errors import InvalidInput, InvalidType, Lines, UnfitData
 from lancelet.writing.fit import side_by_side
@@ -70,9 +70,11 @@ def _open(data: Any, schema: pa.Schema | None) -> RowSource:
         return RowSource(data.schema, iter([data]))
     if _is_frame(data, "polars"):
         return _open(data.to_arrow(), None)
-    if isinstance(data, pads.Dataset):
+    # It imports pandas; whoever has an object of its classes has imported it.
+    datasets = sys.modules.get("pyarrow.dataset")
+    if datasets is not None and isinstance(data, datasets.Dataset):
         return _open(data.scanner(), None)
-    if isinstance(data, pads.Scanner):
+    if datasets is not None and isinstance(data, datasets.Scanner):
         return _open(data.to_reader(), None)
     if isinstance(data, pa.RecordBatchReader):
         return RowSource(data.schema, iter(data))

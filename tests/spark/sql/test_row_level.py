@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -270,6 +271,33 @@ def test_rows_that_others_change_meanwhile(sql, spark, space):
     ds = lance.dataset(place)
     assert ds.version == 4
     assert sorted(ds.to_table()["n"].to_pylist()) == [0] * 10 + [1] * 10 + [5] + [1001] * 20
+
+
+def test_two_sessions_change_rows_at_the_same_time(spark, uri):
+    """On fifty fragments: each change counts once, whichever comes first, also where both change the same rows."""
+    rows = pa.table({"id": pa.array(range(200), pa.int64()), "n": pa.array([0] * 200, pa.int32())})
+    lance.write_dataset(rows, uri, max_rows_per_file=4, enable_stable_row_ids=True)
+    assert len(lance.dataset(uri).get_fragments()) == 50
+    errors = []
+
+    def change(session, step):
+        try:
+            for _ in range(2):
+                session.sql(f"UPDATE lance.`{uri}` SET n = n + 1 WHERE id % {step} = 0").collect()
+            session.sql(f"DELETE FROM lance.`{uri}` WHERE id = {200 - step}").collect()
+        except BaseException as error:
+            errors.append(error)
+
+    writers = [threading.Thread(target=change, args=(spark.newSession(), step)) for step in (2, 3)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert not errors, errors
+    found = lance.dataset(uri).scanner(with_row_id=True).to_table().sort_by("id").to_pydict()
+    kept = [number for number in range(200) if number not in (197, 198)]
+    expected = [2 * (number % 2 == 0) + 2 * (number % 3 == 0) for number in kept]
+    assert (found["id"], found["n"], found["_rowid"]) == (kept, expected, kept)
 
 
 def test_a_subquery_over_the_table_is_of_the_same_version(sql, refused, spark, space):
