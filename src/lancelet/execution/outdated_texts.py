@@ -61,7 +61,7 @@ def outdated_documents(
     if segment.head.is_current or not where.names_ids(entry) or not segment.num_documents:
         return NO_OUTDATED
     documents = _Documents.of(segment)
-    suspects = documents.repeated | np.isin(documents.rows, _updated_rows(table, where, entry))
+    suspects = documents.repeated | _among(documents.rows, _updated_rows(table, where, entry))
     if suspects.any():
         # What is not in its fragments does not count in any case.
         addresses, known = where.addresses(entry, documents.rows[suspects])
@@ -83,6 +83,14 @@ def outdated_documents(
     return Outdated(parts)
 
 
+def _among(rows: RowNumbers, known: RowNumbers) -> Marks:
+    """Which rows are among others, which ascend."""
+    if not len(known):
+        return np.zeros(len(rows), np.bool_)
+    found: Marks = known[np.minimum(np.searchsorted(known, rows), len(known) - 1)] == rows
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _Documents:
     """Those of all parts, one part after the other."""
@@ -99,25 +107,37 @@ class _Documents:
         rows = np.concatenate([part.rows for part in parts])
         none = [np.zeros(len(part.rows), np.uint32) if part.items is None else part.items for part in parts]
         items = np.concatenate(none)
-        order = np.lexsort((items, rows))
+        bounds = np.cumsum([0, *(len(part.rows) for part in parts)]).tolist()
+        return cls(rows, items, bounds, _repeated(rows, items))
+
+
+def _repeated(rows: RowNumbers, items: npt.NDArray[np.uint32]) -> Marks:
+    repeated = np.zeros(len(rows), np.bool_)
+    ordered = rows if (rows[1:] > rows[:-1]).all() else np.sort(rows)
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    if len(twice):
+        some = np.flatnonzero(_among(rows, twice))
+        order = some[np.lexsort((items[some], rows[some]))]
         same = (np.diff(rows[order]) == 0) & (np.diff(items[order]) == 0)
-        repeated = np.zeros(len(rows), np.bool_)
         repeated[order[1:][same]] = repeated[order[:-1][same]] = True
-        return cls(rows, items, np.cumsum([0, *(len(part.rows) for part in parts)]).tolist(), repeated)
+    return repeated
 
 
 def _updated_rows(table: TableReader, where: Whereabouts, entry: IndexMetadata) -> RowNumbers:
     """Row ids of the rows of a segment's fragments that were changed after they were created, or that do not tell."""
     found = [np.empty(0, np.uint64)]
     for reader in table.readers(sorted(where.coverage(entry))):
-        rows = RowRange(0, reader.physical_rows)
+        fragment, rows = reader.fragment, RowRange(0, reader.physical_rows)
+        told = fragment.created_at is not None and fragment.last_updated_at is not None
+        if told and fragment.created_at == fragment.last_updated_at and isinstance(fragment.created_at, bytes):
+            # The same bytes say the same of all rows; most fragments are so.
+            continue
         ids = numpy_array(reader.system_column(ROW_ID, rows))
-        fragment = reader.fragment
-        if fragment.created_at is not None and fragment.last_updated_at is not None:
+        if told:
             created, updated = (reader.system_column(name, rows) for name in (CREATED_AT, LAST_UPDATED_AT))
             ids = ids[numpy_array(created) != numpy_array(updated)]
         found.append(ids)
-    return np.concatenate(found)
+    return np.unique(np.concatenate(found))
 
 
 def _digests_of_rows(
