@@ -1006,10 +1006,10 @@ class LanceDataset:
             When what is in memory becomes a run.
         max_unflushed_memtable_bytes
             How many bytes may be in memory; with more, puts wait for runs to be written.
-        manifest_scan_batch_size, stats_log_interval_ms
+        manifest_scan_batch_size
             Taken and not needed.
-        backpressure_log_interval_ms
-            How often it is told that puts wait, at most.
+        backpressure_log_interval_ms, stats_log_interval_ms
+            How often it is told that puts wait, and what was written so far, at most.
         hnsw_params
             Kept with the table where it is initialized; runs get the settings that the table's own indices have.
 

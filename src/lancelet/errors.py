@@ -33,6 +33,7 @@ that a caller of pylance would expect, so ``except ValueError`` keeps working::
     ├── WriterFenced (OSError)               another writer has taken the shard of a MemWAL over
     ├── ShardSealed (ValueError, OSError)    a shard of a MemWAL that takes no more rows
     ├── WriterClosed (ValueError, OSError)   a writer that was closed, or that failed before
+    ├── PartialPut (OSError)                 rows for several shards of a MemWAL, of which some have theirs
     ├── TableExists (ValueError, FileExistsError)     a table is there already
     ├── RefConflict (ValueError, OSError)    a tag or branch is there already, or others depend on it
     ├── CommitConflictError (OSError)        what programs written for pylance catch, and raise
@@ -48,7 +49,7 @@ come from anywhere: what a terminal or a log would not show as it is stands ther
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 __all__ = [
     "CommitConflict",
@@ -72,6 +73,7 @@ __all__ = [
     "MissingPackage",
     "NotFound",
     "NotSupported",
+    "PartialPut",
     "PathNotAllowed",
     "RefConflict",
     "RefNotFound",
@@ -368,6 +370,28 @@ class ShardSealed(LanceletError, ValueError, OSError):
 
 class WriterClosed(LanceletError, ValueError, OSError):
     """A writer that was closed, or that cannot go on after an error."""
+
+
+class PartialPut(LanceletError, OSError):
+    """Rows for several shards of a MemWAL, of which some have theirs and others may not; the cause tells what kept these out."""
+
+    def __init__(self, durable: Sequence[str], failed: Sequence[str], reason: str) -> None:
+        self.durable = tuple(durable)
+        """Shards in whose logs the rows are."""
+        self.failed = tuple(failed)
+        """Those of which this is not known."""
+        self.reason = reason
+        LanceletError.__init__(self, durable, failed, reason)
+
+    def _text(self) -> str:
+        return (
+            f"the rows for shard {', '.join(self.durable)} are in the log, and those for shard {', '.join(self.failed)} are not, as "
+            f"far as is known: {self.reason}. Open a new writer and put the rows again: with a primary key, those that are there "
+            "are replaced by the same ones"
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.durable, self.failed, self.reason)
 
 
 class TableExists(LanceletError, ValueError, FileExistsError):

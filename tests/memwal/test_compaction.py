@@ -174,7 +174,8 @@ def test_columns_that_came_later_are_null_and_names_follow(where: Path) -> None:
     with_log = open_writer(where)
     with_log.put(rows([8], "c "))
     dataset = lancelet.dataset(where)
-    dataset.add_columns({"more": "nullif(id * 2, 0)"})
+    dataset.add_columns(pa.field("more", pa.int64()))
+    dataset.update({"more": "id * 2"})
     dataset.alter_columns({"path": "text", "name": "words"})
     after = {2: ("a 2", None), 3: ("base 3", 6), 5: ("b 5", None), 6: ("b 6", None)}
 
@@ -196,14 +197,25 @@ def test_changes_after_which_rows_of_runs_have_no_value_are_told(where: Path, ch
         dataset.alter_columns({"path": "val", "data_type": pa.float32()})
     elif change == "anew":
         dataset.drop_columns(["val"])
-        dataset.add_columns({"val": "nullif(id * 0.5, 0)"})
+        dataset.add_columns(pa.field("val", pa.float64()))
     else:
-        dataset.add_columns({"more": "id"})
+        dataset.add_columns(pa.field("more", pa.int64()))
+        dataset.update({"more": "id"})
+        dataset.alter_columns({"path": "more", "nullable": False})
     expected = "cannot be null" if change == "not null" else "'val' was given another type, or dropped and made anew"
     for act in (dataset.compact_mem_wal, dataset.lsm_scanner().to_table):
         with pytest.raises(OSError, match=expected):
             act()
     assert progress(where) == {}
+
+
+def test_no_column_is_computed_that_rows_in_the_mem_wal_would_not_have(where: Path) -> None:
+    computed = pa.record_batch({"more": [1, 2, 3]})
+    for module in (lance, lancelet):
+        for given in ({"more": "val + 1"}, pa.RecordBatchReader.from_batches(computed.schema, [computed])):
+            with pytest.raises(OSError, match="cannot add a computed column"):
+                module.dataset(where).add_columns(given)
+    lancelet.dataset(where).add_columns({"more": "cast(null as bigint)"})
 
 
 def test_a_key_that_the_table_has_twice_is_there_once_afterwards(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from lancelet.errors import (
     InvalidInput,
     InvalidOption,
     NotSupported,
+    PartialPut,
     ShardSealed,
     StorageError,
     UnfitData,
@@ -281,8 +282,9 @@ def test_a_put_that_one_shard_refuses_is_settled_in_the_others_when_it_raises(tm
     writer.put(rows(list(range(2, 12))))
     first, second = (UUID(shard) for shard in writer.stats())
     open_writer(tmp_path, first).close()
-    with pytest.raises(WriterFenced):
+    with pytest.raises(PartialPut) as caught:
         writer.put(rows(list(range(2, 12)), "again "))
+    assert isinstance(caught.value.__cause__, WriterFenced)
     assert len(entries(tmp_path, second)) == 2
     with pytest.raises(WriterClosed):
         writer.put(rows(list(range(2, 12)), "never "))

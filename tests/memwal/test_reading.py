@@ -18,7 +18,7 @@ import lancelet
 from drawing import examples
 from lancelet.errors import InvalidInput, InvalidType, MissingFile, NotSupported, WriterClosed
 from lancelet.format.proto import mem_wal_pb2
-from lancelet.memwal.names import manifest_path
+from lancelet.memwal.names import entry_path, manifest_path
 from memwal.samples import KEY, OTHER, SCHEMA, SHARD, by_id, keyed_table, rows, runs, snapshot_of
 
 
@@ -364,3 +364,41 @@ def test_runs_of_the_first_model_are_read_and_compacted(tmp_path: Path) -> None:
     with dataset.mem_wal_writer(str(SHARD)) as writer:
         writer.delete({"id": [3]})
     assert texts(dataset.lsm_scanner().to_table()) == {1: "base 1", 2: "region 2"}
+
+
+def entry_of_a_region(table: pa.Table, epoch: int) -> bytes:
+    """An entry that tells no ids and has no deletions."""
+    plain = pa.schema([field.remove_metadata() for field in table.schema], {b"writer_epoch": str(epoch).encode()})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, plain) as stream:
+        stream.write_table(table.cast(plain))
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+@pytest.mark.parametrize("last", [0, 2])
+def test_logs_of_the_first_model_begin_at_0(tmp_path: Path, last: int, flushed: bool) -> None:
+    """A state says 0 when nothing was flushed, and when the entry 0 was."""
+    keyed_table(tmp_path, [1])
+    folder = tmp_path / "_mem_wal" / str(SHARD)
+    message = mem_wal_pb2.ShardManifest(version=1, writer_epoch=1, current_generation=2 if flushed else 1)
+    message.shard_id.uuid = SHARD.bytes
+    if flushed:
+        message.sstables.add(generation=1, path="flushed_1")
+        lancelet.write_dataset(rows([1, 2], "flushed "), folder / "flushed_1")
+    (folder / "manifest").mkdir(parents=True)
+    (folder / "wal").mkdir()
+    (folder / manifest_path(1)).write_bytes(message.SerializeToString())
+    for position in range(last + 1):
+        (folder / entry_path(position)).write_bytes(entry_of_a_region(rows([2, 10 + position], f"{position} "), 1))
+    dataset = lancelet.dataset(tmp_path)
+    expected = {1: "flushed 1", 2: "flushed 2"} if flushed else {1: "base 1"}
+    for position in range(1 if flushed else 0, last + 1):
+        expected |= {2: f"{position} 2", 10 + position: f"{position} {10 + position}"}
+    assert texts(dataset.lsm_scanner(strong=True).to_table()) == expected
+    with dataset.mem_wal_writer(str(SHARD)) as writer:
+        writer.flush()
+        assert texts(dataset.lsm_scanner().to_table()) == expected
+        writer.put(rows([99], "new "))
+    dataset.compact_mem_wal()
+    assert texts(dataset.to_table()) == {**expected, 99: "new 99"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import pickle
 import threading
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from lancelet.errors import (
     CorruptFile,
     InvalidInput,
     NotSupported,
+    PartialPut,
     ShardSealed,
     UnfitData,
     UnknownColumn,
@@ -273,3 +276,34 @@ def test_a_first_writer_that_slept_while_it_claimed_the_shard_is_fenced(where: P
     late = Shard(open_snapshot(where), states, first, WriterConfig())
     with pytest.raises(WriterFenced):
         late._replay()
+
+
+def test_a_put_that_only_some_shards_have_says_which(tmp_path: Path) -> None:
+    keyed_table(tmp_path, [], bucket_column="id", num_buckets=2)
+    dataset = lancelet.dataset(tmp_path)
+    writer = dataset.writer()
+    writer.put(rows([1, 2, 3, 4], "old "))
+    first, second = writer.stats()
+    with dataset.mem_wal_writer(second):
+        pass
+    with pytest.raises(PartialPut, match="put the rows again") as caught:
+        writer.put(rows([1, 2, 3, 4], "new "))
+    assert (caught.value.durable, caught.value.failed) == ((first,), (second,))
+    assert isinstance(caught.value.__cause__, WriterFenced)
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert str(copy) == str(caught.value)
+    with dataset.writer() as again:
+        again.put(rows([1, 2, 3, 4], "new "))
+    assert {row["text"][:3] for row in dataset.lsm_scanner().to_table().to_pylist()} == {"new"}
+
+
+def test_writers_tell_what_they_did_from_time_to_time(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    keyed_table(tmp_path, [])
+    with caplog.at_level(logging.INFO, "lancelet"):
+        for interval in (0, 1 << 40):
+            with lancelet.dataset(tmp_path).mem_wal_writer(str(SHARD), stats_log_interval_ms=interval) as writer:
+                writer.put(rows([1]))
+                writer.put(rows([2]))
+    told = [record.getMessage() for record in caplog.records if "put_count" in record.getMessage()]
+    assert len(told) == 2
+    assert "'put_count': 2" in told[1]

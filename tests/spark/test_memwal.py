@@ -21,7 +21,9 @@ from lancelet.memwal.staging import StreamBatch
 from lancelet.spark import LanceTable
 from lancelet.spark.memwal.read import pin_shards
 from lancelet.spark.memwal.upsert import Part, UpsertJob, add_parts, plan_upsert, write_parts
+from lancelet.spark.options import TableRef
 from lancelet.spark.source import LanceDataSource
+from lancelet.spark.table.columns import add_columns
 from lancelet.table.manifest.snapshot import open_snapshot
 from memwal.samples import KEY, by_id, snapshot_of
 from spark.test_streams import replay
@@ -224,6 +226,12 @@ def test_columns_that_changed_meanwhile(uri):
     lance.dataset(uri).add_columns(pa.field("more", pa.int64()))
     with pytest.raises(OSError, match="columns of the table changed"):
         add_parts(job, parts)
+
+
+def test_no_column_is_computed_that_rows_in_the_mem_wal_would_not_have(uri):
+    for columns in ({"more": "id + 1"}, lambda batch: batch):
+        with pytest.raises(InvalidInput, match="cannot add a computed column"):
+            add_columns(None, TableRef(uri, {}), columns)
 
 
 # Reading

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from lancelet.errors import LanceletError
+from lancelet.errors import LanceletError, PartialPut
 from lancelet.memwal.routing import Router
 from lancelet.memwal.writer import Acknowledgement
 from lancelet.runtime.threads import Pool
@@ -117,15 +117,19 @@ class Acknowledgements:
         return all(part.is_durable for part in self._parts)
 
     def wait(self) -> None:
-        """Wait until all rows are in the logs; raises what kept some out."""
-        first: LanceletError | None = None
+        """Wait until all rows are in the logs; raises what kept some out, and where some are in, :class:`PartialPut`."""
+        errors: dict[str, LanceletError] = {}
         for part in self._parts:
             try:
                 part.wait()
             except LanceletError as error:
-                first = first or error
-        if first is not None:
-            raise first
+                errors[part.shard_id] = error
+        if errors:
+            first = next(iter(errors.values()))
+            durable = [part.shard_id for part in self._parts if part.is_durable]
+            if not durable:
+                raise first
+            raise PartialPut(durable, list(errors), str(first)) from first
 
 
 class AsyncTableWriter:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -40,9 +41,12 @@ def read_entry(shard: Store, position: int) -> WalEntry:
     return decode_entry(shard.read_all(path), position, shard.join(path))
 
 
-def read_log(shard: Store, after: int) -> Iterator[WalEntry]:
-    """The entries after a position, to the end of the log."""
-    position = after + 1
+def read_log(shard: Store, manifest: ShardManifest) -> Iterator[WalEntry]:
+    """The entries that are in no run of a state, to the end of the log. Only logs of the first model have an entry 0."""
+    if not manifest.has_flushed:
+        with suppress(MissingFile):
+            yield read_entry(shard, 0)
+    position = manifest.replay_after + 1
     while True:
         try:
             entry = read_entry(shard, position)

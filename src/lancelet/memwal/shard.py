@@ -78,8 +78,8 @@ class Shard:
         return self.manifest.epoch
 
     def _replay(self) -> None:
-        entries = list(read_log(self.states.store, self.manifest.replay_after))
-        self.log.tail += len(entries)
+        entries = list(read_log(self.states.store, self.manifest))
+        self.log.tail = entries[-1].position if entries else self.log.tail
         if self.epoch == 1:
             # Nobody was here before. If others came since, the log may have holes already that look like its end.
             self.log.check_epoch()
@@ -90,6 +90,8 @@ class Shard:
             self._stand_on(self.base.latest())
         for entry in entries:
             self._take_in(entry)
+        # A log of the first model may end at 0, which would say that nothing was flushed.
+        self.active.last_position = self.active.last_position or self.log.tail
         self.manifest = self.states.update(self._with_tail)
 
     def _with_tail(self, newest: ShardManifest) -> ShardManifest:

@@ -71,6 +71,16 @@ class ShardManifest:
     marks: tuple[StreamMark, ...] = ()
     """Of each query the last batch that is in the shard, the latest last."""
 
+    @property
+    def has_flushed(self) -> bool:
+        """Whether any entry of the log was ever made a run. Of the first model, whose logs begin at 0, no number says so."""
+        return bool(self.replay_after or self.sstables or self.generation > 1)
+
+    @property
+    def flushed(self) -> tuple[int, int]:
+        """What changes whenever entries of the log become a run."""
+        return self.generation, self.replay_after
+
     def __post_init__(self) -> None:
         generations = [run.generation for run in self.sstables]
         if sorted(set(generations)) != generations:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from lancelet.errors import MissingFile, ShardSealed, StorageError, WriterFenced
+from lancelet.execution.threads import ordered_map
 from lancelet.memwal.details import require_details
 from lancelet.memwal.names import is_staged, new_staged_folder
 from lancelet.memwal.run_files import write_run
@@ -42,6 +43,7 @@ _CLAIMS: Final = 8
 _MARKS: Final = 32
 """Queries that a state remembers; of others, earlier states do."""
 _STEM_BYTES: Final = 8
+_STATES_AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +149,19 @@ def _last_batch(states: ShardStates, newest: ShardManifest, query: str, after: i
 
 
 def _backwards(states: ShardStates, newest: ShardManifest, after: int) -> Iterator[ShardManifest]:
+    def read(version: int) -> ShardManifest | None:
+        try:
+            return states.read(version)
+        except MissingFile:
+            return None
+
     if newest.version > after:
         yield newest
-    for version in range(newest.version - 1, after, -1):
-        try:
-            yield states.read(version)
-        except MissingFile:
+    ahead = 1 if states.store.is_local else _STATES_AT_ONCE
+    for state in ordered_map(read, range(newest.version - 1, after, -1), ahead):
+        if state is None:
             return
+        yield state
 
 
 def drop_staged(table: Store, stem: bytes) -> int:

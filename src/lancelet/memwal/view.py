@@ -288,9 +288,9 @@ def _replayed(states: ShardStates) -> ShardView | None:
         manifest = states.latest()
         if manifest is None:
             return None
-        batches = tuple(batch for entry in read_log(states.store, manifest.replay_after) for batch in entry.batches)
+        batches = tuple(batch for entry in read_log(states.store, manifest) for batch in entry.batches)
         newest = states.latest()
-        if newest is not None and newest.replay_after == manifest.replay_after:
+        if newest is not None and newest.flushed == manifest.flushed:
             return shard_view(manifest, [(manifest.generation, batches)] if batches else ())
     raise MissingFile(states.store.uri, "its runs are written faster than its log can be read; read it again")
 

@@ -54,9 +54,11 @@ def fitted(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     """Rows of an entry in the columns that the table has now, which are found by their ids."""
     if batch.schema.equals(target, check_metadata=True):
         return batch
-    numbers = {_id_of(field): place for place, field in enumerate(batch.schema) if field.name != TOMBSTONE}
-    kept = {_id_of(field) for field in target}
-    changed = {field.name for field in batch.schema if field.name != TOMBSTONE and _id_of(field) not in kept}
+    # Entries of the first model do not tell ids, and know no deletions: their columns are found by name.
+    names = {field.name: _id_of(field) for field in target}
+    stored = [_id_of(field, names.get(field.name)) for field in batch.schema]
+    numbers = {number: place for place, number in enumerate(stored) if batch.schema.names[place] != TOMBSTONE}
+    changed = {batch.schema.names[place] for number, place in numbers.items() if number not in names.values()}
     columns = []
     for field in list(target)[:-1]:
         place = numbers.get(_id_of(field))
@@ -65,7 +67,9 @@ def fitted(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
         else:
             check_added(field.name, field.nullable, changed, "rows in the log")
             columns.append(pa.nulls(batch.num_rows, field.type))
-    return pa.RecordBatch.from_arrays([*columns, batch.column(TOMBSTONE)], schema=target)
+    known = TOMBSTONE in batch.schema.names
+    gone = batch.column(TOMBSTONE) if known else pa.repeat(pa.scalar(False), batch.num_rows)
+    return pa.RecordBatch.from_arrays([*columns, gone], schema=target)
 
 
 def _reshaped(column: pa.Array, dtype: pa.DataType, path: str) -> pa.Array:
@@ -86,8 +90,8 @@ def _reshaped(column: pa.Array, dtype: pa.DataType, path: str) -> pa.Array:
     return pa.StructArray.from_arrays(children, fields=list(dtype), mask=column.is_null())
 
 
-def _id_of(field: pa.Field) -> bytes:
-    found: bytes = (field.metadata or {}).get(FIELD_ID, field.name.encode())
+def _id_of(field: pa.Field, otherwise: bytes | None = None) -> bytes:
+    found: bytes = (field.metadata or {}).get(FIELD_ID, otherwise or field.name.encode())
     return found
 
 

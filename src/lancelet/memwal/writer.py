@@ -56,6 +56,11 @@ class Acknowledgement:
         """Whether the rows are in the log."""
         return self._done and self._error is None
 
+    @property
+    def shard_id(self) -> str:
+        """The shard that the rows are for."""
+        return "" if self._writer is None else self._writer.shard_id
+
     def wait(self) -> None:
         """Wait until the rows are in the log; raises what kept them out of it."""
         if not self._done and self._writer is not None:
@@ -88,6 +93,7 @@ class ShardWriter:
         self._timer: Task[None] | None = None
         self._flush: Task[None] | None = None
         self._warned = 0.0
+        self._told = time.monotonic()
         self._counts = dict.fromkeys(_COUNTS, 0)
         self._times = dict.fromkeys(_TIMES, 0.0)
 
@@ -230,8 +236,16 @@ class ShardWriter:
         self._counts["wal_flush_count"] += 1
         self._counts["wal_flush_bytes"] += size
         self._times["wal_flush_time_ms"] += time.perf_counter() - began
+        self._tell()
         if self._shard.is_full and self._shard.freeze():
             self._start_flush()
+
+    def _tell(self) -> None:
+        """Log what was done so far, at most as often as the settings say."""
+        now = time.monotonic()
+        if (now - self._told) * 1000 >= self._config.stats_log_interval_ms:
+            self._told = now
+            LOGGER.info("writer of %s: %s", self._shard.states.store.uri, self.stats())
 
     def _start_timer(self) -> None:
         """Have what waits written when its time has come."""

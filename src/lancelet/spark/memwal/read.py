@@ -117,11 +117,13 @@ def _pinned(states: ShardStates, done: int, *, with_logs: bool) -> PinnedShard |
             return None
         runs = tuple(run for run in manifest.sstables if run.generation > done)
         seen = ShardView(states.shard, runs, (), dict(manifest.field_values))
+        # Only logs of the first model have an entry 0.
+        from_zero = with_logs and not manifest.has_flushed and states.store.exists(entry_path(0))
         tail = manifest.replay_after
         while with_logs and states.store.exists(entry_path(tail + 1)):
             tail += 1
         if not with_logs or _is_still(states, manifest):
-            return PinnedShard(seen, manifest.generation, (manifest.replay_after, tail))
+            return PinnedShard(seen, manifest.generation, (-1 if from_zero else manifest.replay_after, tail))
     raise MissingFile(states.store.uri, "its runs are written faster than its log can be read; read it again")
 
 
@@ -141,7 +143,7 @@ def _check_whole(snapshot: Snapshot, pinned: Sequence[PinnedShard]) -> None:
 
 def _is_still(states: ShardStates, manifest: ShardManifest) -> bool:
     newest = states.latest()
-    return newest is not None and newest.replay_after == manifest.replay_after
+    return newest is not None and newest.flushed == manifest.flushed
 
 
 def plan_levels(snapshot: Snapshot, levels: LevelsJob, options: ReadOptions, parallelism: int) -> list[LevelSplit]:
