@@ -84,6 +84,31 @@ def test_as_much_is_found_as_in_the_index_of_pylance(tmp_path: Path, bits: int) 
     assert recall["ours", "us"] > (0.85 if bits == 5 else 0.2)
 
 
+@pytest.mark.parametrize(("bits", "metric"), [(1, "l2"), (4, "cosine"), (8, "dot"), (8, "l2")])
+def test_either_asks_the_index_of_the_other_and_finds_the_same_rows(tmp_path: Path, bits: int, metric: str) -> None:
+    """But for few: pylance rounds distances unless they are to be accurate, and gives some rows up before it knows them well."""
+    values, queries = vectors("f32", 32, 2000), vectors("f32", 32, 20, seed=8)
+    for builder in (lancelet, lance):
+        uri = str(tmp_path / builder.__name__)
+        dataset = builder.write_dataset(table_of(values), uri)
+        dataset.create_index("v", "IVF_RQ", num_partitions=6, num_bits=bits, metric=metric)
+        for mode, least in (("accurate", 0.97), ("normal", 0.9)):
+            shares = []
+            for query in queries:
+                asked = {"column": "v", "q": query, "k": 10, "nprobes": 3, "approx_mode": mode}
+                ours, others = (
+                    module.dataset(uri).to_table(columns=["id", "_distance"], nearest=asked).to_pydict()
+                    for module in (lancelet, lance)
+                )
+                known = dict(zip(others["id"], others["_distance"], strict=True))
+                shares.append(np.isin(ours["id"], others["id"]).mean())
+                if mode == "accurate":
+                    both = [(mark, known[row]) for row, mark in zip(*ours.values(), strict=True) if row in known]
+                    scale = np.abs(others["_distance"]).max() + np.abs(query).sum()
+                    np.testing.assert_allclose(*zip(*both, strict=True), rtol=0, atol=2e-4 * scale)
+            assert np.mean(shares) >= least
+
+
 @pytest.mark.parametrize("rotation", ["fast", "matrix"])
 def test_an_index_is_extended_merged_and_moved(tmp_path: Path, rotation: str) -> None:
     uri, values = str(tmp_path), vectors("f32", 32, 1500)
