@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from lancelet.mem_wal import LsmScanner, ShardWriter, TableWriter
     from lancelet.optimize import DatasetOptimizer
     from lancelet.progress import IndexProgress
-    from lancelet.query import FullTextQuery
+    from lancelet.query import FullTextQuery, VectorSearchQuery
     from lancelet.table.manifest.snapshot import Snapshot
     from lancelet.table.refs.read import Reference
     from lancelet.writing.keywords import TableKeywords
@@ -132,7 +132,7 @@ __getattr__ = lazy_names(
         ),
         "lancelet._api.blob_files": ("BlobFile",),
         "lancelet._api.records": ("AlterColumn", "Branch", "DatasetStats", "Tag", "Version", "VersionRef"),
-        "lancelet.query": ("DocumentGranularity", "FullTextQuery", "MinHashQuery"),
+        "lancelet.query": ("DocumentGranularity", "FullTextQuery", "MinHashQuery", "VectorSearchQuery"),
         "lancelet.optimize": ("AutoCleanupConfig", "Compaction", "CompactionMetrics", "DatasetOptimizer"),
         "lancelet.udf": ("BatchUDF", "BatchUDFCheckpoint", "batch_udf"),
         "lancelet._api.fragment_metadata": ("DataFile", "FragmentMetadata"),
@@ -475,7 +475,7 @@ class LanceDataset:
     def scanner(
         self,
         columns: Columns = None,
-        filter: str | pc.Expression | FullTextQuery | Mapping[str, Any] | None = None,  # noqa: A002
+        filter: str | pc.Expression | FullTextQuery | VectorSearchQuery | Mapping[str, Any] | None = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
         *more: object,
@@ -491,7 +491,8 @@ class LanceDataset:
             ``_row_last_updated_at_version`` are there for every table.
         filter
             Rows for which an SQL text or a pyarrow expression is true. With ``nearest`` also a query of :mod:`lancelet.query`, which
-            their texts have to match; or a dict of both, as ``expr_filter`` and ``search_filter``.
+            their texts have to match, with ``full_text_query`` a ``VectorSearchQuery``, which their vectors have to be near to; or a
+            dict of both, as ``expr_filter`` and ``search_filter``.
         limit, offset
             How many rows at most, after how many.
         batch_size, batch_size_bytes, strict_batch_size
@@ -535,7 +536,7 @@ class LanceDataset:
     def to_table(
         self,
         columns: Columns = None,
-        filter: str | pc.Expression | FullTextQuery | Mapping[str, Any] | None = None,  # noqa: A002
+        filter: str | pc.Expression | FullTextQuery | VectorSearchQuery | Mapping[str, Any] | None = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
         *more: object,
@@ -548,7 +549,7 @@ class LanceDataset:
     def to_batches(
         self,
         columns: Columns = None,
-        filter: str | pc.Expression | FullTextQuery | Mapping[str, Any] | None = None,  # noqa: A002
+        filter: str | pc.Expression | FullTextQuery | VectorSearchQuery | Mapping[str, Any] | None = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
         *more: object,
@@ -565,7 +566,7 @@ class LanceDataset:
     def to_pandas(
         self,
         columns: Columns = None,
-        filter: str | pc.Expression | FullTextQuery | Mapping[str, Any] | None = None,  # noqa: A002
+        filter: str | pc.Expression | FullTextQuery | VectorSearchQuery | Mapping[str, Any] | None = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
         *more: Any,

@@ -1,4 +1,4 @@
-"""Queries for full-text search, under pylance's names.
+"""Queries for full-text search, and searches that filter others, under pylance's names.
 
 Examples
 --------
@@ -12,7 +12,7 @@ import abc
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from lancelet.errors import InvalidInput, InvalidOption, InvalidType
 from lancelet.index.text.query import (
@@ -43,6 +43,7 @@ __all__ = [
     "MultiMatchQuery",
     "Occur",
     "PhraseQuery",
+    "VectorSearchQuery",
 ]
 
 _MOST = 2**32 - 1
@@ -327,6 +328,64 @@ class MinHashQuery:
 
     text: str
     column: str
+
+
+class VectorSearchQuery:
+    """A search for vectors as the filter of a full-text search; the arguments are those of ``nearest``.
+
+    With ``prefilter`` texts are searched in the ``k`` nearest rows, the best score first. Without, the result is the ``k`` nearest of
+    the rows whose texts match, the nearest first, and ``_distance`` may be asked for.
+
+    Examples
+    --------
+    >>> import lancelet
+    >>> import pyarrow as pa
+    >>> rows = {"id": [1, 2, 3], "text": ["sea salt", "sea sand", "salt"], "v": [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]}
+    >>> schema = pa.schema({"id": pa.int64(), "text": pa.string(), "v": pa.list_(pa.float32(), 2)})
+    >>> dataset = lancelet.write_dataset(pa.table(rows, schema), "memory://docs/vector_search_query")
+    >>> near = VectorSearchQuery("v", [2.0, 2.0], k=1)
+    >>> search = {"full_text_query": MatchQuery("sea", "text"), "filter": near}
+    >>> dataset.to_table(["id", "_score"], **search)["id"].to_pylist()
+    [2]
+    >>> dataset.to_table(["id", "_score"], prefilter=True, **search)["id"].to_pylist()
+    []
+    """
+
+    def __init__(
+        self,
+        column: str,
+        q: Any,
+        k: int | None = None,
+        metric: str | None = None,
+        nprobes: int | None = None,
+        minimum_nprobes: int | None = None,
+        maximum_nprobes: int | None = None,
+        refine_factor: int | None = None,
+        use_index: bool = True,
+        ef: int | None = None,
+        query_parallelism: int | None = None,
+        approx_mode: Literal["fast", "normal", "accurate"] = "normal",
+        search_effort: float | None = None,
+    ) -> None:
+        self._inner: dict[str, Any] = {
+            "column": column,
+            "q": q,
+            "k": k,
+            "metric": metric,
+            "nprobes": nprobes,
+            "minimum_nprobes": minimum_nprobes,
+            "maximum_nprobes": maximum_nprobes,
+            "refine_factor": refine_factor,
+            "use_index": use_index,
+            "ef": ef,
+            "query_parallelism": query_parallelism,
+            "approx_mode": approx_mode,
+            "search_effort": search_effort,
+        }
+
+    def inner(self) -> dict[str, Any]:
+        """The arguments, by name."""
+        return dict(self._inner)
 
 
 def _text(name: str, value: object) -> str:

@@ -41,7 +41,6 @@ def _module_names() -> list[str]:
 INNER = "a piece of pylance's binding that only pylance calls"
 BORROWED = "a name of another module that happens to be imported there"
 MISSING = {
-    "VectorSearchQuery": "vector searches as filters of text searches are " + LATER,
     **dict.fromkeys(
         (
             "MergeInsertBuilder.analyze_plan_batches",

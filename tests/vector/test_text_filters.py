@@ -10,6 +10,7 @@ import lance.query
 import numpy as np
 import pyarrow as pa
 import pytest
+from lance.dataset import VectorSearchQuery
 
 import lancelet
 import lancelet.query
@@ -117,3 +118,76 @@ def test_a_query_is_no_filter_of_other_scans(place: str) -> None:
         dataset.to_table(filter=5)
     with pytest.raises(InvalidInput, match="both nearest and full text search"):
         dataset.to_table(full_text_query=text, nearest={"column": "v", "q": QUERY})
+
+
+def near(module: Any, **options: Any) -> Any:
+    kind = VectorSearchQuery if module is lance else lancelet.query.VectorSearchQuery
+    return kind("v", QUERY, **{"k": 60, "nprobes": 3, **options})
+
+
+def texts(module: Any, uri: str, text: Any, **options: Any) -> pa.Table:
+    return module.dataset(uri).to_table(columns=["id", "_score"], full_text_query=text, **options)
+
+
+@pytest.mark.parametrize("use_index", [True, False])
+@pytest.mark.parametrize("at", range(6))
+def test_texts_are_searched_in_the_nearest_rows(place: str, at: int, use_index: bool) -> None:
+    ours, theirs = (
+        texts(module, place, queries(module)[at], filter=near(module, use_index=use_index), prefilter=True)
+        for module in (lancelet, lance)
+    )
+    # pylance gives some kinds of queries by score, others by distance, with scores of their own.
+    assert sorted(ours["id"].to_pylist()) == sorted(theirs["id"].to_pylist())
+    nearest = {"column": "v", "q": QUERY, "k": 60, "nprobes": 3, "use_index": use_index}
+    rows = lancelet.dataset(place).to_table(columns=["id", "_distance"], nearest=nearest)["id"].to_pylist()
+    condition = f"id in ({', '.join(map(str, rows))})"
+    assert ours.equals(texts(lancelet, place, queries(lancelet)[at], filter=condition, prefilter=True))
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_of_the_rows_whose_texts_match_the_nearest(place: str, at: int) -> None:
+    options = {"columns": ["id", "_score", "_distance"]}
+    for narrowed in ({}, {"limit": 30}):
+        ours, theirs = (
+            module.dataset(place)
+            .to_table(full_text_query=queries(module)[at], filter=near(module, k=9), **options, **narrowed)
+            .to_pydict()
+            for module in (lancelet, lance)
+        )
+        if not narrowed:
+            assert ours["id"] == theirs["id"]
+            np.testing.assert_allclose(ours["_score"], theirs["_score"], rtol=1e-5)
+            np.testing.assert_allclose(ours["_distance"], theirs["_distance"], rtol=1e-5)
+        best = texts(lancelet, place, queries(lancelet)[at], **narrowed)["id"].to_pylist()
+        every = lancelet.dataset(place).to_table(
+            columns=["id", "_distance"], nearest={"column": "v", "q": QUERY, "k": ROWS, "use_index": False}
+        )["id"]
+        assert ours["id"] == [row for row in every.to_pylist() if row in best][:9]
+
+
+@pytest.mark.parametrize("prefilter", [True, False])
+def test_a_condition_goes_with_the_nearest_rows(place: str, prefilter: bool) -> None:
+    found = []
+    for module in (lancelet, lance):
+        both = {"expr_filter": "id % 2 = 0", "search_filter": near(module)}
+        answer = texts(module, place, queries(module)[0], filter=both, prefilter=prefilter)
+        found.append(sorted(answer["id"].to_pylist()))
+    assert found[0] == found[1] != []
+
+
+def test_a_vector_search_as_filter_is_explained_and_refused(place: str) -> None:
+    dataset, sea = lancelet.dataset(place), lancelet.query.MatchQuery("sea", "text")
+    for prefilter in (True, False):
+        plan = dataset.scanner(["id"], full_text_query=sea, filter=near(lancelet), prefilter=prefilter).explain_plan()
+        assert ("VectorIndexQuery" in plan) == prefilter
+        assert plan.index("Match") < plan.index("Nearest") or not prefilter
+    with pytest.raises(InvalidInput, match="can only be the filter of a full text search"):
+        dataset.to_table(filter=near(lancelet))
+    with pytest.raises(InvalidInput, match="one query vector"):
+        dataset.to_table(
+            full_text_query=sea, filter=lancelet.query.VectorSearchQuery("v", np.stack([QUERY, QUERY]), k=3)
+        )
+    with pytest.raises(InvalidInput, match="Nearest-K must be > 0"):
+        dataset.to_table(full_text_query=sea, filter=near(lancelet, k=0))
+    with pytest.raises(InvalidInput, match="search for the vector beside the text"):
+        dataset.search("sea", filter=near(lancelet))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lancelet.execution.ranked_scan import RankedScan
     from lancelet.execution.row_mask import RowMask
     from lancelet.execution.scan import Scan
-    from lancelet.query import FullTextQuery, MinHashQuery
+    from lancelet.query import FullTextQuery, MinHashQuery, VectorSearchQuery
 
 Columns: TypeAlias = "Sequence[str] | Mapping[str, str | pc.Expression] | None"
 MAX_BATCH_SIZE = 2**32 - 1
@@ -111,6 +111,7 @@ class ScannerBuilder:
         self._nearest: Nearest | None = None
         self._text_query: tuple[str | FullTextQuery, Sequence[str] | None] | None = None
         self._text_filter: FullTextQuery | None = None
+        self._near_filter: VectorSearchQuery | None = None
         self._near_text: MinHashQuery | None = None
         self._prefilter = False
         self._adds_marks = True
@@ -149,12 +150,15 @@ class ScannerBuilder:
         self._columns = cols
         return self
 
-    def filter(self, filter: str | pc.Expression | FullTextQuery | Mapping[str, Any] | None) -> ScannerBuilder:  # noqa: A002
+    def filter(
+        self,
+        filter: str | pc.Expression | FullTextQuery | VectorSearchQuery | Mapping[str, Any] | None,  # noqa: A002
+    ) -> ScannerBuilder:
         """Rows for which an SQL text or a pyarrow expression is true, or whose texts match a query.
 
-        A query of :mod:`lancelet.query` goes with a search for vectors alone. Both may be given, as a dict of ``expr_filter`` and
-        ``search_filter``. With :meth:`prefilter` the search finds the nearest of the rows that match; without, of the rows
-        that it found those are left that do.
+        A query of :mod:`lancelet.query` for texts goes with a search for vectors, a ``VectorSearchQuery`` with one for texts. Both
+        kinds of filter may be given, as a dict of ``expr_filter`` and ``search_filter``. With :meth:`prefilter` the search finds
+        the best of the rows that the filter lets through; without, of the rows that it found those are left.
         """
         if isinstance(filter, Mapping):
             for part in (filter.get("expr_filter"), filter.get("search_filter")):
@@ -164,8 +168,11 @@ class ScannerBuilder:
         if isinstance(filter, str) and not filter.strip():
             raise FilterSyntaxError(filter, 0, "the filter is empty")
         if filter is not None and not isinstance(filter, (str, pc.Expression)):
-            from lancelet._api.text_query import is_text_query
+            from lancelet._api.text_query import is_text_query, is_vector_query
 
+            if is_vector_query(filter):
+                self._near_filter = filter
+                return self
             if not is_text_query(filter):
                 raise InvalidType(
                     f"a filter is an SQL text, a pyarrow expression or a query of lancelet.query, not {filter!r}"
@@ -487,6 +494,8 @@ class ScannerBuilder:
                     "query as full_text_query, put together with another one where there is one"
                 )
             nearest = replace(nearest, text=self._matching(self._text_filter, None))
+        if self._near_filter is not None:
+            matching = self._with_near(matching, self._near_filter)
         if self._mask is not None:
             self._mask.check()
         schema = self.ds.table.snapshot.manifest.schema
@@ -549,6 +558,24 @@ class ScannerBuilder:
         from lancelet._api.text_query import text_matching
 
         return replace(text_matching(self.ds.table, query, columns), prefilter=self._prefilter)
+
+    def _with_near(self, matching: Matching | None, query: VectorSearchQuery) -> Matching:
+        """A search for texts, filtered by one for vectors."""
+        if matching is None:
+            raise InvalidInput(
+                "a VectorSearchQuery can only be the filter of a full text search: give the texts as full_text_query, or "
+                "search for the vectors by nearest"
+            )
+        if matching.has_items:
+            raise InvalidInput(
+                "vectors belong to rows, and this query finds items of lists: ask for rows, by the document_granularity"
+            )
+        from lancelet._api.nearest_query import nearest_query
+
+        near = nearest_query(self.ds.table.snapshot.manifest.schema, **query.inner(), distance_range=None)
+        if near.is_batch:
+            raise InvalidInput("a VectorSearchQuery has one query vector; search for several one by one")
+        return replace(matching, near=near)
 
     def _with_search_columns(self, outputs: Outputs, mark: str, made: Sequence[str]) -> Outputs:
         """The number of the query first, where there are several; the distance or score before what every table has."""

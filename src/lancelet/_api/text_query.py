@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from lancelet.errors import InvalidInput, InvalidType
 from lancelet.execution.matching_plan import Matching, matching_of
 from lancelet.index.text.query import CombinedFields, Match, MultiMatch, Query, leaves
-from lancelet.query import FullTextQuery
+from lancelet.query import FullTextQuery, VectorSearchQuery
 
 if TYPE_CHECKING:
     from lancelet.execution.table_reader import TableReader
 
 
-def is_text_query(value: object) -> bool:
-    """Whether something is a query of :mod:`lancelet.query`."""
+def is_text_query(value: object) -> TypeGuard[FullTextQuery]:
+    """Whether something is a query for texts of :mod:`lancelet.query`."""
     return isinstance(value, FullTextQuery)
+
+
+def is_vector_query(value: object) -> TypeGuard[VectorSearchQuery]:
+    """Whether something is a search for vectors that filters one for texts."""
+    return isinstance(value, VectorSearchQuery)
 
 
 def check_text_query(query: object, columns: object) -> None:

@@ -156,6 +156,8 @@ def _explain_matching(
         steps.append(f"TakeRows: columns=[{_names(fields, verbose)}]")
     if plan.filter is not None and not matching.prefilter:
         steps.append(f"Filter: {to_sql(plan.filter)}")
+    if matching.near is not None and not matching.prefilter:
+        steps.append(_nearest(matching.near))
     most = "all" if plan.limit is None or plan.order_by else str(plan.limit + plan.offset)
     steps.append(f"Match: {matching.query!r}, best={most}")
     lines = ["  " * depth + step for depth, step in enumerate(steps)]
@@ -172,6 +174,11 @@ def _explain_matching(
         left = [number for number in every if number not in known]
         if left and not plan.indexed_only:
             below.append(f"FlatMatch: column={column.name}, fragments={left if verbose else len(left)}, not indexed")
+    if matching.near is not None and matching.prefilter:
+        nearest = replace(matching.near, prefilter=True)
+        whole = replace(plan, outputs=(), limit=None, offset=0, order_by=(), matching=None, nearest=nearest)
+        searched = _explain_search(table, whole, nearest, verbose=verbose, found=None, use=None).splitlines()[1:]
+        return "\n".join([*lines, *("  " * len(steps) + line for line in (*below, *searched))])
     reads = allowed_plan(plan, matching)
     if reads.filter is not None or reads.mask is not None:
         below += explain(table, reads, verbose=verbose, found=found).splitlines()[1:]

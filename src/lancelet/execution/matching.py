@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from lancelet.errors import InvalidInput
 from lancelet.execution.allowed import AllowedRows, passing_rows
 from lancelet.execution.combined_fields import find_combined
 from lancelet.execution.indexed import is_repeatable
@@ -47,6 +48,8 @@ class MatchingScan(RankedScan):
     ``segments`` are those of the indices that are asked, all by default.
     """
 
+    _looks_at_vectors: ClassVar[bool] = False
+
     def __init__(
         self,
         table: TableReader,
@@ -56,6 +59,10 @@ class MatchingScan(RankedScan):
         segments: frozenset[str] | None = None,
     ) -> None:
         assert plan.matching is not None, "the plan has a search"
+        if plan.matching.near is not None and not self._looks_at_vectors:
+            raise InvalidInput(
+                "a VectorSearchQuery is a filter of to_table and scanner alone; search for the vector beside the text instead"
+            )
         self.matching: Matching = plan.matching
         super().__init__(table, plan, plan.matching, threads)
         self._columns: dict[str, ColumnSearch] = {}

@@ -13,10 +13,11 @@ from lancelet.errors import InvalidInput, NotSupported, UnknownColumn
 from lancelet.execution.costs import KEPT_PLANS
 from lancelet.execution.shown import scan_field, texts_type
 from lancelet.format.schema import join_path, split_path, texts_path
-from lancelet.format.system_columns import DOC_INDEX, SCORE
+from lancelet.format.system_columns import DISTANCE, DOC_INDEX, SCORE
 from lancelet.index.text.query import Query, check_query, columns_asked, with_columns
 
 if TYPE_CHECKING:
+    from lancelet.execution.nearest_plan import Nearest
     from lancelet.format.schema import Field, Schema
 
 
@@ -54,10 +55,14 @@ class Matching:
     """Whether the filter chooses among all rows, and not among those that match."""
     has_items: bool = False
     """Whether each item of a list is a text of its own."""
+    near: Nearest | None = None
+    """Vectors that rows have to be near to as well: before the search with ``prefilter``, otherwise of those that it found."""
 
     @property
     def made(self) -> tuple[str, ...]:
         """The columns that the search makes."""
+        if self.near is not None and not self.prefilter:
+            return (SCORE, DISTANCE)
         return (SCORE, DOC_INDEX) if self.has_items else (SCORE,)
 
     def column(self, name: str) -> TextColumn:

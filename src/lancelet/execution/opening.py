@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 def open_scan(table: TableReader, plan: ScanPlan) -> Scan | RankedScan:
     """What runs a plan."""
+    if plan.matching is not None and plan.matching.near is not None:
+        from lancelet.execution.near_matching import NearMatchingScan
+
+        return NearMatchingScan(table, plan)
     if plan.matching is not None:
         from lancelet.execution.matching import MatchingScan
 

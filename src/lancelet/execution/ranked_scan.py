@@ -29,7 +29,7 @@ from lancelet.execution.scan import Scan
 from lancelet.execution.shown import scan_field
 from lancelet.expressions.expr import Column, Expr, columns_of
 from lancelet.expressions.sort import SortKey, sort_table
-from lancelet.format.system_columns import DOC_INDEX, QUERY_INDEX, SEARCH_FIELDS, SYSTEM_FIELDS
+from lancelet.format.system_columns import DISTANCE, DOC_INDEX, QUERY_INDEX, SEARCH_FIELDS, SYSTEM_FIELDS
 
 if TYPE_CHECKING:
     from lancelet.execution.candidates import Candidates
@@ -60,6 +60,8 @@ class Hits:
     """Which query found a row."""
     items: npt.NDArray[np.uint32] | None = None
     """Which item of a list was found, where these are texts of their own."""
+    distances: npt.NDArray[np.float32] | None = None
+    """Beside scores, where vectors were compared too."""
 
     def __len__(self) -> int:
         return len(self.owners)
@@ -67,13 +69,16 @@ class Hits:
     def pick(self, which: npt.NDArray[np.bool_] | Indices | slice) -> Hits:
         """Some of them, by mark or place."""
         items = None if self.items is None else self.items[which]
-        return Hits(self.owners[which], self.offsets[which], self.marks[which], self.queries[which], items)
+        distances = None if self.distances is None else self.distances[which]
+        return Hits(self.owners[which], self.offsets[which], self.marks[which], self.queries[which], items, distances)
 
     def made(self, name: str) -> pa.Array:
         """One of the columns that a search makes."""
         if name == DOC_INDEX:
             offsets = pa.array(np.arange(len(self) + 1, dtype=np.int32))
             return pa.ListArray.from_arrays(offsets, pa.array(self.items), type=SEARCH_FIELDS[DOC_INDEX].type)
+        if name == DISTANCE and self.distances is not None:
+            return arrow_array(self.distances)
         return arrow_array(self.queries if name == QUERY_INDEX else self.marks)
 
 
