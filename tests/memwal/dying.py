@@ -18,9 +18,12 @@ from lancelet.memwal.collection import collect_garbage
 from lancelet.memwal.compaction import compact_runs
 from lancelet.memwal.config import WriterConfig
 from lancelet.memwal.incoming import rows_to_delete, rows_to_put
+from lancelet.memwal.placing import ShardMap
 from lancelet.memwal.shard import Shard
+from lancelet.memwal.staging import StreamBatch, add_runs, stage_run
+from lancelet.memwal.wal_entry import entry_schema
 from lancelet.store.local import LocalStore
-from lancelet.table.manifest.snapshot import open_snapshot
+from lancelet.table.manifest.snapshot import Snapshot, open_snapshot
 
 COUNTED = (
     "put",
@@ -80,3 +83,24 @@ def work(where: str, name: UUID, at: int, told: Connection) -> None:
     shard.flush()
     done = compact_runs(TableReader(base, FileCache())).snapshot
     collect_garbage(done, older_than=timedelta(0))
+
+
+BATCHES = 3
+
+
+def stream(where: str, name: UUID, at: int, told: Connection) -> None:
+    """Add batches of a stream to all shards; every batch is told when it is there."""
+    DyingStore.left = at
+    base = open_snapshot(DyingStore(where))
+    for number in range(BATCHES):
+        add_batch(base, number)
+        told.send(number)
+
+
+def add_batch(base: Snapshot, number: int) -> None:
+    schema = base.manifest.schema
+    rows = pa.table({"id": list(range(8)), "text": [f"batch {number}"] * 8})
+    (batch,) = rows_to_put(base, entry_schema(schema), rows, None)
+    for place, part in ShardMap.of(base).split(batch, schema):
+        run = stage_run(base, place[0], [part], b"one stem", number)
+        add_runs(base, place, [run], StreamBatch("query", number))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import shutil
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -12,15 +13,18 @@ from pathlib import Path
 import pytest
 
 import lancelet
-from memwal.dying import work
-from memwal.samples import SHARD, keyed_table, rows
+from lancelet.memwal.names import is_staged
+from lancelet.memwal.shard_manifest import list_shards
+from lancelet.table.manifest.snapshot import open_snapshot
+from memwal.dying import BATCHES, add_batch, stream, work
+from memwal.samples import SHARD, keyed_table, manifests, rows
 
 # Children are forked from a process that has imported what they need, and nothing of pylance.
 FORK = multiprocessing.get_context("forkserver")
 FORK.set_forkserver_preload(["lancelet.memwal.compaction", "lancelet.memwal.collection", "lancelet.memwal.shard"])
 
 
-def run_and_kill(where: Path, at: int) -> tuple[set[int], bool]:
+def run_and_kill(where: Path, at: int, work: Callable[..., None] = work) -> tuple[set[int], bool]:
     """The puts that a process acknowledged before it died at an operation, and whether it died."""
     heard, told = FORK.Pipe(duplex=False)
     child = FORK.Process(target=work, args=(str(where), SHARD, at, told))
@@ -72,3 +76,37 @@ def test_writers_that_are_killed_lose_nothing_that_they_acknowledged(tmp_path: P
 @pytest.mark.parametrize("first", range(9))
 def test_writers_killed_at_every_request(tmp_path: Path, first: int) -> None:
     assert kills(tmp_path, first, 9) > 60
+
+
+def streams_killed(folder: Path, first: int, step: int) -> int:
+    """Whoever goes on adds what was not told of, after somebody else has written to the shards."""
+    keyed_table(folder / "start", list(range(8)), bucket_column="id", num_buckets=2)
+    at, died = first, True
+    while died:
+        where = folder / str(at)
+        shutil.copytree(folder / "start", where)
+        told, died = run_and_kill(where, at, stream)
+        with lancelet.dataset(where).writer() as writer:
+            writer.put(rows(list(range(8)), "newer "))
+        for number in range(len(told), BATCHES):
+            add_batch(open_snapshot(where), number)
+        for shard in list_shards(open_snapshot(where).store):
+            paths = {run.path for state in manifests(where, shard).values() for run in state.sstables}
+            batches = sorted(int(path.rpartition("_")[2]) for path in paths if is_staged(path))
+            assert batches == list(range(BATCHES)), f"killed at {at}"
+        found = lancelet.dataset(where).lsm_scanner().to_table()
+        assert sorted(found["id"].to_pylist()) == list(range(8))
+        shutil.rmtree(where)
+        at += step
+    assert told == set(range(BATCHES))
+    return at
+
+
+def test_batches_of_drivers_that_are_killed_are_there_once(tmp_path: Path) -> None:
+    assert streams_killed(tmp_path, 5, 17) > 100
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(17))
+def test_drivers_killed_at_every_request(tmp_path: Path, first: int) -> None:
+    assert streams_killed(tmp_path, first, 17) > 100
