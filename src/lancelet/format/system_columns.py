@@ -38,13 +38,6 @@ FUSED_FIELDS = {
 }
 """Columns of the results of searches by texts and vectors together; the last is what rows are ordered by."""
 
-FUSED_FIELDS = {
-    DISTANCE: SEARCH_FIELDS[DISTANCE],
-    SCORE: SEARCH_FIELDS[SCORE],
-    RELEVANCE: pa.field(RELEVANCE, pa.float32(), nullable=False),
-}
-"""Columns of the results of searches by texts and vectors together; the last is what rows are ordered by."""
-
 ROW_ID_FIELD = -3
 CREATED_AT_FIELD = -4
 LAST_UPDATED_AT_FIELD = -5
