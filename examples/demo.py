@@ -4,7 +4,8 @@
 
 A table of captioned pictures with embeddings is ingested, corrected by late updates,
 thinned out, given a new column, fed by a stream, compacted and searched by indices on its embeddings and
-captions, all as jobs of a Spark that runs inside this program. Then plain Python and pylance open the same table.
+captions, all as jobs of a Spark that runs inside this program. SQL makes another table of it. Then plain Python and
+pylance open the same table.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ def main() -> None:
         travel(spark, table)
         search(spark, table)
         search_captions(spark, table)
+        speak_sql(spark, table)
         open_in_python(table)
         open_in_pylance(table)
         summary(table, time.perf_counter() - started)
@@ -91,12 +93,15 @@ def spark_session(folder: Path) -> Iterator[SparkSession]:
     section("Spark, inside this program", "spark = lancelet.spark.local_session()")
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     from lancelet.spark import local_session
+    from lancelet.spark.session import CATALOG
 
     log = folder / "spark.log"
     started = time.perf_counter()
     try:
         with stderr_in(log):
-            spark = local_session(2, settings={"spark.local.dir": str(folder), "spark.log.level": "ERROR"})
+            names = {"spark.sql.catalog.gallery": CATALOG, "spark.sql.catalog.gallery.root": str(folder / "gallery")}
+            settings = {"spark.local.dir": str(folder), "spark.log.level": "ERROR", **names}
+            spark = local_session(2, settings=settings)
     except Exception:
         console.print(log.read_text(), markup=False)
         raise
@@ -305,6 +310,28 @@ def search_captions(spark: SparkSession, table: str) -> None:
     alone = ds.search(HALLS, embedding, k=3, candidates=CANDIDATES, columns=["id", "caption"])
     same = both.to_pydict() == alone.to_pydict()
     say(f"one process finds {'the same rows with the same scores' if same else 'SOMETHING ELSE'}")
+
+
+def speak_sql(spark: SparkSession, table: str) -> None:
+    """A table by its name, made, merged into and searched, without a word of Python."""
+    vector = lancelet.dataset(table).to_table(["embedding"], filter=f"id = {LIKE_ID}")["embedding"][0].as_py()
+    array = f"array({', '.join(map(str, vector))})"
+    statements = (
+        "CREATE NAMESPACE gallery.spring",
+        "CREATE TABLE gallery.spring.liked AS SELECT id, caption, likes FROM lance.`pictures.lance` WHERE likes > 3000",
+        """MERGE INTO gallery.spring.liked AS t
+    USING (SELECT id, caption, likes FROM lance.`pictures.lance` VERSION AS OF 'ingested') AS s ON t.id = s.id
+    WHEN MATCHED AND s.likes < 3100 THEN DELETE WHEN MATCHED THEN UPDATE SET caption = upper(s.caption)""",
+        "SELECT version, operation, numRows FROM gallery.spring.liked.history",
+        "SELECT count(*) AS liked_at_first FROM gallery.spring.liked VERSION AS OF 1",
+        "SELECT id, caption, _distance FROM VECTOR_SEARCH('pictures.lance', embedding, 3) ORDER BY _distance",
+    )
+    section("The same in SQL", *(line for statement in statements for line in f"{statement};".split("\n")))
+    for statement in statements:
+        with working(spark, statement.partition(" ")[0]):
+            rows = spark.sql(statement.replace("pictures.lance", table).replace(" embedding,", f" {array},")).toArrow()
+        if rows.num_columns:
+            show(rows)
 
 
 def recall(table: LanceTable) -> float:

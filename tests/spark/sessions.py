@@ -107,10 +107,11 @@ def _daemon(name: str, sign: str, *arguments: str) -> Iterator[str]:
         "SPARK_DAEMON_MEMORY": "256m",
     }
     with kept(command, env) as process:
-        yield _sign_of_life(process, sign)
+        yield sign_of_life(process, sign)
 
 
-def _sign_of_life(process: subprocess.Popen[str], sign: str) -> str:
+def sign_of_life(process: subprocess.Popen[str], sign: str) -> str:
+    """Wait until a process says something; what it said."""
     assert process.stdout is not None
     said = []
     for line in process.stdout:

@@ -6,17 +6,15 @@ import os
 import sys
 from pathlib import Path
 
-import pyspark
 from pyspark.sql import SparkSession
 
 from lancelet.errors import MissingFile, NotSupported
+from lancelet.spark.versions import check_spark
 
 JAR = Path(__file__).parent / "jars" / "lancelet-bridge.jar"
 CATALOG = "io.lancelet.spark.catalog.LanceCatalog"
 EXTENSIONS = "io.lancelet.spark.sql.LanceExtensions"
 _CATALOG_SETTING = "spark.sql.catalog.lance"
-_LEAST = (4, 2)
-"""The first Spark that the bridge was run with."""
 
 
 def configure(
@@ -41,6 +39,7 @@ def configure(
     >>> from pyspark.sql import SparkSession
     >>> builder = configure(SparkSession.builder.appName("docs"))
     """
+    check_spark()
     if str(builder._options.get("spark.remote", os.environ.get("SPARK_REMOTE", ""))).startswith("sc://"):
         # A server that runs has its settings already.
         return builder
@@ -84,11 +83,7 @@ def add_bridge(spark: SparkSession) -> None:
 
 def bridge_jar() -> Path:
     """Where the bridge is, for ``spark.jars`` of sessions that others start."""
-    if tuple(int(part) for part in pyspark.__version__.split(".")[:2]) < _LEAST:
-        raise NotSupported(
-            f"the bridge, and with it SQL on Lance tables, needs Spark {'.'.join(map(str, _LEAST))} or later, and this is "
-            f"{pyspark.__version__}; data frames work without it: configure(builder, bridge=False)"
-        )
+    check_spark()
     if not JAR.exists():
         raise MissingFile(str(JAR), "the bridge is not built; run `make jar`, or configure with bridge=False")
     return JAR

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-import pyspark
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import LongType, StructField, StructType
 
@@ -24,6 +22,7 @@ from lancelet.spark.options import WHOLE_FRAGMENTS, ReadOptions, TableRef, check
 from lancelet.spark.requested import check_requested, own_names
 from lancelet.spark.sentences import in_a_sentence
 from lancelet.spark.types import arrow_schema, spark_schema
+from lancelet.spark.versions import check_spark
 from lancelet.spark.workers import a_task, settle
 
 if TYPE_CHECKING:
@@ -51,6 +50,7 @@ class LanceDataSource(DataSource):
         return "lance"
 
     def _given(self, *, writes: bool = False) -> dict[str, str]:
+        check_spark()
         return in_our_words(self.options, writes=writes)
 
     @in_a_sentence
@@ -141,8 +141,6 @@ class LanceDataSource(DataSource):
 
     @in_a_sentence
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        if find_spec("pyspark.sql.streaming.datasource") is None:
-            raise NotSupported(f"streams of Lance tables need Spark 4.2 or later, and this is {pyspark.__version__}")
         from lancelet.spark.stream.read import make_stream_reader
 
         if bridge.CHANGES in self._given():

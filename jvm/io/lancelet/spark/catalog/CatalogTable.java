@@ -58,6 +58,7 @@ public class CatalogTable extends LanceTable
   private final boolean readOnly;
   private final MetadataColumn[] metadataColumns;
   private final Constraint[] constraints;
+  private Set<String> chosen = Set.of();
 
   CatalogTable(
       Asking python,
@@ -97,6 +98,12 @@ public class CatalogTable extends LanceTable
         told.get(Details.READ_ONLY).asBoolean(),
         metadataColumns(told.get(Details.METADATA_COLUMNS)),
         constraints(told.get(Details.PRIMARY_KEY)));
+  }
+
+  /** The same table, which was loaded as these options choose. */
+  CatalogTable chosenBy(Set<String> options) {
+    chosen = Set.copyOf(options);
+    return this;
   }
 
   static String shown(Asking python, Identifier ident) {
@@ -144,7 +151,13 @@ public class CatalogTable extends LanceTable
   @Override
   protected CaseInsensitiveStringMap withNamed(CaseInsensitiveStringMap options) {
     Map<String, String> others = new HashMap<>(options.asCaseSensitiveMap());
-    others.keySet().removeIf(key -> CHOICES.stream().anyMatch(key::equalsIgnoreCase));
+    for (String choice : CHOICES) {
+      if (others.keySet().removeIf(choice::equalsIgnoreCase) && !chosen.contains(choice)) {
+        throw new IllegalArgumentException(
+            "this Spark (one before 4.3) loads a table without the option '" + choice
+                + "'; write VERSION AS OF, or the name of a branch or tag: " + name + ".branch_x");
+      }
+    }
     return super.withNamed(new CaseInsensitiveStringMap(others));
   }
 

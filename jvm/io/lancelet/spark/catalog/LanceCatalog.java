@@ -7,6 +7,7 @@ import io.lancelet.spark.python.Python;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -188,7 +189,12 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Pr
     if (told.has(Details.RESULT)) {
       return new MetadataTable(asking, CatalogTable.shown(asking, ident), told, details);
     }
-    return CatalogTable.of(asking, ident, told);
+    Map<?, ?> choices = (Map<?, ?>) details.get(Details.OPTIONS);
+    Set<String> chosen = new HashSet<>();
+    if (choices != null) {
+      choices.keySet().forEach(key -> chosen.add((String) key));
+    }
+    return CatalogTable.of(asking, ident, told).chosenBy(chosen);
   }
 
   @Override

@@ -69,7 +69,7 @@ final class RetriedWrite implements BatchWrite {
           return null;
         }
         return new Statement(again, refreshed(query, again), steps, relation, times + 1);
-      } catch (NoSuchTableException gone) {
+      } catch (NoSuchTableException | IllegalArgumentException other) {
         return null;
       }
     }

@@ -23,8 +23,7 @@ public class LanceExtensions extends AbstractFunction1<SparkSessionExtensions, B
     String version = org.apache.spark.package$.MODULE$.SPARK_VERSION();
     if (version.matches("(3\\..*|4\\.[01]\\b.*)")) {
       throw new IllegalStateException(
-          "SQL on Lance tables needs Spark 4.2 or later, and this is Spark " + version
-              + "; without spark.jars and spark.sql.extensions, data frames work: spark.read.format(\"lance\")");
+          "lancelet needs Spark 4.2 or later, and this is Spark " + version + ": leave spark.sql.extensions out, or take another Spark");
     }
     Python.startEarly();
     // With the hints: what the analyser does afterwards refuses columns and paths in words of its own.
