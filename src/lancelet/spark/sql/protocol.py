@@ -38,6 +38,8 @@ ASKS = {
     "load_procedure": "procedures",
     "call_procedure": "procedures",
     "continue_procedure": "jobs",
+    "load_function": "functions",
+    "plan_join": "functions",
 }
 """Questions, each with the module of this room whose function of that name answers it."""
 
@@ -83,6 +85,8 @@ KEYS = (
     "tasks",
     "python_version",
     "results",
+    "place",
+    "indexed",
 )
 """Names inside questions and answers."""
 
