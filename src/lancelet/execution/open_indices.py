@@ -116,6 +116,14 @@ class TableIndices:
     def __bool__(self) -> bool:
         return bool(self._by_field)
 
+    def columns(self) -> tuple[str, ...]:
+        """The top-level columns that have an index, in the order of the table."""
+        return tuple(field.name for field in self._table.snapshot.manifest.schema.fields if field.id in self._by_field)
+
+    def segment(self, part: IndexPart) -> Answering:
+        """An open segment."""
+        return self._open(part, IndexUse()).segment
+
     def parts(self, column: Column) -> Sequence[IndexPart]:
         """The segments on a column."""
         found = self._by_column.get(column)

@@ -27,7 +27,7 @@ def conformed_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> I
         columns = [_column(batch, field) for field in target]
         if columns:
             yield pa.RecordBatch.from_arrays(columns, schema=target)
-        else:
+        elif batch.num_rows:
             yield batch.select([])
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from lancelet._api.opening import open_table, parse_time
-from lancelet.errors import InvalidInput, TableNotFound
+from lancelet.errors import InvalidInput, RefNotFound, TableNotFound
 from lancelet.spark.bridge import CASE_SENSITIVE, NAMED
 from lancelet.spark.named_tables import NamedTable
 from lancelet.store.limit import with_environment, with_limit
@@ -63,6 +63,7 @@ _BLOBS = ("all_binary", "blobs_descriptions")
 _MAX_BATCH = 1 << 20
 RUNS, LOG = _LEVELS = ("runs", "log")
 """What a read sees of a MemWAL: its runs, and what is only in its logs too."""
+_EPOCH = datetime.fromtimestamp(0, timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +160,28 @@ def parse_table_ref(options: Mapping[str, str]) -> TableRef:
         return TableRef(uri, storage, (branch, number))
     moment = options.get("asof")
     return TableRef(uri, storage, tag if tag is not None else number, None if moment is None else parse_time(moment))
+
+
+def at_version(place: TableRef, version: str | None, micros: int | None) -> TableRef:
+    """A table at a version (its number, a tag or a branch), or as it was at a time."""
+    if micros is not None:
+        # A version counts at the microsecond of its commit; those before a moment are what a table opens.
+        return replace(place, asof=_EPOCH + timedelta(microseconds=micros + 1))
+    if version is None:
+        return place
+    if version.isdecimal():
+        return replace(place, version=int(version))
+    try:
+        replace(place, version=version).open()
+    except RefNotFound:
+        # As users of Iceberg write it, a branch.
+        branch = replace(place, version=(version, None))
+        try:
+            branch.open()
+        except (RefNotFound, TableNotFound):
+            raise RefNotFound(f"{place.uri} has no tag and no branch '{version}'") from None
+        return branch
+    return replace(place, version=version)
 
 
 def check_new(options: Mapping[str, str]) -> None:

@@ -18,18 +18,27 @@ import pyarrow.compute as pc
 from lancelet.execution.blobs import has_blobs
 from lancelet.execution.candidates import candidate_fragments
 from lancelet.execution.costs import DEFAULT_BATCH_SIZE
-from lancelet.execution.plan import ScanPlan, needed_fields, plan_filter, plan_outputs
+from lancelet.execution.opening import open_scan
+from lancelet.execution.plan import ScanPlan, column_of, needed_fields, plan_filter, plan_outputs
 from lancelet.execution.scan import Scan
 from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.build import all_of
 from lancelet.expressions.expr import columns_of
 from lancelet.format.extensions import storage_of
+from lancelet.format.schema import join_path
+from lancelet.format.system_columns import ROW_ID
+from lancelet.spark.blob_columns import BYTES
+from lancelet.spark.chosen_rows import first_rows, sampled
 from lancelet.table.manifest.snapshot import open_snapshot
 
 if TYPE_CHECKING:
     from lancelet.execution.fragment_reader import FragmentReader
+    from lancelet.execution.matching_plan import Matching
     from lancelet.expressions.expr import Expr
     from lancelet.format.schema import Schema
+    from lancelet.spark.blob_columns import BlobColumn
+    from lancelet.spark.chosen_rows import Order, Sample
+    from lancelet.spark.search.nearest_rows import NearestRows
     from lancelet.table.manifest.fragment import Fragment
     from lancelet.table.manifest.snapshot import Snapshot
 
@@ -70,6 +79,20 @@ class ReadJob:
     batch_size: int | None = None
     """Rows in a batch; None goes by their width."""
     blobs_as_binary: bool = False
+    text: Matching | None = None
+    """Only rows whose texts match; then one task searches and reads."""
+    nearest: NearestRows | None = None
+    """Only rows that can be among the first by their distance; then one task searches and reads."""
+    order: Order | None = None
+    """What the rows are sorted by that a split gives, if it has a limit."""
+    sample: Sample | None = None
+    blobs: tuple[BlobColumn, ...] = ()
+    """Where blobs are, how long, or what they are: columns beside those of the table."""
+
+    @property
+    def is_search(self) -> bool:
+        """Whether one task does all."""
+        return self.text is not None or self.nearest is not None
 
     def open(self) -> TableReader:
         """The table at the version that was planned."""
@@ -82,24 +105,32 @@ class ReadJob:
         parts = [part for part in (condition, *self.conditions) if part is not None]
         if self.leaves:
             schema = self._pruned(schema, parts)
-        outputs = plan_outputs(schema, list(self.columns))
+        # What a search finds is counted by what is read of it.
+        names = self.columns or (() if self.text is None or self.blobs else (ROW_ID,))
+        outputs = plan_outputs(schema, list(names), made=() if self.text is None else self.text.made)
         binary: frozenset[str] = frozenset()
+        if self.blobs:
+            outputs += tuple((blob.name, column_of(schema, join_path([blob.source]))) for blob in self.blobs)
+            binary = frozenset(blob.name for blob in self.blobs if blob.part == BYTES)
         if self.blobs_as_binary:
             stored = {top.name for top in schema.fields if has_blobs(top)}
-            binary = frozenset(name for name in self.columns if name in stored)
+            binary |= frozenset(name for name in self.columns if name in stored)
         return ScanPlan(
             schema,
             outputs,
             all_of(parts) if parts else None,
             batch_size=self.batch_size or DEFAULT_BATCH_SIZE,
             blobs_as_binary=binary,
+            matching=self.text,
         )
 
     def _pruned(self, schema: Schema, conditions: Iterable[Expr]) -> Schema:
         """The schema without the fields of structs that nobody asks for."""
         used = {path for condition in conditions for path in columns_of(condition)}
+        if self.text is not None:
+            used.update(column.path for column in self.text.columns)
         inside = {path[0] for path in self.leaves}
-        whole = [(name,) for name in self.columns if name not in inside]
+        whole = [(name,) for name in (*self.columns, *(blob.source for blob in self.blobs)) if name not in inside]
         names = frozenset(schema.names)
         return schema.project([path for path in (*whole, *self.leaves, *sorted(used)) if path[0] in names])
 
@@ -112,17 +143,32 @@ class Split:
     """Fragment id, the first physical row, and the row after the last one."""
     limit: int | None = None
     """The most rows that are wanted of it."""
+    offset: int = 0
+    """Rows at its beginning that are passed over."""
+    conditions: tuple[Expr, ...] = ()
+    """What is known of wanted rows by now."""
 
 
 def read_split(job: ReadJob, split: Split) -> Iterator[pa.RecordBatch]:
     """Run one task."""
     table = job.open()
+    if split.conditions:
+        job = replace(job, conditions=(*job.conditions, *split.conditions))
+    if job.nearest is not None:
+        return job.nearest.rows(table, job.scan_plan(table.snapshot))
+    if job.text is not None:
+        return open_scan(table, replace(job.scan_plan(table.snapshot), limit=split.limit)).batches()
     plan = replace(
         job.scan_plan(table.snapshot),
         fragment_ids=tuple(number for number, _, _ in split.pieces),
         row_ranges=tuple((first, last) for _, first, last in split.pieces),
         limit=split.limit,
+        offset=split.offset,
     )
+    if job.sample is not None:
+        return sampled(table, replace(plan, limit=None), job.sample, split.limit)
+    if job.order is not None and split.limit is not None:
+        return first_rows(table, replace(plan, limit=None), job.order, split.limit)
     return run_plan(job, table, plan)
 
 
@@ -149,10 +195,10 @@ def _batch_rows(table: TableReader, plan: ScanPlan) -> int:
 
 def _blob_bytes(table: TableReader, plan: ScanPlan, reader: FragmentReader) -> float:
     """About how many bytes of blobs a row has: their descriptors tell, and some rows speak for all."""
-    names = [name for name, _ in plan.outputs if name in plan.blobs_as_binary]
+    outputs = tuple(output for output in plan.outputs if output[0] in plan.blobs_as_binary)
     offsets = np.unique(np.linspace(0, reader.physical_rows - 1, _SAMPLED_ROWS).astype(np.int64))
     position = table.snapshot.manifest.fragments.position(reader.fragment.id)
-    described = replace(plan, outputs=plan_outputs(plan.schema, names), filter=None, blobs_as_binary=frozenset())
+    described = replace(plan, outputs=outputs, filter=None, blobs_as_binary=frozenset())
     found = Scan(table, described, 1).take(np.full(len(offsets), position, np.int64), offsets)
     total = sum(_described_bytes(chunk) for column in found.columns for chunk in column.chunks)
     return total / max(1, len(offsets))
@@ -177,19 +223,22 @@ def plan_splits(
     *,
     split_bytes: int | None = None,
     limit: int | None = None,
+    offset: int = 0,
     parallelism: int = 1,
     whole_fragments: bool = False,
 ) -> list[Split]:
     """Cut a read into splits of about ``split_bytes`` in files; by default, so that ``parallelism`` tasks have work.
 
-    With a ``limit``, the splits together give exactly that many rows, if the table has them: those that are not
+    With a ``limit``, the splits together give exactly that many rows (less those of an ``offset``), if the table has them: those that are not
     needed are left out, and where a filter decides which rows count, one task reads until there are enough.
     ``whole_fragments`` are not cut, however large.
     """
+    if job.is_search:
+        return [Split((), limit)]
     table = TableReader(snapshot)
     plan = job.scan_plan(snapshot)
     if limit is not None and plan.filter is None:
-        return list(_limited(table, limit))
+        return list(_limited(table, limit, offset))
     shares = _shares(table, plan.filter)
     if limit is not None:
         whole = tuple(
@@ -308,12 +357,14 @@ def _packed(pieces: Iterable[tuple[tuple[int, int, int], int]], split_bytes: int
         yield Split(tuple(held))
 
 
-def _limited(table: TableReader, limit: int) -> Iterator[Split]:
-    """As many fragments from the beginning as have enough live rows."""
+def _limited(table: TableReader, limit: int, offset: int) -> Iterator[Split]:
+    """As many fragments from the beginning as have enough live rows, without those that are passed over."""
     for position, fragment in enumerate(table.snapshot.manifest.fragments):
         live = int(table.row_counts[position])
         if limit <= 0:
             return
-        if live:
-            yield Split(((fragment.id, 0, _rows(table, fragment)),), min(live, limit))
-            limit -= live
+        wanted = min(live, limit)
+        if wanted > offset:
+            yield Split(((fragment.id, 0, _rows(table, fragment)),), wanted - max(0, offset), max(0, offset))
+        limit -= live
+        offset -= live

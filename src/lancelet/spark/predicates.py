@@ -7,6 +7,7 @@ They come from the bridge as JSON::
     ["in", ["col", ...], [literal, ...]]
     ["is_null", ["col", ...]]   ["is_not_null", ["col", ...]]
     ["starts_with" | "ends_with" | "contains", ["col", ...], literal]
+    ["match", function, [["col", ...] or literal, ...]]      in scans only: see lancelet.spark.search.match
 
 The bridge hands over what means exactly the same here and in Spark, which does not
 check it again. Columns whose values change on their way to Spark (cut nanoseconds,
@@ -43,6 +44,10 @@ def _compared(operator: str, column: Expr, literal: Literal) -> Expr:
     return build.compare(operator, column, literal)
 
 
+Match = Callable[[Any], Expr]
+"""What says for which rows a condition on texts is true."""
+
+
 def from_json(text: str, schema: Schema) -> Expr:
     """What the bridge pushed down.
 
@@ -53,17 +58,22 @@ def from_json(text: str, schema: Schema) -> Expr:
     >>> str(from_json('["not", [">", ["col", "a"], ["lit", "integer", "10"]]]', columns))
     'NOT (a > 10)'
     """
-    return _parsed(json.loads(text), visible_schema(schema))
+    return parsed(json.loads(text), schema)
 
 
-def _parsed(node: Any, visible: pa.Schema) -> Expr:
+def parsed(node: Any, schema: Schema, match: Match | None = None) -> Expr:
+    """A condition that was read; in a scan it may have texts in it that have to match."""
+    return _parsed(node, visible_schema(schema), match)
+
+
+def _parsed(node: Any, visible: pa.Schema, find: Match | None) -> Expr:
     match node:
         case ["and", *parts]:
-            return build.all_of([_parsed(part, visible) for part in parts])
+            return build.all_of([_parsed(part, visible, find) for part in parts])
         case ["or", *parts]:
-            return build.any_of([_parsed(part, visible) for part in parts])
+            return build.any_of([_parsed(part, visible, find) for part in parts])
         case ["not", part]:
-            return build.negation(_parsed(part, visible))
+            return build.negation(_parsed(part, visible, find))
         case ["true"]:
             return build.TRUE
         case ["false"]:
@@ -74,6 +84,8 @@ def _parsed(node: Any, visible: pa.Schema) -> Expr:
             return build.negation(build.is_null(build.column(visible, path)))
         case ["in", ["col", *path], [*literals]]:
             return build.in_list(build.column(visible, path), [_parsed_literal(x) for x in literals])
+        case ["match", str(), [*_]] if find is not None:
+            return find(node)
         case [str() as operator, ["col", *path], literal]:
             return _compared(operator, build.column(visible, path), _parsed_literal(literal))
     raise InvalidInput(f"a condition {node!r} came from the bridge; its jar is of another version of lancelet")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,11 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from lancelet.errors import InvalidInput, NotSupported, TableNotFound
 from lancelet.execution.plan import plan_outputs
-from lancelet.format.system_columns import SYSTEM_FIELDS
+from lancelet.execution.table_reader import TableReader
+from lancelet.format.system_columns import SCORE, SYSTEM_FIELDS
 from lancelet.spark import bridge
 from lancelet.spark.arrays import conformed_batches
+from lancelet.spark.blob_columns import wanted_columns, with_parts
 from lancelet.spark.fragment_ids import is_wanted, scanned_columns, with_fragment_ids
 from lancelet.spark.names import distinguishes_case, find_name
 from lancelet.spark.option_names import in_our_words
@@ -23,6 +25,7 @@ from lancelet.spark.requested import check_requested, own_names
 from lancelet.spark.sentences import in_a_sentence
 from lancelet.spark.types import arrow_schema, spark_schema
 from lancelet.spark.versions import check_spark
+from lancelet.spark.wishes import Wishes
 from lancelet.spark.workers import a_task, settle
 
 if TYPE_CHECKING:
@@ -65,6 +68,8 @@ class LanceDataSource(DataSource):
             check_new(given)
             return requested.add(_bridge_field({}))
         chosen = read_options(given)
+        if asked == bridge.ESTIMATE:
+            return StructType([_bridge_field(_estimated(given, chosen))])
         try:
             snapshot = chosen.place.open()
         except TableNotFound:
@@ -93,36 +98,23 @@ class LanceDataSource(DataSource):
         settle()
         given = self._given()
         chosen = read_options(given)
-        version = count(given, bridge.VERSION)
         pinned = getattr(self, "_pinned", None)
-        if version is not None:
-            place = TableRef(given[bridge.URI], chosen.place.storage_options, version)
-        else:
-            place = pinned or chosen.place
+        place = _told_place(given, chosen) or pinned or chosen.place
         snapshot = place.open()
         changes = given.get(bridge.CHANGES)
         if changes is not None:
             from lancelet.spark.change_feed import Changes, ChangesReader
 
             return ChangesReader(snapshot, chosen, schema, Changes.read(changes))
-        if pinned is None and version is None:
+        if pinned is None and bridge.VERSION not in given:
             check_requested(schema, table_columns(snapshot, chosen))
+        wishes = Wishes.of(given)
         if chosen.mem_wal is not None:
             from lancelet.spark.memwal.read import LevelsReader
 
-            conditions = pushed_conditions(given.get(bridge.PREDICATES), snapshot)
-            job = read_job(snapshot, chosen, schema, conditions)
-            parallelism = count(given, bridge.PARALLELISM) or 1
-            return LevelsReader(snapshot, chosen, schema, job, count(given, bridge.LIMIT), parallelism)
-        return LanceReader(
-            snapshot,
-            chosen,
-            schema,
-            given.get(bridge.PREDICATES),
-            count(given, bridge.LIMIT),
-            count(given, bridge.PARALLELISM) or 1,
-            whole_fragments=flag(given, WHOLE_FRAGMENTS),
-        )
+            job = wishes.added(snapshot, read_job(snapshot, chosen, schema))
+            return LevelsReader(snapshot, chosen, schema, job, wishes.limit, wishes.parallelism)
+        return LanceReader(snapshot, chosen, schema, wishes, whole_fragments=flag(given, WHOLE_FRAGMENTS))
 
     @in_a_sentence
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -174,21 +166,21 @@ class LanceReader(DataSourceReader):
         snapshot: Snapshot,
         options: ReadOptions,
         schema: StructType,
-        predicates: str | None = None,
-        most: int | None = None,
-        parallelism: int = 1,
+        wishes: Wishes | None = None,
         *,
         whole_fragments: bool = False,
     ) -> None:
-        conditions = pushed_conditions(predicates, snapshot)
+        self._wishes = wishes or Wishes()
         self._spark = schema
         self._options = options
-        self._most = most
-        self._parallelism = parallelism
         self._whole_fragments = whole_fragments
         self._with_fragments = is_wanted(schema, snapshot.manifest.schema.names)
         scanned = scanned_columns(schema) if self._with_fragments else schema
-        self._job = read_job(snapshot, options, scanned, conditions)
+        blobs = wanted_columns(schema, snapshot.manifest.schema)
+        if blobs:
+            made = {blob.name for blob in blobs}
+            scanned = StructType([field for field in scanned if field.name not in made])
+        self._job = replace(self._wishes.added(snapshot, read_job(snapshot, options, scanned)), blobs=blobs)
 
     @property
     def job(self) -> ReadJob:
@@ -199,20 +191,22 @@ class LanceReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         from lancelet.spark.plan import plan_splits
 
-        snapshot = self._job.open().snapshot
+        snapshot, wishes = self._job.open().snapshot, self._wishes
+        known = wishes.known(snapshot)
         splits = plan_splits(
             snapshot,
-            self._job,
+            replace(self._job, conditions=(*self._job.conditions, *known)),
             split_bytes=self._options.split_bytes,
-            limit=self._options.limit,
-            parallelism=self._parallelism,
+            limit=wishes.limit if wishes.is_exact else self._options.limit,
+            offset=wishes.offset or 0,
+            parallelism=wishes.parallelism,
             whole_fragments=self._whole_fragments,
         )
-        if self._most is not None:
+        if wishes.limit is not None and not wishes.is_exact:
             # Spark takes the first rows of all tasks together; no task needs to give more than all of them.
-            most = self._most
+            most = wishes.limit
             splits = [replace(s, limit=most if s.limit is None else min(most, s.limit)) for s in splits]
-        return [InputPartition(split) for split in splits]
+        return [InputPartition(replace(split, conditions=known)) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from lancelet.spark.plan import read_split
@@ -221,18 +215,11 @@ class LanceReader(DataSourceReader):
             return
         with a_task():
             batches = read_split(self._job, partition.value)
+            if self._job.blobs:
+                batches = with_parts(batches, self._job.blobs)
             if self._with_fragments:
                 batches = with_fragment_ids(batches, self._spark)
             yield from conformed_batches(batches, arrow_schema(self._spark))
-
-
-def pushed_conditions(predicates: str | None, snapshot: Snapshot) -> tuple[Expr, ...]:
-    """What Spark asks for besides the options."""
-    if predicates is None:
-        return ()
-    from lancelet.spark.predicates import from_json
-
-    return (from_json(predicates, snapshot.manifest.schema),)
 
 
 def table_columns(snapshot: Snapshot, options: ReadOptions) -> StructType:
@@ -263,7 +250,7 @@ def read_job(
         snapshot.uri,
         snapshot.version,
         options.place.storage_options,
-        columns=own_names(requested, (*schema.names, *SYSTEM_FIELDS)),
+        columns=own_names(requested, (*schema.names, *SYSTEM_FIELDS, SCORE)),
         leaves=_struct_leaves(requested, schema),
         filter=options.filter,
         conditions=conditions,
@@ -303,11 +290,26 @@ def _bridge_field(facts: dict[str, Any]) -> StructField:
     return StructField(BRIDGE_FIELD, LongType(), True, facts)
 
 
+def _told_place(given: Mapping[str, str], chosen: ReadOptions) -> TableRef | None:
+    """The version that was planned with, where the bridge tells it."""
+    version = count(given, bridge.VERSION)
+    return None if version is None else TableRef(given[bridge.URI], chosen.place.storage_options, version)
+
+
+def _estimated(given: Mapping[str, str], chosen: ReadOptions) -> dict[str, Any]:
+    from lancelet.spark.estimates import estimate
+
+    snapshot = (_told_place(given, chosen) or chosen.place).open()
+    job = Wishes.of(given).added(snapshot, read_job(snapshot, chosen, StructType([])))
+    return estimate(snapshot, job, given.get(bridge.AGGREGATES))
+
+
 def _facts(snapshot: Snapshot, options: ReadOptions) -> dict[str, Any]:
     fragments = snapshot.manifest.fragments
     counts = fragments.row_counts
     known = bool((counts >= 0).all()) and options.gives_all_rows
     total = sum(file.size or 0 for fragment in fragments for file in fragment.files)
     rows = int(counts.sum()) if known else -1
-    values = (snapshot.uri, snapshot.version, rows, total, options.takes_conditions)
+    indexed = json.dumps(TableReader(snapshot).indices.columns())
+    values = (snapshot.uri, snapshot.version, rows, total, indexed, options.takes_conditions)
     return dict(zip(bridge.FACTS, values, strict=True))

@@ -14,7 +14,8 @@ Arguments are named or go by their place, all of them in the same way. They are 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -24,6 +25,7 @@ from pyspark.sql.types import ArrayType, NumericType, StringType
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
 
 from lancelet._api.entry import dataset
+from lancelet._api.opening import parse_time
 from lancelet.errors import InvalidInput, TableNotFound
 from lancelet.execution.hybrid import HybridPlan
 from lancelet.execution.opening import open_scan
@@ -31,7 +33,7 @@ from lancelet.execution.plan import ScanPlan
 from lancelet.format.schema import split_path
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.named_tables import NamedTable
-from lancelet.spark.options import storage_options
+from lancelet.spark.options import TableRef, at_version, storage_options
 from lancelet.spark.search.request import SearchRequest, TextRequest, result_schema
 from lancelet.spark.sentences import in_a_sentence
 from lancelet.spark.types import arrow_schema
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from lancelet.dataset import LanceDataset
 
 NAME = "VECTOR_SEARCH"
+_EXTENSIONS_SETTING, _EXTENSIONS = "spark.sql.extensions", "LanceExtensions"
 _VECTOR, _TEXT = "query_vector", "query"
 _OTHERS = {"num_results": "k", "limit": "k"}
 """Other names of arguments."""
@@ -51,7 +54,6 @@ _TEXTS = ("table", "vector_column", "filter", "distance_type", "namespace", "fus
 _COUNTS = (
     "k",
     "offset",
-    "version",
     "nprobes",
     "minimum_nprobes",
     "maximum_nprobes",
@@ -63,6 +65,8 @@ _NUMBERS = ("lower_bound", "upper_bound", "rrf_k", "weight")
 _FLAGS = ("bypass_vector_index", "fast_search", "prefilter", "with_row_id")
 _LISTS = ("columns", "search_columns")
 _MAPS = ("storage_options",)
+_VERSIONS: dict[str, tuple[type, ...]] = {"version": (int, str), "timestamp": (str, datetime)}
+"""What chooses a version: a number, or a tag or branch; or a time."""
 _OF_TEXTS = frozenset({"search_columns"})
 _OF_VECTORS = frozenset(
     [
@@ -98,7 +102,7 @@ class Function:
 
     @property
     def known(self) -> tuple[str, ...]:
-        names = (*_TEXTS, *_COUNTS, *_NUMBERS, *_FLAGS, *_LISTS, *_MAPS)
+        names = (*_TEXTS, *_COUNTS, *_VERSIONS, *_NUMBERS, *_FLAGS, *_LISTS, *_MAPS)
         return (*self.sought, *(name for name in names if name not in self.left_out))
 
     @property
@@ -137,10 +141,22 @@ def register_functions(spark: SparkSession) -> None:
     +---+---------+
     <BLANKLINE>
     """
+    if _EXTENSIONS in (spark.conf.get(_EXTENSIONS_SETTING, "") or ""):
+        # The extension has them, and knows names of tables besides.
+        return
     # Rows are few, and Arrow would ask for pandas.
-    for function in (VectorSearch, TextSearch, HybridSearch):
+    for name, function in FUNCTIONS.items():
         registered: Any = udtf(function, useArrow=False)
-        spark.udtf.register(function.FUNCTION.name, registered)
+        spark.udtf.register(name, registered)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the table is that a name means, and the version that was loaded."""
+
+    uri: str
+    version: int
+    storage: Mapping[str, str]
 
 
 @dataclass
@@ -230,14 +246,36 @@ class HybridSearch(_Search):
         return _analyzed(_HYBRID_SEARCH, args, kwargs)
 
 
-def _analyzed(function: Function, args: Sequence[AnalyzeArgument], kwargs: Mapping[str, AnalyzeArgument]) -> Analyzed:
+FUNCTIONS: dict[str, type[_Search]] = {
+    search.FUNCTION.name: search for search in (VectorSearch, TextSearch, HybridSearch)
+}
+"""By their names."""
+
+
+def at_place(search: type[_Search], place: Place) -> type[_Search]:
+    """A function whose table is at a place, whatever it is called."""
+
+    class Placed(search):  # type: ignore[misc, valid-type]
+        @staticmethod
+        @in_a_sentence
+        def analyze(*args: AnalyzeArgument, **kwargs: AnalyzeArgument) -> Analyzed:
+            return _analyzed(search.FUNCTION, args, kwargs, place)
+
+    return Placed
+
+
+def _analyzed(
+    function: Function,
+    args: Sequence[AnalyzeArgument],
+    kwargs: Mapping[str, AnalyzeArgument],
+    place: Place | None = None,
+) -> Analyzed:
     given = _named(function, args, kwargs)
     values = {name: _value(function, name, value) for name, value in given.items() if name not in function.sought}
     for name in ("table", *function.sought):
         if name not in given:
             raise InvalidInput(f"{function.name} needs {name}, which is not given")
-    uri, storage = _place(function, values)
-    ds = _open(function, uri, values.get("version"), storage)
+    ds, storage = _opened(function, values, place)
     request, options = _request(function, values)
     sought, shapes = {}, {}
     for name in function.sought:
@@ -248,7 +286,7 @@ def _analyzed(function: Function, args: Sequence[AnalyzeArgument], kwargs: Mappi
         raise InvalidInput("offset goes with one query, not with several; leave it out, or ask for them one by one")
     return Analyzed(
         result_schema(plan),
-        uri=uri,
+        uri=ds.uri,
         version=ds.version,
         storage=storage,
         request=request,
@@ -307,6 +345,11 @@ def _value(function: Function, name: str, argument: AnalyzeArgument) -> Any:
         if not isinstance(value, dict) or not all(isinstance(part, str) for pair in value.items() for part in pair):
             raise InvalidInput(f"{name} of {function.name} is a map of texts, not {value!r}")
         return value
+    if name in _VERSIONS:
+        if not isinstance(value, _VERSIONS[name]) or isinstance(value, bool):
+            kinds = "a number, or the name of a tag or branch" if name == "version" else "a time"
+            raise InvalidInput(f"{name} of {function.name} is {kinds}, not {value!r}")
+        return value
     wanted = str if name in _TEXTS else int if name in _COUNTS else float if name in _NUMBERS else bool
     if wanted is float and isinstance(value, (int, Decimal)) and not isinstance(value, bool):
         value = float(value)
@@ -315,7 +358,27 @@ def _value(function: Function, name: str, argument: AnalyzeArgument) -> Any:
     return value
 
 
-def _place(function: Function, values: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+def _opened(
+    function: Function, values: Mapping[str, Any], place: Place | None
+) -> tuple[LanceDataset, Mapping[str, str]]:
+    """The table at the version that is asked for."""
+    ref = TableRef(*_path(function, values)) if place is None else TableRef(place.uri, place.storage, place.version)
+    storage = ref.storage_options
+    version, moment = values.get("version"), values.get("timestamp")
+    if version is not None and moment is not None:
+        raise InvalidInput(f"version and timestamp of {function.name} both choose a version; give one of them")
+    if version is not None:
+        ref = at_version(replace(ref, version=None), str(version), None)
+    elif moment is not None:
+        ref = replace(ref, version=None, asof=parse_time(moment))
+    try:
+        found = ref.open()
+        return dataset(found.uri, found.version, storage_options=dict(storage) or None), storage
+    except TableNotFound as error:
+        raise _not_found(function, ref.uri, error) from None
+
+
+def _path(function: Function, values: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
     """Where the table is."""
     uri = values["table"]
     if not uri:
@@ -326,14 +389,16 @@ def _place(function: Function, values: Mapping[str, Any]) -> tuple[str, dict[str
     return (uri if root is None else NamedTable(root, tuple(split_path(uri)), storage).uri()), storage
 
 
-def _open(function: Function, uri: str, version: int | None, storage: Mapping[str, str] | None) -> LanceDataset:
+def _open(function: Function, uri: str, version: int, storage: Mapping[str, str] | None) -> LanceDataset:
     try:
         return dataset(uri, version, storage_options=dict(storage or {}) or None)
     except TableNotFound as error:
-        raise TableNotFound(
-            uri,
-            f"{error.reason}; {function.name} takes the path of a table, or with namespace => 'folder' its name there",
-        ) from None
+        raise _not_found(function, uri, error) from None
+
+
+def _not_found(function: Function, uri: str, error: TableNotFound) -> TableNotFound:
+    says = f"{function.name} takes the path of a table, its name in a catalog, or with namespace => 'folder' its name there"
+    return TableNotFound(uri, f"{error.reason}; {says}")
 
 
 def _request(function: Function, values: Mapping[str, Any]) -> tuple[SearchRequest | TextRequest, SearchOptions]:

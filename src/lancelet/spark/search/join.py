@@ -6,8 +6,8 @@ it. In a left join a row for which none was found comes out once, with nulls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from lancelet.encoding.plain import arrow_array
 from lancelet.errors import InvalidInput, InvalidType, LanceletError, NotSupported
 from lancelet.execution.nearest import NearestScan
 from lancelet.execution.table_reader import TableReader
+from lancelet.format.schema import join_path
 from lancelet.format.system_columns import QUERY_INDEX
 from lancelet.spark.arrays import conform
 from lancelet.spark.names import find_name
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from lancelet._api.scan_options import SearchOptions
     from lancelet.dataset import LanceDataset
     from lancelet.execution.plan import ScanPlan
+    from lancelet.expressions.expr import Expr
     from lancelet.spark.options import TableRef
 
 _HOW = {"inner": False, "left": True, "left_outer": True, "leftouter": True}
@@ -113,7 +115,25 @@ def join_frame(
     keeps_all = _HOW[how.lower()]
     found = _beside(frame.schema, result_schema(plan), keeps_all)
     job = JoinJob(place, plan, name, keeps_all, arrow_schema(found))
-    return frame.mapInArrow(partial(_run, job), StructType([*frame.schema, *found]))
+    return frame.mapInArrow(partial(join_rows, job), StructType([*frame.schema, *found]))
+
+
+def planned_join(
+    dataset: LanceDataset, place: TableRef, told: Mapping[str, Any], condition: Expr | None, result: StructType
+) -> JoinJob:
+    """The join that a statement means: ``l0``, ``l1``, ... are columns of its left side, ``r0``, ``r1``, ... of the table."""
+    columns = {f"r{number}": join_path([name]) for number, name in enumerate(told["columns"])}
+    options: SearchOptions = {"metric": told["metric"], "use_index": told["use_index"]}
+    if "nprobes" in told:
+        options["nprobes"] = told["nprobes"]
+    if "refine_factor" in told:
+        options["refine_factor"] = told["refine_factor"]
+    request = SearchRequest(join_path(told["column"]), told["k"], columns=columns, case_sensitive=True)
+    plan = request.plan(dataset, _any_query, options)
+    assert plan.nearest is not None
+    plan = replace(plan, filter=condition, nearest=replace(plan.nearest, prefilter=True))
+    found = StructType([field for field in result if field.name in columns])
+    return JoinJob(place, plan, told["on"], bool(told["left"]), arrow_schema(found))
 
 
 def _any_query(dimension: int) -> Any:
@@ -157,7 +177,8 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
     return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
 
 
-def _run(job: JoinJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def join_rows(job: JoinJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What a task does with its rows."""
     try:
         yield from job.run(batches)
     except LanceletError as error:

@@ -11,10 +11,10 @@ from pyspark.sql import types as st
 from lancelet.errors import InvalidInput, NotFound, VersionNotFound
 from lancelet.spark import bridge
 from lancelet.spark.change_feed import ADDED, CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, Changes
-from lancelet.spark.options import ReadOptions, TableRef
+from lancelet.spark.options import ReadOptions, TableRef, at_version
 from lancelet.spark.source import table_columns
 from lancelet.spark.sql.catalog import Table
-from lancelet.spark.sql.tables import at_version, place_to_read, with_comments
+from lancelet.spark.sql.tables import place_to_read, with_comments
 from lancelet.table.manifest.versions import read_version
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import InvalidInput, NotSupported
-from lancelet.spark.sql.tables import at_version, place_to_change, place_to_read
+from lancelet.spark.options import at_version
+from lancelet.spark.sql.tables import place_to_change, place_to_read
 from lancelet.table.commit.operations import Restore
 from lancelet.table.commit.run import commit
 

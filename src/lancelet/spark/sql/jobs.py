@@ -30,7 +30,7 @@ from lancelet.errors import InvalidInput
 _NUMBER_BITS = 62
 """Numbers of jobs are random: nobody takes a job of a process that ended for one of the next."""
 _RUNNING: dict[int, Running] = {}
-_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+PYTHON_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 _RESULT = StructType([StructField("result", BinaryType())])
 
 Rows = Sequence[Sequence[Any]]
@@ -127,5 +127,5 @@ class _Job:
         """Let Java run the tasks."""
         command = b64encode(dumps((self.task, _RESULT))).decode()  # type: ignore[no-untyped-call]
         tasks = {"tasks": self.numbers.count, "partitions": self.numbers.partitions}
-        results = self.numbers.running.ask({"command": command, "python_version": _VERSION, **tasks})
+        results = self.numbers.running.ask({"command": command, "python_version": PYTHON_VERSION, **tasks})
         return [SimpleNamespace(result=b64decode(result)) for result in results]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import TableNotFound
 from lancelet.execution.table_reader import TableReader
+from lancelet.spark.options import at_version
 from lancelet.spark.sql.catalog import Table
 from lancelet.spark.table.history import HISTORY, history
 from lancelet.table.manifest.manifest import read_manifest
@@ -46,7 +47,7 @@ def load_metadata(table: Table, resolve: Callable[[Table], TableRef]) -> dict[st
 
 def read_metadata(details: Mapping[str, Any]) -> list[list[Any]]:
     """The rows of a table about a table."""
-    from lancelet.spark.sql.tables import at_version, place_to_read
+    from lancelet.spark.sql.tables import place_to_read
 
     table = Table.of(details)
     about = _about(table)

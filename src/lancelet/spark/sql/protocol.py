@@ -8,6 +8,7 @@ A message is its length in four bytes and JSON. Answers carry the number of thei
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from lancelet import errors
 
 _ROOM = "lancelet.spark.sql"
+_ONE_AT_A_TIME = threading.Lock()
 
 ASKS = {
     "list_namespaces": "namespaces",
@@ -38,6 +40,8 @@ ASKS = {
     "load_procedure": "procedures",
     "call_procedure": "procedures",
     "continue_procedure": "jobs",
+    "load_function": "functions",
+    "plan_join": "functions",
 }
 """Questions, each with the module of this room whose function of that name answers it."""
 
@@ -83,6 +87,8 @@ KEYS = (
     "tasks",
     "python_version",
     "results",
+    "place",
+    "indexed",
 )
 """Names inside questions and answers."""
 
@@ -143,7 +149,9 @@ Handler = Callable[[Mapping[str, Any]], Any]
 
 def handler(question: str) -> Handler:
     """The function that answers a question."""
-    found: Handler = getattr(import_module(f"{_ROOM}.{ASKS[question]}"), question)
+    # Threads that import what imports each other would see modules that are only half there.
+    with _ONE_AT_A_TIME:
+        found: Handler = getattr(import_module(f"{_ROOM}.{ASKS[question]}"), question)
     return found
 
 

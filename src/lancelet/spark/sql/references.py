@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from lancelet._api.entry import dataset
 from lancelet.errors import InvalidInput, NotSupported, RefNotFound, TableExists, TableNotFound
 from lancelet.format.schema import join_path, split_path
-from lancelet.spark.options import TableRef
+from lancelet.spark.options import TableRef, at_version
 from lancelet.spark.sql.altering import alter
 from lancelet.spark.sql.catalog import Table
 from lancelet.spark.sql.locations import new_place, register
-from lancelet.spark.sql.tables import at_version, place_to_change, place_to_read
+from lancelet.spark.sql.tables import place_to_change, place_to_read
 from lancelet.store import open_store
 from lancelet.store.limit import elsewhere
 from lancelet.table.refs.read import list_branches, list_tags, read_branch, read_tag

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as st
 
 from lancelet._api.entry import dataset
 from lancelet.editing.merge import primary_key_paths
-from lancelet.errors import InvalidInput, NotSupported, RefNotFound, TableNotFound
-from lancelet.format.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID
+from lancelet.errors import InvalidInput, NotSupported, TableNotFound
+from lancelet.execution.table_reader import TableReader
+from lancelet.format.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID, SCORE
 from lancelet.spark import bridge
+from lancelet.spark.blob_columns import blob_columns
 from lancelet.spark.fragment_ids import FRAGMENT_ID
-from lancelet.spark.options import ReadOptions, TableRef, parse_table_ref, storage_options, table_uri
+from lancelet.spark.options import ReadOptions, TableRef, at_version, parse_table_ref, storage_options, table_uri
 from lancelet.spark.source import table_columns
 from lancelet.spark.sql.catalog import Table, open_catalog
 from lancelet.spark.sql.definition import (
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from lancelet.format.schema import Field
     from lancelet.table.manifest.snapshot import Snapshot
 
-_EPOCH = datetime.fromtimestamp(0, timezone.utc)
 BRANCH, TAG = "branch_", "tag_"
 """``t.branch_x`` is a branch of the table ``t``, unless there is a table of that name."""
 METADATA_COLUMNS = st.StructType(
@@ -44,6 +44,7 @@ METADATA_COLUMNS = st.StructType(
         st.StructField(FRAGMENT_ID, st.IntegerType(), False, {COMMENT: "fragment that the row is in"}),
         st.StructField(CREATED_AT, st.LongType(), True, {COMMENT: "version that the row came with"}),
         st.StructField(LAST_UPDATED_AT, st.LongType(), True, {COMMENT: "version that changed the row last"}),
+        st.StructField(SCORE, st.FloatType(), True, {COMMENT: "how well the texts of the row match, with lance_match"}),
     ]
 )
 
@@ -162,28 +163,6 @@ def _place(table: Table) -> tuple[TableRef, bool]:
     return place, False
 
 
-def at_version(place: TableRef, version: str | None, micros: int | None) -> TableRef:
-    """A table at a version (its number, a tag or a branch), or as it was at a time."""
-    if micros is not None:
-        # A version counts at the microsecond of its commit; those before a moment are what a table opens.
-        return replace(place, asof=_EPOCH + timedelta(microseconds=micros + 1))
-    if version is None:
-        return place
-    if version.isdecimal():
-        return replace(place, version=int(version))
-    try:
-        replace(place, version=version).open()
-    except RefNotFound:
-        # As users of Iceberg write it, a branch.
-        branch = replace(place, version=(version, None))
-        try:
-            branch.open()
-        except (RefNotFound, TableNotFound):
-            raise RefNotFound(place.uri, version, "there is no tag and no branch of this name") from None
-        return branch
-    return replace(place, version=version)
-
-
 def _on_reference(table: Table, version: str | None, micros: int | None) -> tuple[TableRef, bool] | None:
     """The branch or tag of a table that a name such as ``t.branch_x`` means; None when it means neither."""
     if not table.namespace or not table.name.startswith((BRANCH, TAG)):
@@ -213,12 +192,14 @@ def told(
     counts = fragments.row_counts
     storage = {f"storage.{key}": value for key, value in place.storage_options.items()}
     own = set(columns.names)
-    hidden = st.StructType([field for field in METADATA_COLUMNS if field.name not in own])
+    blobs = [column.field for column in blob_columns(snapshot.manifest.schema)]
+    hidden = st.StructType([field for field in (*METADATA_COLUMNS, *blobs) if field.name not in own])
     return {
         "uri": snapshot.uri,
         "version": snapshot.version,
         "rows": int(counts.sum()) if bool((counts >= 0).all()) else -1,
         "bytes": sum(file.size or 0 for fragment in fragments for file in fragment.files),
+        "indexed": list(TableReader(snapshot).indices.columns()),
         "columns": json.loads(columns.json()),
         "properties": properties_of(snapshot, columns, external=external),
         "options": {
@@ -319,7 +300,6 @@ def drop_table(details: Mapping[str, Any]) -> bool:
 def truncate_table(details: Mapping[str, Any]) -> None:
     """Remove all rows; columns, config and old versions stay."""
     from lancelet.editing.truncate import truncate
-    from lancelet.execution.table_reader import TableReader
 
     truncate(TableReader(place_of(details).open()))
 

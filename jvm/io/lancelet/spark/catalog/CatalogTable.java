@@ -3,6 +3,7 @@ package io.lancelet.spark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import io.lancelet.spark.python.Ask;
 import io.lancelet.spark.python.Details;
+import io.lancelet.spark.python.Python;
 import io.lancelet.spark.read.Conditions;
 import io.lancelet.spark.read.Facts;
 import io.lancelet.spark.read.LanceProvider;
@@ -87,6 +88,7 @@ public class CatalogTable extends LanceTable
             told.get(Details.VERSION).asLong(),
             told.get(Details.ROWS).asLong(),
             told.get(Details.BYTES).asLong(),
+            List.of(Python.JSON.convertValue(told.get(Details.INDEXED), String[].class)),
             true);
     return new CatalogTable(
         python,

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import io.lancelet.spark.python.Ask;
 import io.lancelet.spark.python.Details;
 import io.lancelet.spark.python.Python;
+import io.lancelet.spark.search.MatchFunction;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -11,10 +12,12 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.connector.catalog.Changelog;
 import org.apache.spark.sql.connector.catalog.ChangelogContext;
+import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
 import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
@@ -28,6 +31,7 @@ import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableContext;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -35,7 +39,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * Tables and namespaces by name and by path. All that a catalog does is done by Python; here is only what Spark wants to
  * hear of it.
  */
-public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog {
+public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog {
   private static final String[] PROCEDURES = {"system"};
   private static final String CREATE = "create";
   private static final String REPLACE = "replace";
@@ -282,6 +286,27 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Pr
     }
     JsonNode told = python.ask(Ask.LOAD_PROCEDURE, Map.of(Details.PROCEDURE, ident.name()));
     return new LanceProcedure(python, name, ident.name(), told);
+  }
+
+  // Functions
+
+  @Override
+  public Identifier[] listFunctions(String[] namespace) {
+    if (namespace.length > 0) {
+      return new Identifier[0];
+    }
+    return MatchFunction.ALL.keySet().stream()
+        .map(each -> Identifier.of(namespace, each))
+        .toArray(Identifier[]::new);
+  }
+
+  @Override
+  public UnboundFunction loadFunction(Identifier ident) throws NoSuchFunctionException {
+    String asked = ident.name().toLowerCase(java.util.Locale.ROOT);
+    if (!MatchFunction.ALL.containsKey(asked)) {
+      throw new NoSuchFunctionException(ident);
+    }
+    return new MatchFunction(asked);
   }
 
   static Map<String, String> texts(JsonNode answer) {

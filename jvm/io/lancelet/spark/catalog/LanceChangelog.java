@@ -36,7 +36,7 @@ final class LanceChangelog extends LanceTable implements Changelog {
   }
 
   static LanceChangelog of(Asking python, Identifier ident, JsonNode told) {
-    Facts facts = new Facts(told.get(Details.URI).asText(), told.get(Details.VERSION).asLong(), -1, -1, false);
+    Facts facts = new Facts(told.get(Details.URI).asText(), told.get(Details.VERSION).asLong(), -1, -1, List.of(), false);
     return new LanceChangelog(
         CatalogTable.shown(python, ident),
         CatalogTable.columns(told.get(Details.COLUMNS)),

@@ -27,7 +27,9 @@ public enum Ask {
   LIST_PROCEDURES(false),
   LOAD_PROCEDURE(false),
   CALL_PROCEDURE(true),
-  CONTINUE_PROCEDURE(true);
+  CONTINUE_PROCEDURE(true),
+  LOAD_FUNCTION(false),
+  PLAN_JOIN(false);
 
   /** Whether something may have been changed when nobody heard the answer; other questions are just asked again. */
   final boolean changes;

@@ -43,6 +43,8 @@ public final class Details {
   public static final String TASKS = "tasks";
   public static final String PYTHON_VERSION = "python_version";
   public static final String RESULTS = "results";
+  public static final String PLACE = "place";
+  public static final String INDEXED = "indexed";
 
   private Details() {}
 }

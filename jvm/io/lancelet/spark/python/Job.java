@@ -28,7 +28,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * A Spark job for the process that answers, which has no session of its own: tasks that are a function of Python's, or a
  * query whose rows become a table.
  */
-final class Job {
+public final class Job {
   private static final StructType RESULT = new StructType().add("result", DataTypes.BinaryType);
 
   /** Spark's number for functions from batches of rows to batches of rows. */
@@ -50,15 +50,7 @@ final class Job {
       rows.write().format("lance").mode("append").options(options).save(told.get(Details.URI).asText());
       return List.of();
     }
-    SimplePythonFunction function =
-        new SimplePythonFunction(
-            Base64.getDecoder().decode(told.get(Details.COMMAND).asText()),
-            new HashMap<>(Map.of("PYTHONHASHSEED", "0")),
-            new ArrayList<>(),
-            interpreter(session.sparkContext().conf()),
-            told.get(Details.PYTHON_VERSION).asText(),
-            new ArrayList<>(),
-            null);
+    SimplePythonFunction function = function(told);
     Column column =
         declared(function).apply(CollectionConverters.asScala(List.of(functions.col("id"))).toSeq());
     Dataset<Row> numbers =
@@ -82,6 +74,18 @@ final class Job {
     } catch (ReflectiveOperationException other) {
       throw new IllegalStateException("this Spark declares functions of Python's in another way", other);
     }
+  }
+
+  /** A function of Python's, as tasks run it. */
+  public static SimplePythonFunction function(JsonNode told) {
+    return new SimplePythonFunction(
+        Base64.getDecoder().decode(told.get(Details.COMMAND).asText()),
+        new HashMap<>(Map.of("PYTHONHASHSEED", "0")),
+        new ArrayList<>(),
+        interpreter(SparkSession.active().sparkContext().conf()),
+        told.get(Details.PYTHON_VERSION).asText(),
+        new ArrayList<>(),
+        null);
   }
 
   /** Rows as Spark would insert them into a table: values are cast by its rules, or refused. */

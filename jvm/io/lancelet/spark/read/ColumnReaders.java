@@ -1,6 +1,8 @@
 package io.lancelet.spark.read;
 
+import java.util.ArrayList;
 import java.util.Collections;
+import java.util.List;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.python.ChainedPythonFunctions;
 import org.apache.spark.api.python.PythonEvalType;
@@ -116,6 +118,8 @@ final class ColumnReaders implements PartitionReaderFactory {
     private final Map<String, SQLMetric> metrics;
     private boolean checked = false;
     private long given = 0;
+    private long read = 0;
+    private long bytes = 0;
 
     Reader(Iterator<ColumnarBatch> batches, StructType columns, int limit, Map<String, SQLMetric> metrics) {
       this.batches = batches;
@@ -141,6 +145,8 @@ final class ColumnReaders implements PartitionReaderFactory {
       }
       checked = true;
       given += wrapped.numRows();
+      read++;
+      bytes += struct.getValueVector().getBufferSize();
       ColumnVector[] vectors = new ColumnVector[columns.size()];
       for (int i = 0; i < vectors.length; i++) {
         vectors[i] = FlatVector.of(struct.getChild(i));
@@ -166,9 +172,10 @@ final class ColumnReaders implements PartitionReaderFactory {
 
     @Override
     public CustomTaskMetric[] currentMetricsValues() {
-      return CollectionConverters.asJava(metrics).entrySet().stream()
-          .map(entry -> new PythonCustomTaskMetric(entry.getKey(), entry.getValue().value()))
-          .toArray(CustomTaskMetric[]::new);
+      List<CustomTaskMetric> all = new ArrayList<>(Metrics.values(read, bytes));
+      CollectionConverters.asJava(metrics)
+          .forEach((name, metric) -> all.add(new PythonCustomTaskMetric(name, metric.value())));
+      return all.toArray(new CustomTaskMetric[0]);
     }
   }
 }

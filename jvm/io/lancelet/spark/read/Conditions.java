@@ -11,6 +11,7 @@ import java.util.Optional;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.UserDefinedScalarFunc;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.BooleanType;
@@ -35,6 +36,8 @@ import org.apache.spark.sql.types.TimestampType;
  */
 public final class Conditions {
   private static final String LANCE_TYPE = "lance.type";
+  private static final String OURS = "lancelet.";
+  private static final List<String> SINGLE_ROWS = List.of("_rowid", "_rowaddr");
 
   /** Lance types whose values are the same in Spark, though Spark's type is another. */
   private static final List<String> EXACT_LANCE =
@@ -48,7 +51,13 @@ public final class Conditions {
   private static final Map<String, String> TEXTS =
       Map.of("STARTS_WITH", "starts_with", "ENDS_WITH", "ends_with", "CONTAINS", "contains");
 
-  private Conditions() {}
+  private final StructType columns;
+  private final boolean matches;
+
+  private Conditions(StructType columns, boolean matches) {
+    this.columns = columns;
+    this.matches = matches;
+  }
 
   /** All conditions together. */
   public static String toJson(List<Object> conditions) {
@@ -63,6 +72,20 @@ public final class Conditions {
 
   /** The translation, or nothing when Spark has to evaluate the condition itself. */
   public static Optional<List<Object>> translate(Expression condition, StructType columns) {
+    return new Conditions(columns, false).translated(condition);
+  }
+
+  /** As {@link #translate}, for scans, which can also tell which texts match. */
+  public static Optional<List<Object>> translateForScan(Expression condition, StructType columns) {
+    return new Conditions(columns, true).translated(condition);
+  }
+
+  /** Whether values of a column are in the same order here and there. */
+  static boolean isComparable(NamedReference column, StructType columns) {
+    return new Conditions(columns, false).column(column, true).isPresent();
+  }
+
+  private Optional<List<Object>> translated(Expression condition) {
     if (!(condition instanceof Predicate predicate)) {
       return Optional.empty();
     }
@@ -71,28 +94,66 @@ public final class Conditions {
     switch (name) {
       case "AND":
       case "OR":
-        return joined(name.toLowerCase(java.util.Locale.ROOT), children, columns);
+        return joined(name.toLowerCase(java.util.Locale.ROOT), children);
       case "NOT":
-        return translate(children[0], columns).map(inner -> List.of("not", inner));
+        return translated(children[0]).map(inner -> List.of("not", inner));
       case "ALWAYS_TRUE":
         return Optional.of(List.of("true"));
       case "ALWAYS_FALSE":
         return Optional.of(List.of("false"));
       case "IS_NULL":
       case "IS_NOT_NULL":
-        return column(children[0], columns, false)
+        return column(children[0], false)
             .map(column -> List.of(name.toLowerCase(java.util.Locale.ROOT), column));
       case "IN":
-        return in(children, columns);
+        return in(children);
+      case "=":
+        Optional<List<Object>> match = matches ? match(children) : Optional.empty();
+        return match.isPresent() ? match : compared(name, children);
       default:
-        return compared(name, children, columns);
+        return compared(name, children);
     }
   }
 
-  private static Optional<List<Object>> joined(String word, Expression[] children, StructType columns) {
+  /** A condition on texts: the function, and its columns and constants. */
+  private Optional<List<Object>> match(Expression[] children) {
+    Expression expression = children[children[0] instanceof Literal ? 1 : 0];
+    if (!(expression instanceof UserDefinedScalarFunc function) || !function.canonicalName().startsWith(OURS)) {
+      return Optional.empty();
+    }
+    List<Object> arguments = new ArrayList<>();
+    for (Expression child : function.children()) {
+      Optional<List<Object>> argument = child instanceof Literal ? literal(child) : column(child, false);
+      if (argument.isEmpty()) {
+        return Optional.empty();
+      }
+      arguments.add(argument.get());
+    }
+    return Optional.of(List.of("match", function.name(), arguments));
+  }
+
+  /** Whether one of some translated conditions is about a column with an index, or about single rows. */
+  static boolean areIndexed(List<?> conditions, Facts facts) {
+    return conditions.stream().anyMatch(condition -> condition instanceof List<?> parts && isIndexed(parts, facts));
+  }
+
+  private static boolean isIndexed(List<?> parts, Facts facts) {
+    if (parts.size() > 1 && "col".equals(parts.get(0))) {
+      return facts.indexed().contains(parts.get(1)) || SINGLE_ROWS.contains(parts.get(1));
+    }
+    return areIndexed(parts, facts);
+  }
+
+  /** Whether a translated condition is about texts that match, or has such in it. */
+  static boolean hasMatch(List<?> condition) {
+    return "match".equals(condition.get(0))
+        || condition.stream().anyMatch(part -> part instanceof List<?> inner && !inner.isEmpty() && hasMatch(inner));
+  }
+
+  private Optional<List<Object>> joined(String word, Expression[] children) {
     List<Object> parts = new ArrayList<>(List.of(word));
     for (Expression child : children) {
-      Optional<List<Object>> part = translate(child, columns);
+      Optional<List<Object>> part = translated(child);
       if (part.isEmpty()) {
         return Optional.empty();
       }
@@ -101,8 +162,8 @@ public final class Conditions {
     return Optional.of(parts);
   }
 
-  private static Optional<List<Object>> in(Expression[] children, StructType columns) {
-    Optional<List<Object>> column = column(children[0], columns, true);
+  private Optional<List<Object>> in(Expression[] children) {
+    Optional<List<Object>> column = column(children[0], true);
     List<Object> literals = new ArrayList<>();
     for (Expression child : Arrays.asList(children).subList(1, children.length)) {
       Optional<List<Object>> literal = literal(child);
@@ -114,7 +175,7 @@ public final class Conditions {
     return column.map(found -> List.of("in", found, literals));
   }
 
-  private static Optional<List<Object>> compared(String name, Expression[] children, StructType columns) {
+  private Optional<List<Object>> compared(String name, Expression[] children) {
     if (children.length != 2) {
       return Optional.empty();
     }
@@ -123,7 +184,7 @@ public final class Conditions {
     if (operator == null && !flipped) {
       operator = TEXTS.get(name);
     }
-    Optional<List<Object>> column = column(children[flipped ? 1 : 0], columns, true);
+    Optional<List<Object>> column = column(children[flipped ? 1 : 0], true);
     Optional<List<Object>> literal = literal(children[flipped ? 0 : 1]);
     if (operator == null || column.isEmpty() || literal.isEmpty()) {
       return Optional.empty();
@@ -132,7 +193,7 @@ public final class Conditions {
   }
 
   /** A column or a field of structs; when it is compared, one whose values mean the same in Lance. */
-  private static Optional<List<Object>> column(Expression expression, StructType columns, boolean compared) {
+  private Optional<List<Object>> column(Expression expression, boolean compared) {
     if (!(expression instanceof NamedReference reference)) {
       return Optional.empty();
     }

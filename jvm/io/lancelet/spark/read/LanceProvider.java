@@ -9,6 +9,7 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.sources.DataSourceRegister;
+import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -91,6 +92,17 @@ public final class LanceProvider extends PythonDataSourceV2 implements DataSourc
     StructField[] fields = found.fields();
     facts = Facts.of(fields[fields.length - 1].metadata());
     return new StructType(Arrays.copyOf(fields, fields.length - 1));
+  }
+
+  /** What is known about a scan with these options without reading it. */
+  static Metadata estimated(Map<String, String> options) {
+    Map<String, String> asking = new HashMap<>(options);
+    asking.put("lance.bridge", "estimate");
+    CaseInsensitiveStringMap all = new CaseInsensitiveStringMap(asking);
+    StructType told =
+        Sentences.told(() -> freshSource().getOrCreateDataSourceInPython(NAME, all, Option.empty()).schema());
+    StructField[] fields = told.fields();
+    return fields[fields.length - 1].metadata();
   }
 
   /** The columns of the table itself, for a read whose columns somebody else gave; those must fit. */

@@ -1,11 +1,16 @@
 package io.lancelet.spark.read;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.NullOrdering;
+import org.apache.spark.sql.connector.expressions.SortDirection;
+import org.apache.spark.sql.connector.expressions.SortOrder;
 import org.apache.spark.sql.connector.expressions.aggregate.AggregateFunc;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.aggregate.CountStar;
@@ -13,8 +18,13 @@ import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
+import org.apache.spark.sql.connector.read.SupportsPushDownOffset;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsPushDownTableSample;
+import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -25,17 +35,33 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 final class LanceScanBuilder
     implements SupportsPushDownRequiredColumns,
         SupportsPushDownV2Filters,
+        SupportsPushDownTableSample,
         SupportsPushDownLimit,
+        SupportsPushDownOffset,
+        SupportsPushDownTopN,
         SupportsPushDownAggregates {
+  private static final String SCORE = "_score";
+  private static final String LIMIT = "limit";
+
+  /** Options of users that choose rows: then nothing is known of all of them, and only conditions and limits are pushed down. */
+  private static final List<String> CHOOSING = List.of("filter", LIMIT, "memWal");
+
+  /** More rows than so many are sorted by Spark alone: a task would hold them all. */
+  private static final int MOST_SORTED = 1 << 16;
+
   private final StructType columns;
   private final StructType own;
   private final CaseInsensitiveStringMap options;
   private final Facts facts;
   private final List<Predicate> pushed = new ArrayList<>();
   private final List<Object> conditions = new ArrayList<>();
+  private final List<Object> order = new ArrayList<>();
   private StructType wanted;
+  private String sample;
   private int limit = -1;
-  private int counts = 0;
+  private int offset = 0;
+  private boolean exact = false;
+  private AnswerScan answer;
 
   /** {@code own} are the columns as the table has them: only they tell which values mean the same here and there. */
   LanceScanBuilder(StructType columns, StructType own, CaseInsensitiveStringMap options, Facts facts) {
@@ -43,7 +69,10 @@ final class LanceScanBuilder
     this.own = own;
     this.wanted = columns;
     this.options = options;
-    this.facts = facts;
+    boolean isWhole = CHOOSING.stream().noneMatch(options::containsKey);
+    boolean pushes = facts.pushes() && !options.containsKey(LIMIT);
+    this.facts =
+        isWhole ? facts : new Facts(facts.uri(), facts.version(), -1, facts.bytes(), facts.indexed(), pushes);
   }
 
   @Override
@@ -57,7 +86,9 @@ final class LanceScanBuilder
     List<Predicate> left = new ArrayList<>();
     for (Predicate predicate : predicates) {
       Optional<List<Object>> translated =
-          facts.pushes() ? Conditions.translate(predicate, own) : Optional.empty();
+          !facts.pushes()
+              ? Optional.empty()
+              : facts.rows() < 0 ? Conditions.translate(predicate, own) : Conditions.translateForScan(predicate, own);
       if (translated.isPresent()) {
         pushed.add(predicate);
         conditions.add(translated.get());
@@ -73,67 +104,158 @@ final class LanceScanBuilder
     return pushed.toArray(new Predicate[0]);
   }
 
-  /** Every task gives at most so many rows; Spark takes the first of all tasks together. */
+  /** Rows by chance: whether a row is among them depends on its place and the seed alone. */
+  @Override
+  public boolean pushTableSample(double lower, double upper, boolean withReplacement, long seed) {
+    if (withReplacement || !facts.pushes() || facts.rows() < 0 || isSearch()) {
+      return false;
+    }
+    sample = lower + "," + upper + "," + seed;
+    return true;
+  }
+
+  /**
+   * Every task gives at most so many rows, and Spark takes the first of all tasks together. Where the table tells how many rows
+   * its fragments have, it is known which tasks have them.
+   */
   @Override
   public boolean pushLimit(int rows) {
     if (facts.pushes()) {
       limit = rows;
+      exact = facts.rows() >= 0 && conditions.isEmpty() && sample == null && !isSearch();
     }
     return facts.pushes();
   }
 
+  /** The first rows of what a limit leaves are passed over. */
   @Override
-  public boolean isPartiallyPushed() {
+  public boolean pushOffset(int rows) {
+    if (exact) {
+      offset = rows;
+    }
+    return exact;
+  }
+
+  /** Every task gives its first rows in an order; Spark sorts what all of them give. */
+  @Override
+  public boolean pushTopN(SortOrder[] orders, int rows) {
+    if (!facts.pushes() || facts.rows() < 0 || rows > MOST_SORTED || isSearch() || hasMatch()) {
+      return false;
+    }
+    List<Object> keys = new ArrayList<>();
+    for (SortOrder each : orders) {
+      if (!(each.expression() instanceof NamedReference column) || !Conditions.isComparable(column, own)) {
+        return false;
+      }
+      boolean ascending = each.direction() == SortDirection.ASCENDING;
+      keys.add(List.of(List.of(column.fieldNames()), ascending, each.nullOrdering() == NullOrdering.NULLS_FIRST));
+    }
+    order.addAll(keys);
+    limit = rows;
     return true;
   }
 
   @Override
+  public boolean isPartiallyPushed() {
+    return !exact;
+  }
+
+  @Override
   public boolean supportCompletePushDown(Aggregation aggregation) {
-    return countsRows(aggregation);
+    return answered(aggregation) != null;
   }
 
   @Override
   public boolean pushAggregation(Aggregation aggregation) {
-    if (countsRows(aggregation)) {
-      counts = aggregation.aggregateExpressions().length;
-    }
-    return counts > 0;
+    answer = answered(aggregation);
+    return answer != null;
   }
 
-  /** Whether the number of rows in the table is all that is asked for. */
-  private boolean countsRows(Aggregation aggregation) {
-    if (facts.rows() < 0 || !pushed.isEmpty() || aggregation.groupByExpressions().length > 0) {
-      return false;
+  /** What metadata and indices tell about the whole table; null when rows have to be read. */
+  private AnswerScan answered(Aggregation aggregation) {
+    AggregateFunc[] functions = aggregation.aggregateExpressions();
+    boolean isWhole = functions.length > 0 && aggregation.groupByExpressions().length == 0 && sample == null;
+    if (!isWhole || facts.rows() < 0 || isSearch()) {
+      return null;
     }
-    for (AggregateFunc function : aggregation.aggregateExpressions()) {
-      if (!(function instanceof CountStar)) {
-        return false;
-      }
+    if (conditions.isEmpty() && Arrays.stream(functions).allMatch(CountStar.class::isInstance)) {
+      Object[] counts = new Object[functions.length];
+      DataType[] types = new DataType[functions.length];
+      Arrays.fill(counts, facts.rows());
+      Arrays.fill(types, DataTypes.LongType);
+      return new AnswerScan(counts, types, facts.rows());
     }
-    return aggregation.aggregateExpressions().length > 0;
+    return Aggregates.answered(functions, conditions, own, facts, this::handed);
+  }
+
+  /** Whether a rule has made a search of this scan. */
+  private boolean isSearch() {
+    return options.containsKey(Options.NEAREST) && facts.pushes() && facts.rows() >= 0;
+  }
+
+  private boolean hasMatch() {
+    return conditions.stream().anyMatch(condition -> Conditions.hasMatch((List<?>) condition));
   }
 
   @Override
   public Scan build() {
-    if (counts > 0) {
-      return new CountScan(facts.rows(), counts);
+    boolean isScored = conditions.stream().anyMatch(condition -> "match".equals(((List<?>) condition).get(0)));
+    if (wanted.getFieldIndex(SCORE).isDefined() && columns.getFieldIndex(SCORE).isEmpty() && !isScored) {
+      throw new IllegalArgumentException(
+          "_score tells how well texts match; it goes with one condition on them, such as WHERE lance_match(text, 'words'),"
+              + " that is not under OR or NOT");
     }
+    if (answer != null) {
+      return answer;
+    }
+    Map<String, String> handed = handed();
+    if (limit >= 0) {
+      handed.put(Options.LIMIT, Integer.toString(limit));
+    }
+    if (exact) {
+      handed.put(Options.OFFSET, Integer.toString(offset));
+    }
+    if (!order.isEmpty()) {
+      handed.put(Options.ORDER, Options.json(order));
+    }
+    return new LanceScan(wanted, own, handed, facts, new Estimates(facts, columns, wanted, conditions, limit, handed), shown(), limit);
+  }
+
+  private Map<String, String> handed() {
     Map<String, String> handed = new HashMap<>(options.asCaseSensitiveMap());
+    if (!isSearch()) {
+      handed.keySet().removeAll(List.of(Options.NEAREST, Options.NEAREST_SHOWN));
+    }
     if (facts.uri() != null) {
-      handed.put("lance.uri", facts.uri());
-      handed.put("lance.version", Long.toString(facts.version()));
+      handed.put(Options.URI, facts.uri());
+      handed.put(Options.VERSION, Long.toString(facts.version()));
     }
     int tasks = SparkSession.active().sparkContext().defaultParallelism();
-    handed.put("lance.parallelism", Integer.toString(tasks));
+    handed.put(Options.PARALLELISM, Integer.toString(tasks));
     if (!conditions.isEmpty()) {
-      handed.put("lance.predicates", Conditions.toJson(conditions));
+      handed.put(Options.PREDICATES, Conditions.toJson(conditions));
     }
-    if (limit >= 0) {
-      handed.put("lance.limit", Integer.toString(limit));
+    if (sample != null) {
+      handed.put(Options.SAMPLE, sample);
     }
-    long rows = pushed.isEmpty() ? facts.rows() : -1;
-    long bytes = facts.bytes() < 0 ? -1 : facts.bytes() * wanted.size() / Math.max(1, columns.size());
-    return new LanceScan(
-        LanceProvider.freshSource(), wanted, new CaseInsensitiveStringMap(handed), rows, bytes, pushed, limit);
+    return handed;
+  }
+
+  private String shown() {
+    StringBuilder text = new StringBuilder("lance columns=" + Arrays.toString(wanted.fieldNames()) + " pushed=" + pushed);
+    text.append(" limit=").append(limit);
+    if (offset > 0) {
+      text.append(" offset=").append(offset);
+    }
+    if (!order.isEmpty()) {
+      text.append(" order=").append(order);
+    }
+    if (sample != null) {
+      text.append(" sample=").append(sample);
+    }
+    if (isSearch()) {
+      text.append(" nearest=").append(options.get(Options.NEAREST_SHOWN));
+    }
+    return text.toString();
   }
 }

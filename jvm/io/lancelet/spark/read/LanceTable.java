@@ -1,7 +1,10 @@
 package io.lancelet.spark.read;
 
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.Optional;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
@@ -12,6 +15,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A table whose scans take what Spark pushes down; writes and streams are Spark's own. */
 public class LanceTable extends PythonTable {
+  private static final String STORAGE = "storage.";
+
   private final LanceProvider provider;
   private final StructType columns;
   private final Facts facts;
@@ -43,6 +48,22 @@ public class LanceTable extends PythonTable {
     return facts.uri() != null ? facts.uri() : provider.facts().uri();
   }
 
+  /** Where a search finds the table: its folder, the version that was loaded, and options of the store. */
+  public Map<String, Object> place() {
+    Facts known = facts.uri() != null ? facts : provider.facts();
+    if (known.uri() == null) {
+      provider.ownColumns(columns, withNamed(CaseInsensitiveStringMap.empty()).asCaseSensitiveMap());
+      known = provider.facts();
+    }
+    Map<String, String> store = new HashMap<>();
+    for (Map.Entry<String, String> option : named.entrySet()) {
+      if (option.getKey().startsWith(STORAGE)) {
+        store.put(option.getKey().substring(STORAGE.length()), option.getValue());
+      }
+    }
+    return Map.of("uri", known.uri(), "version", known.version(), "storage", store);
+  }
+
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     CaseInsensitiveStringMap all = withNamed(options);
@@ -56,6 +77,16 @@ public class LanceTable extends PythonTable {
   /** The columns that conditions on this table may be about. */
   protected StructType comparable() {
     return columns;
+  }
+
+  /** Whether scans of this table test a condition by themselves. */
+  public boolean takes(Predicate condition) {
+    return Conditions.translateForScan(condition, comparable()).isPresent();
+  }
+
+  /** A condition as Python reads it; nothing when Spark has to test it. */
+  public Optional<List<Object>> translated(Predicate condition) {
+    return Conditions.translate(condition, comparable());
   }
 
   @Override

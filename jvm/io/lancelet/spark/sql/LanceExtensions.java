@@ -2,6 +2,13 @@ package io.lancelet.spark.sql;
 
 import io.lancelet.spark.python.Python;
 import io.lancelet.spark.rowlevel.RowChanges;
+import io.lancelet.spark.search.BlobFunction;
+import io.lancelet.spark.search.Comparable;
+import io.lancelet.spark.search.MatchFunction;
+import io.lancelet.spark.search.Misplaced;
+import io.lancelet.spark.search.NearestJoin;
+import io.lancelet.spark.search.NearestOrder;
+import io.lancelet.spark.search.SearchFunction;
 import java.util.function.Function;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
@@ -36,6 +43,32 @@ public class LanceExtensions extends AbstractFunction1<SparkSessionExtensions, B
             new FunctionIdentifier(TableChanges.NAME),
             new ExpressionInfo(TableChanges.class.getName(), TableChanges.NAME),
             function(TableChanges::of)));
+    SearchFunction.all()
+        .forEach(
+            function ->
+                extensions.injectTableFunction(
+                    new Tuple3<>(
+                        new FunctionIdentifier(function.name()),
+                        new ExpressionInfo(SearchFunction.class.getName(), function.name()),
+                        function)));
+    MatchFunction.ALL
+        .keySet()
+        .forEach(
+            name ->
+                extensions.injectFunction(
+                    new Tuple3<>(
+                        new FunctionIdentifier(name),
+                        new ExpressionInfo(MatchFunction.class.getName(), name),
+                        new MatchFunction(name).builder())));
+    extensions.injectFunction(
+        new Tuple3<>(
+            new FunctionIdentifier(BlobFunction.NAME),
+            new ExpressionInfo(BlobFunction.class.getName(), BlobFunction.NAME),
+            new BlobFunction()));
+    extensions.injectPreOperatorOptimizationRule(rule(session -> new Comparable()));
+    extensions.injectPostHocResolutionRule(rule(session -> new NearestJoin()));
+    extensions.injectPreCBORule(rule(session -> new Misplaced()));
+    extensions.injectPreCBORule(rule(session -> new NearestOrder()));
     extensions.injectParser(
         new AbstractFunction2<>() {
           @Override

@@ -1,0 +1,202 @@
+"""What Spark's planner knows of tables, and what it leaves to them: each shown by the plan, and by the answer."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import date, timedelta
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import Column, functions
+from pyspark.sql.types import StructType
+
+import lancelet
+from lancelet.spark import bridge
+from lancelet.spark.source import LanceDataSource
+from spark.sessions import MODE
+
+ROWS = 6000
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    place = str(tmp_path_factory.mktemp("planned") / "made.lance")
+    numbers = np.arange(ROWS)
+    floats = np.where(numbers % 7 == 0, np.nan, numbers % 100 / 8)
+    floats[numbers % 11 == 0] = -0.0
+    columns = {
+        "id": numbers,
+        "n": pa.array([None if n % 97 == 0 else int(n * 7919 % 1000) for n in numbers.tolist()], pa.int32()),
+        "x": pa.array(floats, mask=numbers % 50 == 3),
+        "s": [f"text {n * 31 % 500}" for n in numbers.tolist()],
+        "day": [date(2020, 1, 1) + timedelta(days=n % 400) for n in numbers.tolist()],
+        "wide": [f"{n} " * 20 for n in numbers.tolist()],
+    }
+    ds = lancelet.write_dataset(pa.table(columns), place, max_rows_per_file=1500)
+    ds.create_scalar_index("id", "BTREE")
+    ds.create_scalar_index("n", "BITMAP")
+    ds.create_scalar_index("day", "ZONEMAP")
+    return place
+
+
+@pytest.fixture
+def table(sql, path: str) -> lance.LanceDataset:
+    sql(f"CREATE TABLE {{ns}}.t USING lance LOCATION '{path}'")
+    return lance.dataset(path)
+
+
+def explained(sql, text: str) -> str:
+    return sql(f"EXPLAIN {text}")[0][0]
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        "n, id",
+        "n DESC NULLS FIRST, id DESC",
+        "x, id",
+        "x DESC, n DESC NULLS LAST, id",
+        "s, day DESC, id",
+        "day NULLS LAST, id",
+    ],
+)
+def test_the_first_rows_in_an_order_are_chosen_by_tasks(sql, spark, path, table, order):
+    text = f"SELECT id, wide FROM {{ns}}.t WHERE id > 20 ORDER BY {order} LIMIT 7"
+    assert "order=[" in explained(sql, text)
+    frame = spark.createDataFrame(table.to_table(filter="id > 20"))
+    assert sql(text) == [tuple(row) for row in frame.orderBy(*_keys(order)).limit(7).select("id", "wide").collect()]
+
+
+def _keys(order: str) -> list[Column]:
+    return [_key(text) for text in order.split(", ")]
+
+
+def _key(text: str) -> Column:
+    name, *words = text.split()
+    way = "desc" if "DESC" in words else "asc"
+    nulls = "_nulls_first" if "FIRST" in words else "_nulls_last" if "LAST" in words else ""
+    made: Column = getattr(functions.col(name), f"{way}{nulls}")()
+    return made
+
+
+def test_orders_that_tasks_do_not_have_are_sparks(sql, table):
+    for key in ("n + 1", "upper(s)"):
+        assert "order=[" not in explained(sql, f"SELECT id FROM {{ns}}.t ORDER BY {key} LIMIT 3")
+    assert "order=[" not in explained(sql, "SELECT id FROM {ns}.t ORDER BY n LIMIT 100000")
+
+
+def test_limits_and_offsets_are_exact_without_a_condition(sql, table):
+    plan = explained(sql, "SELECT id FROM {ns}.t LIMIT 5 OFFSET 2998")
+    assert "limit=3003 offset=2998" in plan
+    assert "GlobalLimit" not in plan
+    assert sql("SELECT id FROM {ns}.t LIMIT 5 OFFSET 2998") == [(n,) for n in range(2998, 3003)]
+    assert sql("SELECT count(*) FROM (SELECT id FROM {ns}.t LIMIT 4000)") == [(4000,)]
+    assert sql(f"SELECT count(*) FROM (SELECT id FROM {{ns}}.t LIMIT 10 OFFSET {ROWS - 4})") == [(4,)]
+    assert len(sql("SELECT id FROM {ns}.t WHERE n > 500 LIMIT 5 OFFSET 3")) == 5
+    assert "offset=" not in explained(sql, "SELECT id FROM {ns}.t WHERE n > 500 LIMIT 5 OFFSET 3")
+
+
+def test_samples_are_drawn_by_tasks(sql, table):
+    text = "SELECT id FROM {ns}.t TABLESAMPLE (10 PERCENT) REPEATABLE (42)"
+    plan = explained(sql, text)
+    assert "sample=0.0,0.1,42" in plan
+    assert "Sample" not in plan
+    found = sql(text)
+    assert 0.07 * ROWS < len(found) < 0.13 * ROWS
+    assert sql(text) == found
+    assert len(set(found)) == len(found)
+    other = sql(text.replace("42", "43"))
+    assert len(set(other) & set(found)) < len(found) / 3
+    some = sql(text + " WHERE n > 500")
+    assert {row[0] for row in some} == {row[0] for row in found} & set(
+        table.to_table(["id"], filter="n > 500")["id"].to_pylist()
+    )
+    assert sql(f"SELECT count(*) FROM ({text})") == [(len(found),)]
+
+
+def test_counts_ends_and_nothing_else_come_from_indices(sql, spark, path, tmp_path: Path, table):
+    def is_told(text: str) -> bool:
+        plan = explained(sql, text)
+        return "LocalTableScan" in plan and "BatchScan" not in plan
+
+    days = table.to_table(["day"])["day"].to_pylist()
+    assert is_told("SELECT min(day), max(day), count(*) FROM {ns}.t")
+    assert sql("SELECT min(day), max(day), count(*) FROM {ns}.t") == [(min(days), max(days), ROWS)]
+    for condition in ("id = 77", "id IN (5, 6, 70000)", "n = 500", "n IN (1, 2) AND id < 3000"):
+        text = f"SELECT count(*) FROM {{ns}}.t WHERE {condition}"
+        assert is_told(text), condition
+        assert sql(text) == [(table.count_rows(condition),)]
+    for text in (
+        "SELECT min(n) FROM {ns}.t",
+        "SELECT min(day) FROM {ns}.t WHERE n > 3",
+        "SELECT count(*) FROM {ns}.t WHERE day = DATE'2020-02-01'",
+        "SELECT count(*) FROM {ns}.t WHERE x > 1",
+        "SELECT min(day) FROM {ns}.t GROUP BY n",
+        "SELECT sum(id) FROM {ns}.t",
+    ):
+        assert not is_told(text), text
+    assert sql("SELECT min(day) FROM {ns}.t WHERE n > 3") == [
+        (min(table.to_table(["day"], filter="n > 3")["day"].to_pylist()),)
+    ]
+    copy = str(tmp_path / "copy.lance")
+    shutil.copytree(path, copy)
+    lancelet.dataset(copy).delete(f"day = date '{min(days)}'")
+    sql(f"CREATE TABLE {{ns}}.less USING lance LOCATION '{copy}'")
+    assert not is_told("SELECT min(day) FROM {ns}.less")
+    assert sql("SELECT min(day) FROM {ns}.less") == [(min(days) + timedelta(days=1),)]
+    assert sql("SELECT count(*) FROM {ns}.less WHERE n = 500") == [(lance.dataset(copy).count_rows("n = 500"),)]
+    lancelet.dataset(copy).insert(table.to_table(limit=1))
+    assert not is_told("SELECT max(day) FROM {ns}.less")
+
+
+@pytest.mark.skipif(MODE.startswith("connect"), reason="plans of Spark Connect have no statistics to look at")
+def test_sizes_follow_columns_and_conditions(spark, space, table):
+    def size(text: str) -> int:
+        plan = spark.sql(text.replace("{ns}", str(space)))._jdf.queryExecution().optimizedPlan()
+        return int(str(plan.stats().sizeInBytes()))
+
+    whole, narrow = size("SELECT * FROM {ns}.t"), size("SELECT id FROM {ns}.t")
+    assert 5 * narrow < whole
+    assert size("SELECT id FROM {ns}.t WHERE id = 5") < narrow / 100
+    assert size("SELECT id FROM {ns}.t WHERE id < 60") < narrow / 10
+    assert size("SELECT id FROM {ns}.t WHERE x > 1") >= narrow
+    assert size("SELECT id FROM {ns}.t LIMIT 10") < narrow / 100
+    spark.conf.set("spark.sql.cbo.enabled", "true")
+    try:
+        plan = spark.sql(f"SELECT day FROM {space}.t")._jdf.queryExecution().optimizedPlan()
+        assert int(str(plan.stats().rowCount().get())) == ROWS
+        assert "2020" in str(plan.stats().attributeStats()) or "18262" in str(plan.stats().attributeStats())
+    finally:
+        spark.conf.unset("spark.sql.cbo.enabled")
+
+
+def test_small_sides_are_broadcast_and_tell_the_other_what_they_have(sql, spark, table):
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "20000")
+    spark.range(50).selectExpr("id * 3 AS k", "id AS x").createOrReplaceTempView("keys_of_others")
+    try:
+        text = "SELECT a.id, b.s FROM {ns}.t a JOIN {ns}.t b ON a.id = b.id WHERE b.n = 500"
+        assert "BroadcastHashJoin" in explained(sql, text)
+        expected = table.to_table(["id", "s"], filter="n = 500").to_pydict()
+        assert sorted(sql(text)) == sorted(zip(*expected.values(), strict=True))
+        text = "SELECT a.id FROM {ns}.t a JOIN keys_of_others k ON a.id = k.k WHERE k.x IN (4, 7, 49)"
+        assert "dynamicpruning" in explained(sql, text)
+        assert sorted(sql(text)) == [(12,), (21,), (147,)]
+        assert "dynamicpruning" not in explained(sql, text.replace("a.id = k.k", "a.s = string(k.k)"))
+    finally:
+        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+
+
+def test_what_a_join_tells_prunes_fragments_and_rows(path):
+    """The plan of the scan, as Spark asks for it with the values of the other side."""
+    told = '["and", ["in", ["col", "id"], [["lit", "long", "3"], ["lit", "long", "4700"]]]]'
+    source = LanceDataSource({"path": path, bridge.RUNTIME: told})
+    schema = source.schema()
+    before = LanceDataSource({"path": path}).reader(StructType([schema["id"]]))
+    splits = source.reader(StructType([schema["id"]])).partitions()
+    assert sorted({number for split in splits for number, _, _ in split.value.pieces}) == [0, 3]
+    # Spark keeps the reader that it had, and gives it the new splits.
+    rows = [row["id"] for split in splits for batch in before.read(split) for row in batch.to_pylist()]
+    assert sorted(rows) == [3, 4700]
