@@ -17,7 +17,17 @@ except ImportError as error:
 from lancelet.namespace.connection import Connection, connect
 from lancelet.namespace.context import DynamicContextProvider
 from lancelet.namespace.directory import DirectoryNamespace
+from lancelet.namespace.rest.adapter import RestAdapter, serve
+from lancelet.namespace.rest.client import RestNamespace
 
-__all__ = ["Connection", "DirectoryNamespace", "DynamicContextProvider", "connect"]
+__all__ = [
+    "Connection",
+    "DirectoryNamespace",
+    "DynamicContextProvider",
+    "RestAdapter",
+    "RestNamespace",
+    "connect",
+    "serve",
+]
 
 del lance_namespace
