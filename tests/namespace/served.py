@@ -157,13 +157,13 @@ def kinds(found: list[Any]) -> list[Any]:
 def _plain(answer: Any, root: Path) -> Any:
     """An answer without what differs every time: headers, times, random names."""
     if isinstance(answer, str):
-        return re.sub(r"\d[\d.]*[µnm]?s\b", "TIME", answer.replace(str(root), "ROOT"))
+        return re.sub(r"\d[\d.]*( [KM]?B\b|[µnm]?s\b)?", "N", _rootless(answer, root))
     if isinstance(answer, ln.QueryTableResponse):
         return pa.ipc.open_file(answer.data).read_all().to_pydict()
     told = dict(answer if isinstance(answer, Mapping) else answer.to_dict())
     told.pop("context", None)
     text = json.dumps(told, default=datetime.isoformat, sort_keys=True)
-    text = text.replace(str(root), "ROOT").replace(str(root).lstrip("/"), "ROOT")
+    text = _rootless(text, root)
     text = re.sub(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "UUID", text)
     text = re.sub(r"[0-9a-f]{8}_n\$", "HASH_n$", text)
     text = re.sub(
@@ -172,3 +172,7 @@ def _plain(answer: Any, root: Path) -> Any:
         text,
     )
     return json.loads(text)
+
+
+def _rootless(text: str, root: Path) -> str:
+    return text.replace(str(root), "ROOT").replace(str(root).lstrip("/"), "ROOT")
