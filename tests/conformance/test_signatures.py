@@ -60,7 +60,6 @@ MISSING = {
         INNER,
     ),
     **dict.fromkeys(("PyDirectoryNamespace", "PyRestAdapter", "PyRestNamespace"), INNER),
-    **dict.fromkeys(("RestAdapter", "RestNamespace"), "clients and servers of namespaces over REST are " + LATER),
     **dict.fromkeys(
         (
             "dataset.DEFAULT_BLOB_BUFFER_SIZE",

@@ -50,6 +50,7 @@ SHOWN = (
     ),
     *("Branches", "Tags", "DatasetDelta", "LanceStats", "DatasetOptimizer", "FragmentMetadata", "LanceFileReader"),
     *("LanceFileWriter", "LanceFileSession", "Session", "Connection", "DirectoryNamespace", "LanceTable"),
+    *("RemoteConnection", "RestAdapter", "RestNamespace"),
 )
 """Classes with an example, of their own or of a method."""
 

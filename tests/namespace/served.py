@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -13,7 +14,7 @@ from typing import Any
 import lance_namespace as ln
 import pyarrow as pa
 
-from lancelet.namespace import RestAdapter
+from lancelet.namespace import DirectoryNamespace, RestAdapter
 from namespace.spaces import stream
 
 ROWS = pa.table(
@@ -128,6 +129,17 @@ STEPS: list[Step] = [
     ("rename_table", ln.RenameTableRequest(id=T, new_table_name="u", new_namespace_id=["n"])),
     ("list_all_tables", ln.ListTablesRequest(id=[])),
 ]
+
+
+class Slow(DirectoryNamespace):
+    """A namespace that says when it lists tables, and waits until it may go on."""
+
+    begun, may_end = threading.Event(), threading.Event()
+
+    def list_tables(self, request: Any) -> Any:
+        self.begun.set()
+        assert self.may_end.wait(30)
+        return super().list_tables(request)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import lance
@@ -16,12 +17,21 @@ import pytest
 import lancelet
 from conftest import Bucket
 from lancelet.errors import InvalidInput, InvalidType, TableNotFound
-from lancelet.namespace import Connection, DirectoryNamespace
+from lancelet.namespace import Connection, DirectoryNamespace, RemoteConnection, RestAdapter
 from namespace.spaces import BODY, ROWS, both, create, folders, location, tables
 
 
-def test_a_connection(tmp_path: Path) -> None:
-    space = lancelet.connect(tmp_path)
+@pytest.fixture(params=["folder", "server"])
+def space(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Connection]:
+    """A connection to a folder, or to a server that has it."""
+    if request.param == "folder":
+        yield lancelet.connect(tmp_path)
+    else:
+        with RestAdapter("dir", {"root": tmp_path}, port=0) as server:
+            yield lancelet.connect("rest", uri=server.uri)
+
+
+def test_a_connection(space: Connection, tmp_path: Path) -> None:
     assert list(space) == list(space.namespaces()) == []
     space.create_namespace("sales", {"owner": "ann"})
     space.create_namespace(("sales", "v1.0"))
@@ -46,10 +56,32 @@ def test_a_connection(tmp_path: Path) -> None:
     assert space.open("top", 1).version == 1
     with pytest.raises(ln.TableVersionNotFoundError):
         space.open("top", 9)
+    space.open("top").create_branch("b")
+    assert space.open("top", branch="b").count_rows() == 3
+    with pytest.raises(ln.TableBranchNotFoundError):
+        space.open("top", branch="c")
+    space.open("top").branches.delete("b")
+    space.create_namespace("sales", exist_ok=True)
+    for data in (object(), pa.table([[1], [2]], names=["a", "a"])):
+        with pytest.raises(ln.LanceNamespaceError):
+            space.create("sales.bad", data)
+    assert "sales.bad" not in space
     assert space.properties("sales") == {"owner": "ann"}
-    assert space.set_properties("sales.orders", {"kind": None, "a": "b"}) == {"a": "b"}
-    assert space.set_properties("sales", {"x": "y"}) == {"owner": "ann", "x": "y"}
+    # The specification of servers has no way to change properties.
+    folder = lancelet.connect(tmp_path)
+    if isinstance(space, RemoteConnection):
+        for change in (lambda: space.set_properties("sales", {"x": "y"}), space.migrate):
+            with pytest.raises(ln.UnsupportedOperationError):
+                change()
+        with pytest.raises(ln.UnsupportedOperationError):
+            space.create("top", ROWS, mode="overwrite", properties={"a": "b"})
+    assert folder.set_properties("sales.orders", {"kind": None, "a": "b"}) == {"a": "b"}
+    assert folder.set_properties("sales", {"x": "y"}) == {"owner": "ann", "x": "y"}
     assert space.describe("sales") == {"name": "sales", "kind": "namespace", "properties": {"owner": "ann", "x": "y"}}
+    assert space.describe() == {"name": "the root namespace", "kind": "namespace", "properties": {}}
+    for missing in ("nothing", "sales.nothing"):
+        with pytest.raises(ln.TableNotFoundError):
+            space.describe(missing)
     assert space.describe("top")["location"] == str(tmp_path / "top.lance")
     assert space.properties("top") == {}
     space.rename("sales.orders", "orders")
@@ -64,6 +96,25 @@ def test_a_connection(tmp_path: Path) -> None:
     space.drop_namespace("sales", cascade=True)
     assert list(space) == list(space.namespaces()) == []
     assert folders(tmp_path) == ["__manifest"]
+
+
+def test_servers_by_their_addresses(tmp_path: Path) -> None:
+    """A folder may still be called ``rest``."""
+    with RestAdapter("dir", {"root": tmp_path}, port=0, token="a-token-of-ours") as server:
+        space = lancelet.connect(server.uri, token="a-token-of-ours")
+        space.create("t", ROWS)
+        assert isinstance(space, RemoteConnection)
+        assert server.uri in repr(space)
+        for number in range(5):
+            space.create_namespace(f"n{number}")
+        pages = lancelet.connect("rest", uri=server.uri, token="a-token-of-ours")
+        assert list(pages.namespaces()) == [f"n{number}" for number in range(5)]
+        assert list(space.tables()) == ["t"]
+        with pytest.raises(ln.UnauthenticatedError):
+            list(lancelet.connect(server.uri))
+    with pytest.raises(ln.ServiceUnavailableError):
+        list(lancelet.connect(server.uri, retries=0))
+    assert not isinstance(lancelet.connect("rest"), RemoteConnection)
 
 
 def test_what_people_write(tmp_path: Path) -> None:

@@ -14,9 +14,11 @@ try:
 except ImportError as error:
     raise MissingPackage(PACKAGE) from error
 
-from lancelet.namespace.connection import Connection, connect
+from lancelet.namespace.connecting import connect
+from lancelet.namespace.connection import Connection
 from lancelet.namespace.context import DynamicContextProvider
 from lancelet.namespace.directory import DirectoryNamespace
+from lancelet.namespace.remote import RemoteConnection
 from lancelet.namespace.rest.adapter import RestAdapter, serve
 from lancelet.namespace.rest.client import RestNamespace
 
@@ -24,6 +26,7 @@ __all__ = [
     "Connection",
     "DirectoryNamespace",
     "DynamicContextProvider",
+    "RemoteConnection",
     "RestAdapter",
     "RestNamespace",
     "connect",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from lance_namespace import (
@@ -25,47 +24,8 @@ from lancelet.namespace.tables import open_table
 from lancelet.writing.options import write_options
 from lancelet.writing.source import open_source
 
-if TYPE_CHECKING:
-    from lancelet._api.session import Session
-
 Name = str | Sequence[str]
 """Names with dots between them, or a list of names, which may have dots in them."""
-
-
-def connect(
-    root: str | os.PathLike[str],
-    *,
-    storage_options: Mapping[str, str] | None = None,
-    session: Session | None = None,
-    **properties: Any,
-) -> Connection:
-    """Open the namespace in a folder. It need not be there yet.
-
-    Parameters
-    ----------
-    root
-        A local path, or a URI such as ``s3://bucket/tables``.
-    storage_options
-        Options of the object store.
-    session
-        Caches that the tables share.
-    properties
-        See :class:`lancelet.namespace.DirectoryNamespace`.
-
-    Examples
-    --------
-    >>> import lancelet
-    >>> space = lancelet.connect("memory://docs/connected")
-    >>> space.create_namespace("sales")
-    >>> space.create("sales.orders", {"id": [1, 2]}).count_rows()
-    2
-    >>> list(space.tables("sales"))
-    ['orders']
-    >>> "sales.orders" in space
-    True
-    """
-    options = {f"storage.{key}": value for key, value in (storage_options or {}).items()}
-    return Connection(DirectoryNamespace(session, root=os.fspath(root), **options, **properties))
 
 
 class Connection:
@@ -102,19 +62,21 @@ class Connection:
 
     def tables(self, namespace: Name = ()) -> Iterator[str]:
         """Names of the tables directly in a namespace, sorted."""
-        return iter(self.client.root.table_names(_id(namespace)).to_pylist())
+        return iter(self.client.root.table_names(name_parts(namespace)).to_pylist())
 
     def exists(self, name: Name) -> bool:
         """Whether there is such a table."""
         try:
-            self.client.root.find(_id(name))
+            self.client.root.find(name_parts(name))
         except (TableNotFoundError, NamespaceNotFoundError):
             return False
         return True
 
     def open(self, name: Name, version: int | None = None, *, branch: str | None = None) -> LanceDataset:
         """Open a table, at its newest version by default."""
-        return open_table(self.client.root, _id(name), version=version, branch=branch, session=self.client._session)
+        return open_table(
+            self.client.root, name_parts(name), version=version, branch=branch, session=self.client._session
+        )
 
     def create(
         self,
@@ -141,7 +103,7 @@ class Connection:
         options
             Further arguments of :func:`lancelet.write_dataset`, about files and the new table.
         """
-        ident, root = _id(name), self.client.root
+        ident, root = name_parts(name), self.client.root
         with translated(f"table {shown(ident)}"):
             rows = data if schema is None else _with_schema(data, schema)
             chosen = write_options("create", **options)
@@ -152,51 +114,51 @@ class Connection:
 
     def drop(self, name: Name) -> None:
         """Remove a table and its files."""
-        self.client.drop_table(DropTableRequest(id=list(_id(name))))
+        self.client.drop_table(DropTableRequest(id=list(name_parts(name))))
 
     def rename(self, name: Name, new_name: Name) -> None:
         """Give a table another name, also in another namespace; no file is moved."""
-        *parent, last = _id(new_name) or ("",)
-        removing.rename_table(self.client.root, _id(name), last, parent)
+        *parent, last = name_parts(new_name) or ("",)
+        removing.rename_table(self.client.root, name_parts(name), last, parent)
 
     def register(self, name: Name, location: str, *, properties: Mapping[str, str] | None = None) -> None:
         """Give the table in a folder below the root a name."""
-        making.register_table(self.client.root, _id(name), location, None, properties or {})
+        making.register_table(self.client.root, name_parts(name), location, None, properties or {})
 
     def deregister(self, name: Name) -> None:
         """Forget a table; its files stay, and :meth:`register` brings it back."""
-        removing.deregister_table(self.client.root, _id(name))
+        removing.deregister_table(self.client.root, name_parts(name))
 
     # Namespaces
 
     def namespaces(self, namespace: Name = ()) -> Iterator[str]:
         """Names of the namespaces directly in one, sorted."""
-        return iter(self.client.root.namespace_names(_id(namespace)).to_pylist())
+        return iter(self.client.root.namespace_names(name_parts(namespace)).to_pylist())
 
     def create_namespace(
         self, name: Name, properties: Mapping[str, str] | None = None, *, exist_ok: bool = False
     ) -> None:
         """Make a namespace, in one that is there."""
-        making.create_namespace(self.client.root, _id(name), "exist_ok" if exist_ok else None, properties or {})
+        making.create_namespace(self.client.root, name_parts(name), "exist_ok" if exist_ok else None, properties or {})
 
     def drop_namespace(self, name: Name, *, cascade: bool = False) -> None:
         """Remove a namespace; with ``cascade``, everything that is in it as well."""
-        removing.drop_namespace(self.client.root, _id(name), None, "cascade" if cascade else None)
+        removing.drop_namespace(self.client.root, name_parts(name), None, "cascade" if cascade else None)
 
     # Properties
 
     def properties(self, name: Name) -> dict[str, str]:
         """The properties of a table or namespace."""
         catalog = self.client.root.catalog()
-        entry = None if catalog is None else catalog.find(object_id(_id(name)))
-        if entry is None and _id(name):
+        entry = None if catalog is None else catalog.find(object_id(name_parts(name)))
+        if entry is None and name_parts(name):
             # A table without an entry has no properties.
-            self.client.root.find(_id(name))
+            self.client.root.find(name_parts(name))
         return {} if entry is None else dict(entry.properties)
 
     def set_properties(self, name: Name, values: Mapping[str, str | None]) -> dict[str, str]:
         """Change properties of a table or namespace; None removes one. Returns all that there are then."""
-        ident, root = _id(name), self.client.root
+        ident, root = name_parts(name), self.client.root
         if root.manifest is None:
             raise only_root(ident)
         if not ident:
@@ -225,7 +187,7 @@ class Connection:
 
     def describe(self, name: Name = ()) -> dict[str, Any]:
         """What a name leads to: a table with its location, or a namespace; and its properties."""
-        ident, root = _id(name), self.client.root
+        ident, root = name_parts(name), self.client.root
         catalog = root.catalog()
         if not ident or (catalog is not None and catalog.of_kind(object_id(ident), NAMESPACE) is not None):
             return {"name": shown(ident), "kind": NAMESPACE, "properties": self.properties(name)}
@@ -234,7 +196,8 @@ class Connection:
         return {"name": shown(ident), "kind": TABLE, "location": root.location(found), "properties": properties}
 
 
-def _id(name: Name) -> Identifier:
+def name_parts(name: Name) -> Identifier:
+    """A name taken apart."""
     if isinstance(name, str):
         return tuple(name.split(".")) if name else ()
     if not all(isinstance(part, str) for part in name):

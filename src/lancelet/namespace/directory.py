@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
-from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,7 +19,7 @@ from lancelet.namespace.json_types import json_schema
 from lancelet.namespace.listing import look
 from lancelet.namespace.migrate import migrate
 from lancelet.namespace.names import identifier, object_id, shown
-from lancelet.namespace.operations import operation
+from lancelet.namespace.operations import Counts, operation
 from lancelet.namespace.root import Found, Root
 from lancelet.namespace.settings import Settings
 from lancelet.namespace_client.tables import EXPIRY
@@ -67,8 +65,7 @@ class DirectoryNamespace(ln.LanceNamespace):
         self._properties = {str(key): str(value) for key, value in properties.items()}
         self._root = Root.of(Settings.of(self._properties))
         self._session = session
-        self._counts: Counter[str] = Counter()
-        self._counting = threading.Lock()
+        self._counts = Counts(wanted=self._root.settings.counts)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restored, (self._properties,)
@@ -96,19 +93,15 @@ class DirectoryNamespace(ln.LanceNamespace):
 
     def retrieve_ops_metrics(self) -> dict[str, int]:
         """How often each operation was asked for; nothing unless ``ops_metrics_enabled`` is ``true``."""
-        with self._counting:
-            return dict(self._counts)
+        return self._counts.told()
 
     def reset_ops_metrics(self) -> None:
         """Begin to count anew."""
-        with self._counting:
-            self._counts.clear()
+        self._counts.clear()
 
     def note(self, operation: str) -> None:
         """Count an operation."""
-        if self._root.settings.counts:
-            with self._counting:
-                self._counts[operation] += 1
+        self._counts.note(operation)
 
     # Namespaces
 

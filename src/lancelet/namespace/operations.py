@@ -3,10 +3,37 @@
 from __future__ import annotations
 
 import functools
+import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Counts:
+    """How often each operation was asked for, where that is wanted."""
+
+    def __init__(self, *, wanted: bool) -> None:
+        self._wanted = wanted
+        self._counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def note(self, operation: str) -> None:
+        """Count an operation."""
+        if self._wanted:
+            with self._lock:
+                self._counts[operation] += 1
+
+    def told(self) -> dict[str, int]:
+        """All of them."""
+        with self._lock:
+            return dict(self._counts)
+
+    def clear(self) -> None:
+        """Begin to count anew."""
+        with self._lock:
+            self._counts.clear()
 
 
 class Counting(Protocol):

@@ -60,17 +60,22 @@ def located(client: Any, table_id: Sequence[str], storage_options: Mapping[str, 
 
 @contextmanager
 def place_to_write(
-    client: Any, table_id: Sequence[str], mode: str, storage_options: Mapping[str, str] | None
+    client: Any,
+    table_id: Sequence[str],
+    mode: str,
+    storage_options: Mapping[str, str] | None,
+    properties: Mapping[str, str] | None = None,
 ) -> Iterator[Located]:
     """Ask a namespace where rows go that are written in this context.
 
-    A table that is to be created is declared; an error takes the declaration back.
+    A table that is to be created is declared, with its properties; an error takes the declaration back.
     """
     if mode != "create":
         yield located(client, table_id, storage_options)
         return
     models = models_for(client)
-    told = client.declare_table(models.DeclareTableRequest(id=list(table_id)))
+    given = dict(properties) if properties else None
+    told = client.declare_table(models.DeclareTableRequest(id=list(table_id), properties=given))
     try:
         yield _place(client, table_id, told, storage_options)
     except CommitOutcomeUnknown:

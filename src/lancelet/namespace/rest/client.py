@@ -12,6 +12,7 @@ import lance_namespace as ln
 from lancelet.errors import InvalidInput
 from lancelet.namespace.context import DynamicContextProvider
 from lancelet.namespace.names import DELIMITER
+from lancelet.namespace.operations import Counts
 from lancelet.namespace.rest.failures import error_of
 from lancelet.namespace.rest.routes import ROUTES, Route
 from lancelet.namespace.rest.transport import Reach, Transport
@@ -59,6 +60,7 @@ class RestNamespace(ln.LanceNamespace):
         if "token" in self._properties:
             self._headers["Authorization"] = f"Bearer {self._properties['token']}"
         _check_headers(self._headers)
+        self._counts = Counts(wanted=self._properties.get("ops_metrics_enabled", "").lower() == "true")
         self._transport = Transport(Reach.of(self._properties))
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -85,6 +87,14 @@ class RestNamespace(ln.LanceNamespace):
         limit = self._properties.get(LIMIT)
         return {} if limit is None else {LIMIT: with_limit(None, limit)[LIMIT]}
 
+    def retrieve_ops_metrics(self) -> dict[str, int]:
+        """How often each operation was asked for; nothing unless ``ops_metrics_enabled`` is ``true``."""
+        return self._counts.told()
+
+    def reset_ops_metrics(self) -> None:
+        """Begin to count anew."""
+        self._counts.clear()
+
     def create_empty_table(self, request: ln.CreateEmptyTableRequest) -> ln.CreateEmptyTableResponse:
         """Take the name of a table; the same as ``declare_table``, under its old name."""
         told = self.declare_table(ln.DeclareTableRequest(id=request.id, properties=request.properties))
@@ -92,12 +102,14 @@ class RestNamespace(ln.LanceNamespace):
 
     def ask(self, route: Route, request: Any, data: bytes | None = None) -> Any:
         """Send a request, and wait for its answer."""
+        self._counts.note(route.operation)
         in_kind = isinstance(request, Mapping)
         asked = route.request.from_dict(dict(request)) if in_kind else request
         sent = encode(route, asked, data, self._delimiter)
         headers = {**self._headers, **_headers(getattr(asked, "context", None) or {})}
         if self._provider is not None:
-            info = {"operation": route.operation, "object_id": self._delimiter.join(getattr(asked, "id", None) or ())}
+            named = self._delimiter.join(getattr(asked, "id", None) or ()) or self._delimiter
+            info = {"operation": route.operation, "object_id": named if route.has_id else ""}
             headers.update(_headers(self._provider.provide_context(info)))
         if sent.content_type is not None:
             headers["Content-Type"] = sent.content_type

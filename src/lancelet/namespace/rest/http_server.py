@@ -292,7 +292,9 @@ class Server(socketserver.ThreadingMixIn, HTTPServer):
 
     def start(self) -> None:
         """Serve on a thread of its own."""
-        self._thread = threading.Thread(target=self.serve_forever, args=(_POLL,), name="lancelet-rest", daemon=True)
+        self._thread = threading.Thread(
+            target=self.serve_forever, args=(_POLL,), name=f"lancelet-rest-{self.server_port}", daemon=True
+        )
         self._thread.start()
 
     def stop(self) -> None:

@@ -76,6 +76,11 @@ class Route:
         return tuple(self.path.strip("/").split("/"))
 
     @property
+    def has_id(self) -> bool:
+        """Whether it is about one namespace or table."""
+        return "{id}" in self.parts
+
+    @property
     def what(self) -> str:
         """What the id in the path is of."""
         return "namespace" if self.path.startswith("/v1/namespace/") else self.path.split("/")[2].replace("_", " ")

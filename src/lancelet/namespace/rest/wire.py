@@ -14,7 +14,9 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 
 import lance_namespace as ln
+from pydantic import ValidationError
 
+from lancelet.errors import printable
 from lancelet.namespace.names import DELIMITER, identifier
 from lancelet.namespace.rest.routes import (
     FLAG,
@@ -95,7 +97,7 @@ def decode(route: Route, parts: Sequence[str], query: str, body: Any) -> tuple[A
         return route.request.from_dict(fields), (body if route.body == ROWS else None)
     except (ValueError, TypeError, AttributeError) as error:
         raise ln.InvalidInputError(
-            f"the request for {route.operation} is not as the specification has it: {error}"
+            f"the request for {route.operation} is not as the specification has it: {_reason(error)}"
         ) from error
 
 
@@ -134,8 +136,16 @@ def decode_answer(route: Route, body: bytes, headers: Mapping[str, str]) -> Any:
         return route.response.from_dict({**told, "context": context})
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ln.InternalError(
-            f"the answer to {route.operation} is not as the specification has it: {error}"
+            f"the answer to {route.operation} is not as the specification has it: {_reason(error)}"
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    """On one line; models tell all that they found, with their own pages of help."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        return printable(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+    return printable(str(error))
 
 
 def _told_time(value: datetime) -> str:
