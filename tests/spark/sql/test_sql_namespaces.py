@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+from pyspark.errors import PySparkException
+
 import lancelet
+from lancelet.namespace import RestAdapter
 from spark.sql.conftest import add_catalog
 
 
@@ -72,7 +76,7 @@ def test_names_of_the_other_connector(spark, sql, space):
 
 
 def test_catalogs_that_are_not_there(spark, refused, tmp_path):
-    for impl, words in (("rest", "no client for REST"), ("nowhere.Namespace", "there is no namespace of the kind")):
+    for impl, words in (("rest", "the property 'uri'"), ("nowhere.Namespace", "there is no namespace of the kind")):
         name = add_catalog(spark, tmp_path, impl=impl)
         assert words in str(refused(f"SHOW NAMESPACES IN {name}"))
 
@@ -96,3 +100,28 @@ def test_tables_by_their_paths(sql, refused, spark, space, tmp_path):
     assert lancelet.dataset(other).to_table().to_pydict() == {"n": [5]}
     sql(f"DROP TABLE lance.`{other}`")
     assert not (tmp_path / "other.lance").exists()
+
+
+def test_a_catalog_behind_a_server(spark, tmp_path):
+    """Names are the server's; rows are written and read where it says that tables are."""
+    token = "a-token-of-ours"
+    with RestAdapter("dir", {"root": tmp_path}, port=0, token=token) as server:
+        options = {"uri": server.uri, "headers.Authorization": f"Bearer {token}"}
+        name = add_catalog(spark, tmp_path, impl="rest", **options)
+        for statement in (
+            f"CREATE NAMESPACE {name}.shop",
+            f"CREATE TABLE {name}.shop.orders (id BIGINT, what STRING)",
+            f"INSERT INTO {name}.shop.orders VALUES (1, 'apple'), (2, 'pear')",
+            f"UPDATE {name}.shop.orders SET what = 'plum' WHERE id = 2",
+            f"CREATE TABLE {name}.shop.more AS SELECT id FROM {name}.shop.orders",
+            f"DROP TABLE {name}.shop.more",
+        ):
+            spark.sql(statement).collect()
+        assert spark.table(f"{name}.shop.orders").orderBy("id").collect() == [(1, "apple"), (2, "plum")]
+        assert [row[1] for row in spark.sql(f"SHOW TABLES IN {name}.shop").collect()] == ["orders"]
+        folder = lancelet.connect(tmp_path)
+        assert list(folder.tables("shop")) == ["orders"]
+        assert folder.open("shop.orders").count_rows("what = 'plum'") == 1
+        stranger = add_catalog(spark, tmp_path, impl="rest", uri=server.uri)
+        with pytest.raises(PySparkException, match="token is missing or wrong"):
+            spark.sql(f"SHOW NAMESPACES IN {stranger}").collect()

@@ -1,7 +1,7 @@
 """A catalog of Spark's: the settings ``spark.sql.catalog.NAME.*``, and the namespace that they lead to.
 
 ==========================  ==============================================================================
-``impl``                    ``dir``, or the class of a namespace; without it and ``root``, tables are
+``impl``                    ``dir``, ``rest``, or the class of a namespace; without it and ``root``, tables are
                             known by their paths only
 ``root``                    the folder of a directory namespace
 ``storage.*``               options of the object store
@@ -158,16 +158,13 @@ def _client(impl: str, settings: Mapping[str, str]) -> Any:
 
         return DirectoryNamespace(**{"root": ".", **settings})  # type: ignore[arg-type]
     if impl == "rest":
-        raise NotSupported(
-            "there is no client for REST catalogs here; impl is dir, with a root, or the class of another namespace, as "
-            "lance.namespace.RestNamespace where pylance is installed"
-        )
+        from lancelet.namespace import RestNamespace
+
+        return RestNamespace(**settings)  # type: ignore[arg-type]
     from lance_namespace import connect
 
-    # The client for REST knows headers by another name.
-    known = {("header." + key[8:] if key.startswith("headers.") else key): value for key, value in settings.items()}
     try:
-        return connect(impl, known)
+        return connect(impl, dict(settings))
     except ValueError as error:
         raise InvalidInput(f"there is no namespace of the kind {impl!r}: {error}") from None
 
