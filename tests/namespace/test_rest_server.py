@@ -5,7 +5,10 @@ from __future__ import annotations
 import http.client
 import json
 import shutil
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -564,3 +567,21 @@ def test_methods_and_paths_that_are_not_there(server: RestAdapter) -> None:
         "code": 4,
         "error": "there is no table a.b",
     }
+
+
+def test_a_process_serves_until_it_is_told_to_end(space: Path) -> None:
+    code = (
+        "import signal, sys\n"
+        "from lancelet.namespace import serve\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "for _ in range(2):\n"
+        "    serve(sys.argv[1], port=0, ready=lambda uri: print(uri, flush=True))\n"
+        "print('ended')\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, str(space)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for sent in (signal.SIGTERM, signal.SIGINT):
+            assert tables(RestNamespace(uri=process.stdout.readline().strip())) == ["t"]
+            process.send_signal(sent)
+        assert process.stdout.read() == "ended\n"
+        assert process.wait(30) == 0
