@@ -33,7 +33,7 @@ from lancelet.namespace.rest.http_server import Limits
 from lancelet.namespace.rest.routes import NOTHING, ROUTES, ROWS
 from lancelet.namespace.rest.service import Service
 from namespace.served import BODY, Slow, served
-from namespace.spaces import create, tables
+from namespace.spaces import create, stream, tables
 
 TOKEN = "a-token-of-ours"
 
@@ -125,7 +125,12 @@ def test_tokens_are_of_use(tmp_path: Path, token: str) -> None:
 
 def test_pages_of_the_web_are_not_answered(server: RestAdapter) -> None:
     """A browser asks for them with the names that they have, or says where they come from."""
-    for headers in ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Host": f"evil.example:{server.port}"}):
+    for headers in (
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Host": f"evil.example:{server.port}"},
+        {"Host": "[::1"},
+    ):
         code, told = ask(server, "POST", "/v1/table/t/drop", **headers)
         assert (code, told["code"]) == (403, 15)
     assert ask(server, "GET", "/v1/table", Host=f"localhost:{server.port}") == (200, {"tables": ["t"]})
@@ -222,6 +227,28 @@ def test_bodies_have_a_limit(tmp_path: Path) -> None:
             assert status(said) == 413
             assert json.loads(said.partition(b"\r\n\r\n")[2])["code"] == 13
         assert tables(asked) == ["lance", "lancelet"]
+
+
+def test_bodies_have_a_limit_all_together(tmp_path: Path) -> None:
+    """Half a body takes the room of another, until its client is gone."""
+
+    def attempts() -> Iterator[bool]:
+        """Whether there is room; the server hears of the other client in its own time."""
+        client = RestNamespace(uri=server.uri)
+        for _ in range(1000):
+            try:
+                client.create_table(ln.CreateTableRequest(id=["t"], mode="overwrite"), BODY)
+                yield True
+            except ln.ServiceUnavailableError as error:
+                assert "no room" in str(error)
+                yield False
+
+    with served(tmp_path, limits=Limits(kept_bytes=len(BODY) + 10)) as server:
+        head = b"POST /v1/table/x/create HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n"
+        with socket.create_connection((server.host, server.port), timeout=30) as connection:
+            connection.sendall(head + bytes(50))
+            assert not all(attempts())
+        assert any(attempts())
 
 
 def test_large_bodies_and_chunks_are_taken(tmp_path: Path) -> None:
@@ -454,6 +481,30 @@ def test_tables_that_refer_to_other_places_are_not_read(tmp_path: Path) -> None:
     with served(root, properties={"allowed_prefixes": str(secret)}) as server:
         told = RestNamespace(uri=server.uri).query_table(ln.QueryTableRequest(id=["clone"], k=5, vector={}))
         assert pa.ipc.open_file(told.data).read_all().to_pydict() == {"a": ["SECRET"]}
+
+
+def test_rows_that_refer_to_other_places_are_not_taken(tmp_path: Path) -> None:
+    """A blob may be the URI of a file, which a server would read for its client."""
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"SECRET")
+    schema = pa.schema([lancelet.blob_field("b")])
+    rows = pa.table([lancelet.blob_array([lancelet.Blob.from_uri(secret.as_uri())])], schema=schema)
+    with served(tmp_path / "root") as server:
+        client = RestNamespace(uri=server.uri)
+        create(client, "t", rows=pa.table([lancelet.blob_array([b"mine"])], schema=schema))
+        for ask_for in (
+            lambda: create(client, "u", rows=rows),
+            lambda: client.insert_into_table(ln.InsertIntoTableRequest(id=["t"]), stream(rows)),
+        ):
+            with pytest.raises(ln.LanceNamespaceError, match="secret"):
+                ask_for()
+        assert tables(client) == ["t"]
+
+
+def test_the_catalog_is_no_table(server: RestAdapter) -> None:
+    for client in (RestNamespace, lance.namespace.RestNamespace):
+        with pytest.raises(ln.InvalidInputError, match="is where the catalog"):
+            client(uri=server.uri).register_table(ln.RegisterTableRequest(id=["mine"], location="__manifest"))
 
 
 def test_clients_do_not_choose_how_the_store_is_reached(server: RestAdapter) -> None:

@@ -30,7 +30,7 @@ from lancelet.errors import CommitConflict, TableExists, TableNotFound
 from lancelet.format.file_versions import DEFAULT_VERSION
 from lancelet.namespace.catalog_indices import write_indices
 from lancelet.namespace.errors import translated
-from lancelet.namespace.names import DELIMITER, SUFFIX
+from lancelet.namespace.names import CATALOG, DELIMITER, SUFFIX
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.patience import Pace
 from lancelet.table.commit.run import commit, create
@@ -43,7 +43,6 @@ from lancelet.writing.fragments import Limits, write_fragment_files
 if TYPE_CHECKING:
     from lancelet.store import Store
 
-FOLDER = "__manifest"
 NAMESPACE = "namespace"
 TABLE = "table"
 READER_FLAGS = "lance.namespace.manifest.reader_feature_flags"
@@ -162,7 +161,7 @@ class ManifestTable:
     """The catalog in a root folder."""
 
     def __init__(self, root: Store, retries: int, indices: bool = False) -> None:
-        self._store = root.child(FOLDER)
+        self._store = root.child(CATALOG)
         self._retries = retries
         self._indices = indices
         self._newest = Catalog(SCHEMA.empty_table(), None)

@@ -16,6 +16,8 @@ from lance_namespace import InvalidInputError
 
 DELIMITER = "$"
 SUFFIX = ".lance"
+CATALOG = "__manifest"
+"""The folder of the catalog."""
 _FORBIDDEN = (DELIMITER, "/", "\\", "\x00")
 _HASH_BYTES = 4
 _MAX_FOLDER = 255
@@ -112,6 +114,8 @@ def check_location(location: str) -> str:
     parts = location.rstrip("/").split("/")
     if ".." in parts:
         raise InvalidInputError(f"location {location!r} leaves the root of the namespace")
+    if parts[0] == CATALOG:
+        raise InvalidInputError(f"location {location!r} is where the catalog of the namespace is")
     if "" in parts or "." in parts or "\x00" in location:
         raise InvalidInputError(f"location {location!r} is not the path of a folder below the root of the namespace")
     return location

@@ -8,7 +8,8 @@ a head              ``head_seconds`` from its first byte to its last, and 64 KiB
 a body              ``head_seconds``, and a second more for each ``bytes_per_second`` that came;
                     ``rows_bytes`` of Arrow, ``json_bytes`` of JSON. Large ones lie in a temporary file
 an answer           the same time, for what has been taken of it
-all together        ``connections`` of them; ``at_once`` requests are worked on, others wait
+all together        ``connections`` of them; ``at_once`` requests are worked on, others wait; their bodies
+                    have ``kept_bytes``
 ==================  ==============================================================================
 
 Python's own server waits for ever for whoever sends a byte now and then; here the clock runs over a whole part.
@@ -56,6 +57,8 @@ class Limits:
 
     json_bytes: int = 16 << 20
     rows_bytes: int = 1 << 30
+    kept_bytes: int = 4 << 30
+    """For the bodies of all requests together."""
     connections: int = 1024
     at_once: int = 32
     idle_seconds: float = 60.0
@@ -104,6 +107,7 @@ class Connection(BaseHTTPRequestHandler):
     def setup(self) -> None:
         self.limits = self.server.limits
         self._has_unread = False
+        self._kept_bytes = 0
         self.connection = self.request
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
         if self.server.encryption is not None:
@@ -129,7 +133,11 @@ class Connection(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Answer a request."""
         with self.server.working(self):
-            self._send(self._answer())
+            try:
+                self._send(self._answer())
+            finally:
+                self.server.keep(-self._kept_bytes)
+                self._kept_bytes = 0
 
     do_GET = do_POST  # noqa: N815 - the name that it is looked for by
 
@@ -143,6 +151,12 @@ class Connection(BaseHTTPRequestHandler):
             return refused.answer
         with self.server.turns:
             return self.server.service.answer(question, body)
+
+    def _keep(self, size: int) -> None:
+        """Take room for a part of a body."""
+        if not self.server.keep(size):
+            raise Refused(ln.ServiceUnavailableError("there is no room for more bodies: come again later"))
+        self._kept_bytes += size
 
     # Bodies
 
@@ -173,6 +187,7 @@ class Connection(BaseHTTPRequestHandler):
         self._incoming.allow(self.limits.head_seconds, begun)
         for piece in pieces:
             size += len(piece)
+            self._keep(len(piece))
             yield piece
             self._incoming.allow(self.limits.seconds(size), begun)
 
@@ -277,6 +292,7 @@ class Server(socketserver.ThreadingMixIn, HTTPServer):
         self.stopping = False
         self._room = threading.BoundedSemaphore(limits.connections)
         self._connections: set[Connection] = set()
+        self._kept_bytes = 0
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         try:
@@ -353,6 +369,14 @@ class Server(socketserver.ThreadingMixIn, HTTPServer):
         with self._changed:
             self._connections.discard(connection)
             self._changed.notify_all()
+
+    def keep(self, size: int) -> bool:
+        """Take room for bytes of a body, if there is, or give it back."""
+        with self._changed:
+            if size > 0 and self._kept_bytes + size > self.limits.kept_bytes:
+                return False
+            self._kept_bytes += size
+            return True
 
     def working(self, connection: Connection) -> _Working:
         """A context in which a connection is not ended by a server that stops."""

@@ -136,7 +136,7 @@ class Service:
             # choose the address that their own name is resolved to by the time the browser says it.
             if headers.get("Origin") is not None:
                 raise Refused(ln.PermissionDeniedError("pages of the web may not ask this server"))
-            host = urlsplit(f"//{headers.get('Host') or _LOCAL}").hostname or ""
+            host = _host(headers.get("Host") or _LOCAL)
             if not is_loopback(host):
                 raise Refused(ln.PermissionDeniedError(f"this server is not called {host}: ask it by its address"))
             return
@@ -148,3 +148,11 @@ class Service:
                 ln.UnauthenticatedError("the token is missing or wrong: send the header Authorization: Bearer TOKEN"),
                 WWW_Authenticate="Bearer",
             )
+
+
+def _host(given: str) -> str:
+    """The name in a header, without its port."""
+    try:
+        return urlsplit(f"//{given}").hostname or ""
+    except ValueError:
+        return given
