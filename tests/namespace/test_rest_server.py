@@ -296,7 +296,7 @@ def test_heads_that_can_be_read_in_two_ways_are_refused(server: RestAdapter, lin
 )
 def test_clients_that_stop_halfway_are_left(space: Path, begin: bytes) -> None:
     """The others do not wait for them."""
-    with served(space, limits=Limits(idle_seconds=0.3, head_seconds=0.3, at_once=1)) as server:
+    with served(space, limits=Limits(idle_seconds=1.0, head_seconds=1.0, at_once=1)) as server:
         with socket.create_connection((server.host, server.port), timeout=30) as connection:
             connection.sendall(begin)
             assert ask(server, "GET", "/v1/table") == (200, {"tables": ["t"]})
@@ -307,7 +307,7 @@ def test_clients_that_stop_halfway_are_left(space: Path, begin: bytes) -> None:
 
 
 def test_clients_that_send_a_byte_now_and_then_are_left_too(space: Path) -> None:
-    with served(space, limits=Limits(idle_seconds=0.3, head_seconds=0.3)) as server:
+    with served(space, limits=Limits(idle_seconds=1.0, head_seconds=1.0)) as server:
         with socket.create_connection((server.host, server.port), timeout=30) as connection:
             connection.settimeout(0.05)
             sent, goes_on = 0, True
