@@ -274,3 +274,27 @@ def test_the_program_itself(table: Path) -> None:
     )  # fmt: skip
     assert json.loads(piped.stdout)["id"] == 10
     assert piped.stderr == ""
+
+
+def test_tables_are_served(tmp_path: Path) -> None:
+    lancelet.connect(tmp_path / "space").create("kelp", {"id": [1, 2]})
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lancelet", "serve", tmp_path / "space", "--port", "0", "--token", "a-secret-of-ours"],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        space = lancelet.connect("rest", uri=address, token="a-secret-of-ours")
+        assert space.open("kelp").count_rows() == 2
+    finally:
+        process.terminate()
+        with process:
+            pass
+    assert process.returncode == 0
+    refused = subprocess.run(
+        [sys.executable, "-m", "lancelet", "serve", tmp_path / "space", "--host", "0.0.0.0"],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert refused.returncode == 1
+    assert "token" in refused.stderr

@@ -9,5 +9,6 @@
     keep       verify repair compact cleanup index tag branch restore clone drop
     move       import export
     page       inspect
+    serving    serve
     machine    doctor
 """

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from lancelet.cli import keep, look, machine, move, page
+from lancelet.cli import keep, look, machine, move, page, serving
 from lancelet.errors import LanceletError
 
 app = typer.Typer(
@@ -25,7 +25,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for part in (look, page, keep, move, machine):
+for part in (look, page, keep, move, serving, machine):
     app.add_typer(part.app)
 
 
