@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -25,14 +27,19 @@ from lancelet.errors import (
 )
 from lancelet.file import FileCache
 from lancelet.memwal.collection import collect_garbage
+from lancelet.memwal.incoming import rows_to_put
+from lancelet.memwal.placing import ShardMap
 from lancelet.memwal.scan import LevelScan
+from lancelet.memwal.shard_manifest import list_shards
 from lancelet.memwal.sharding import bucket_of
+from lancelet.memwal.staging import StreamBatch, add_runs, has_batch, new_stem, stage_run
 from lancelet.memwal.view import take_view
+from lancelet.memwal.wal_entry import entry_schema
 from lancelet.memwal.writer import Acknowledgement
 from lancelet.runtime.threads import Task
 from lancelet.table.manifest.snapshot import Snapshot, open_snapshot
 from memwal.faulty import FaultyStore, failing
-from memwal.samples import KEY, SHARD, entries, keyed_table, manifests, open_writer, rows
+from memwal.samples import KEY, SCHEMA, SHARD, entries, keyed_table, manifests, open_writer, rows
 
 
 @pytest.fixture
@@ -314,3 +321,129 @@ def test_nulls_that_the_files_of_a_table_have_no_place_for_are_refused(
                 writer.delete({"id": [1]})
         writer.put(pa.table({"id": [2], "x": pa.array([good], column.type)}, schema))
     assert ids(tmp_path) == [2]
+
+
+@pytest.mark.parametrize("how", ["shallow clone", "deep clone", "branch"])
+def test_rows_that_are_put_to_a_clone_are_there(tmp_path: Path, how: str) -> None:
+    """A clone has the progress of shards and none of their folders: its runs are not taken for those that are compacted."""
+    keyed_table(tmp_path / "t", [1], bucket_column="id", num_buckets=1)
+    dataset = lancelet.dataset(tmp_path / "t")
+    for mark in ("a ", "b "):
+        with dataset.writer() as writer:
+            writer.put(rows([2], mark))
+    dataset.compact_mem_wal()
+    match how:
+        case "shallow clone":
+            clone = dataset.shallow_clone(str(tmp_path / "c"), dataset.version)
+        case "deep clone":
+            clone = dataset.deep_clone(str(tmp_path / "c"), dataset.version)
+        case _:
+            clone = dataset.create_branch("other")
+    with clone.writer() as writer:
+        writer.put(rows([2, 3], "clone "))
+        assert clone.lsm_scanner(strong=True).count_rows() == 3
+    expected = [1, 2, 3]
+    assert sorted(clone.lsm_scanner().to_table()["id"].to_pylist()) == expected
+    assert clone.compact_mem_wal()["num_runs"] == 1
+    assert clone.to_table(filter="id > 1")["text"].to_pylist() == ["clone 2", "clone 3"]
+    assert ids(tmp_path / "t") == [1, 2]
+
+
+def test_rows_of_before_an_overwrite_do_not_come_back(where: Path) -> None:
+    dataset = lancelet.dataset(where)
+    with dataset.writer() as writer:
+        writer.put(rows([4]))
+    dataset.compact_mem_wal()
+    lancelet.write_dataset(rows([9]), where, mode="overwrite")
+    with pytest.raises(InvalidOption, match="MemWAL is not initialized on version 4"):
+        ids(where)
+    with pytest.raises(
+        InvalidOption, match="has rows of a MemWAL that the table does not know any more.*Remove the folder _mem_wal"
+    ):
+        lancelet.dataset(where).initialize_mem_wal(unsharded=True)
+    shutil.rmtree(where / "_mem_wal")
+    lancelet.dataset(where).initialize_mem_wal(unsharded=True)
+    assert ids(where) == [9]
+
+
+def test_shards_without_rows_go_on_after_an_overwrite(where: Path) -> None:
+    dataset = lancelet.dataset(where)
+    with dataset.writer() as writer:
+        writer.put(rows([4]))
+    dataset.compact_mem_wal()
+    dataset.cleanup_mem_wal(timedelta(0))
+    lancelet.write_dataset(rows([9]), where, mode="overwrite").initialize_mem_wal(unsharded=True)
+    with lancelet.dataset(where).writer() as writer:
+        writer.put(rows([5]))
+    assert ids(where) == [5, 9]
+    assert lancelet.dataset(where).compact_mem_wal()["num_runs"] == 1
+
+
+def test_two_shards_that_take_all_rows_are_refused(where: Path) -> None:
+    dataset = lancelet.dataset(where)
+    with dataset.writer() as writer:
+        writer.put(rows([4], "a "))
+    with dataset.mem_wal_writer(str(SHARD)) as named:
+        named.put(rows([4], "b "))
+    with pytest.raises(InvalidInput, match="nobody can tell which row of a key is newer: seal one of them"):
+        dataset.writer()
+
+
+def test_a_shard_that_ends_while_a_put_is_handed_in_makes_it_a_partial_one(tmp_path: Path) -> None:
+    keyed_table(tmp_path, [1], bucket_column="id", num_buckets=2)
+    with lancelet.dataset(tmp_path).writer(durable_write=False) as writer:
+        writer.put(rows(list(range(2, 12)))).wait()
+        first, second = writer._router.writers
+        # The first one takes its rows, and the second is closed by another thread before it gets its own.
+        submit: Any = first.submit
+
+        def overtaken(batches: Any) -> Acknowledgement:
+            taken: Acknowledgement = submit(batches)
+            second.abandon()
+            return taken
+
+        first.submit = overtaken  # type: ignore[method-assign]
+        with pytest.raises(PartialPut) as caught:
+            writer.put(rows(list(range(2, 12)), "again "))
+        assert (caught.value.durable, caught.value.failed) == ((first.shard_id,), (second.shard_id,))
+
+
+def test_folders_of_a_job_that_died_before_its_first_claim_go(where: Path) -> None:
+    base = open_snapshot(where)
+    batches = rows_to_put(base, entry_schema(base.manifest.schema), rows([4]), None)
+    run = stage_run(base, SHARD, batches, new_stem())
+    later = datetime.now(timezone.utc) + timedelta(days=6)
+    assert collect_garbage(base, now=later).num_leftovers == 0
+    assert collect_garbage(base, now=later + timedelta(days=2)).num_leftovers == 1
+    assert not (where / "_mem_wal" / str(SHARD) / run.path).exists()
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_a_batch_is_not_repeated_in_the_shard_after_a_sealed_one(tmp_path: Path, keyed: bool) -> None:
+    schema = SCHEMA if keyed else pa.schema([field.remove_metadata() for field in SCHEMA])
+    dataset = lancelet.write_dataset(rows([1], "base ", schema), tmp_path)
+    dataset.initialize_mem_wal(bucket_column="id", num_buckets=1)
+    batch = StreamBatch("q", 3)
+
+    def add(number: int, mark: str) -> bool:
+        base = open_snapshot(tmp_path)
+        shards = ShardMap.of(base)
+        (given,) = rows_to_put(base, entry_schema(base.manifest.schema), rows([1], mark, schema), None)
+        ((place, part),) = shards.split(given, base.manifest.schema)
+        run = stage_run(base, place[0], [part], new_stem(), number)
+        before = shards.before(place)
+        known = has_batch(base, place[0], replace(batch, number=number), before)
+        added = add_runs(base, place, [run], replace(batch, number=number), before)
+        assert known != added
+        return added
+
+    assert add(3, "three ")
+    (shard,) = list_shards(open_snapshot(tmp_path).store)
+    dataset.seal_mem_wal_shard(str(shard))
+    dataset.compact_mem_wal()
+    dataset.update({"text": "'newer'"}, where="text = 'three 1'")
+    assert not add(3, "three ")
+    assert add(4, "four ")
+    assert not add(3, "three ")
+    found = lancelet.dataset(tmp_path).lsm_scanner().to_table()["text"].to_pylist()
+    assert sorted(found) == (["four 1"] if keyed else ["base 1", "four 1", "newer"])

@@ -64,7 +64,7 @@ class TableWriter:
 
     def _settled(self, parts: Sequence[Acknowledgement]) -> Acknowledgements:
         done = Acknowledgements(parts)
-        if self._router.waits:
+        if self._router.waits or any(part.has_failed for part in parts):
             done.wait()
         return done
 

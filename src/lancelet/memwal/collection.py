@@ -20,8 +20,7 @@ from lancelet.errors import NotFound
 from lancelet.memwal.details import read_details
 from lancelet.memwal.log import read_entry
 from lancelet.memwal.names import WAL_DIR, entry_path, is_staged, number_of, run_generation
-from lancelet.memwal.shard_manifest import ShardManifest, ShardStates
-from lancelet.memwal.view import iterate_shards
+from lancelet.memwal.shard_manifest import ShardManifest, ShardStates, list_shards
 from lancelet.table.manifest.snapshot import open_snapshot
 
 if TYPE_CHECKING:
@@ -52,11 +51,11 @@ def collect_garbage(snapshot: Snapshot, *, older_than: timedelta = KEPT, now: da
     before = (now or datetime.now(timezone.utc)) - older_than
     compacted = _compacted(snapshot, older_than, before)
     total = Collected()
-    for manifest in iterate_shards(snapshot.store):
-        states = ShardStates.of(snapshot.store, manifest.shard)
-        done = compacted.get(manifest.shard, 0)
-        runs = _drop_runs(states, manifest, done)
-        entries = _drop_entries(states.store, manifest.replay_after)
+    for shard in list_shards(snapshot.store):
+        states = ShardStates.of(snapshot.store, shard)
+        manifest = states.latest() or ShardManifest(shard)
+        runs = _drop_runs(states, manifest, compacted.get(shard, 0))
+        entries = _drop_entries(states.store, manifest.replay_after) if manifest.version else 0
         leftovers = _drop_leftovers(states, older_than, now or datetime.now(timezone.utc))
         total = Collected(total.num_runs + runs, total.num_entries + entries, total.num_leftovers + leftovers)
     return total
@@ -116,9 +115,8 @@ def _drop_entries(shard: Store, replayed: int) -> int:
 
 def _drop_leftovers(states: ShardStates, older_than: timedelta, now: datetime) -> int:
     """Folders of runs that were never named, or not any more."""
-    newest = states.latest()
-    if newest is None:
-        return 0
+    # A job that died before it claimed the shard leaves folders and no state.
+    newest = states.latest() or ShardManifest(states.shard)
     named = {run.path for run in newest.sstables}
     gone = 0
     for folder in states.store.list_folders():

@@ -13,7 +13,9 @@ from uuid import UUID
 from lancelet.errors import IndexNotFound, InvalidInput, InvalidOption
 from lancelet.format.proto import mem_wal_pb2, table_pb2
 from lancelet.memwal.config import WriterConfig
+from lancelet.memwal.log import read_log
 from lancelet.memwal.primary_key import PrimaryKey, refuse_mark
+from lancelet.memwal.shard_manifest import ShardStates, list_shards
 from lancelet.memwal.sharding import (
     BUCKET,
     NUM_BUCKETS,
@@ -157,6 +159,7 @@ def initialize(
     if spec is not None:
         message.sharding_specs.append(spec_to_proto(spec))
         message.num_shards = _num_shards(spec)
+    message.compacted_sstables.extend(_left_behind(snapshot))
     given = {name: value for name, value in (options or {}).items() if value is not None}
     if given:
         message.writer_config_defaults.update(WriterConfig().with_options(given).texts())
@@ -167,6 +170,26 @@ def initialize(
     entry.index_details.type_url = TYPE_URL
     entry.index_details.value = message.SerializeToString()
     return commit(snapshot, ops.CreateIndex((ops.IndexSegment.of(entry),)))
+
+
+def _left_behind(snapshot: Snapshot) -> list[mem_wal_pb2.CompactedSsTable]:
+    """How far shards of a MemWAL had come that the table lost, as by an overwrite; refuses those that have rows."""
+    found = []
+    for shard in list_shards(snapshot.store):
+        states = ShardStates.of(snapshot.store, shard)
+        state = states.latest()
+        if state is None:
+            continue
+        if state.sstables or any(entry.batches for entry in read_log(states.store, state)):
+            raise InvalidOption(
+                f"shard {shard} in _mem_wal of {snapshot.uri} has rows of a MemWAL that the table does not know any more: it was "
+                "overwritten, or brought back to a version before it. Nobody can tell whether these rows are in the table, and "
+                "they would hide newer ones. Remove the folder _mem_wal if they are not needed, and call this again"
+            )
+        reached = mem_wal_pb2.CompactedSsTable(generation=state.generation - 1)
+        reached.shard_id.uuid = shard.bytes
+        found += [reached] if state.generation > 1 else []
+    return found
 
 
 def _num_shards(spec: ShardingSpec) -> int:

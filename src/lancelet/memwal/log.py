@@ -23,14 +23,18 @@ if TYPE_CHECKING:
     from lancelet.store import Store
 
 
-def claim(states: ShardStates, spec_id: int = 0, field_values: tuple[tuple[str, bytes], ...] = ()) -> ShardManifest:
-    """Take a shard over from whoever had it; a shard that nobody has is made."""
+def claim(
+    states: ShardStates, spec_id: int = 0, field_values: tuple[tuple[str, bytes], ...] = (), generation: int = 1
+) -> ShardManifest:
+    """Take a shard over from whoever had it; a shard that nobody has is made, and its runs begin with a generation."""
 
     def take(newest: ShardManifest) -> ShardManifest:
         if newest.sealed:
             raise ShardSealed(states.store.uri)
         taken = replace(newest, epoch=newest.epoch + 1, claim=secrets.token_bytes(8))
-        return taken if newest.version else replace(taken, spec_id=spec_id, field_values=field_values)
+        if newest.version:
+            return taken
+        return replace(taken, spec_id=spec_id, field_values=field_values, generation=generation)
 
     return states.update(take)
 

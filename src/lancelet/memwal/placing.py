@@ -35,7 +35,8 @@ class ShardMap:
     spec: ShardingSpec
     known: Mapping[bytes | None, UUID]
     """Shards by the value that their rows share; None: one that does not say."""
-    sealed: frozenset[UUID]
+    sealed: Mapping[UUID, bytes | None]
+    """Shards that take no more rows, with the values of theirs."""
 
     @classmethod
     def of(cls, base: Snapshot) -> ShardMap:
@@ -44,13 +45,13 @@ class ShardMap:
         key = PrimaryKey.of(base.manifest.schema)
         spec = _checked_spec(base, details, key)
         known: dict[bytes | None, UUID] = {}
-        sealed: set[UUID] = set()
+        sealed: dict[UUID, bytes | None] = {}
         for manifest in iterate_shards(base.store):
             value = dict(manifest.field_values).get(spec.fields[0].field_id)
             compacted = details.compacted.get(manifest.shard, 0)
             has_rows = any(run.generation > compacted for run in manifest.sstables)
             if manifest.sealed:
-                sealed.add(manifest.shard)
+                sealed[manifest.shard] = value
                 if key and has_rows:
                     raise InvalidInput(
                         f"shard {manifest.shard} of {base.uri} is sealed and has rows that are not in the table yet: newer rows "
@@ -63,8 +64,13 @@ class ShardMap:
                         "could go to another shard: seal it (seal_mem_wal_shard) and call compact_mem_wal(), or name a shard "
                         "(shard_id)"
                     )
+                if key and known and not spec.fields[0].source_ids:
+                    raise InvalidInput(
+                        f"shards {manifest.shard} and {next(iter(known.values()))} of {base.uri} both take rows of any key, so that "
+                        "nobody can tell which row of a key is newer: seal one of them (seal_mem_wal_shard) and call compact_mem_wal()"
+                    )
                 known[value] = manifest.shard
-        return cls(spec, known, frozenset(sealed))
+        return cls(spec, known, sealed)
 
     def split(self, batch: pa.RecordBatch, schema: Schema) -> list[tuple[Place, pa.RecordBatch]]:
         """The rows of a batch by their shards, in their order."""
@@ -78,6 +84,11 @@ class ShardMap:
             rows = batch if len(codes.dictionary) == 1 else batch.take(arrow_array(np.flatnonzero(numbers == code)))
             found.append((place, rows))
         return found
+
+    def before(self, place: Place) -> tuple[UUID, ...]:
+        """The shards that had the rows of a place, and were sealed."""
+        values = (None, dict(place[1]).get(self.spec.fields[0].field_id))
+        return tuple(shard for shard, value in self.sealed.items() if value in values)
 
     def _shard(self, value: bytes) -> UUID:
         (one,) = self.spec.fields

@@ -60,16 +60,17 @@ class Router:
                 parts.setdefault(place, []).append(part)
         # Nothing is handed in before all shards are there to take it.
         writers = [(self._writer(*place), rows) for place, rows in parts.items()]
+        shaped = [self._shaped(writer, rows) for writer, rows in writers]
         for writer, _ in writers:
             writer.check_open()
-        return [self._submit(writer, rows) for writer, rows in writers]
+        return [_submit(writer, batches) for (writer, _), batches in zip(writers, shaped, strict=True)]
 
-    def _submit(self, writer: ShardWriter, rows: Sequence[pa.RecordBatch]) -> Acknowledgement:
-        """Hand in rows for one shard, whose writer may have come when the table had other columns."""
+    def _shaped(self, writer: ShardWriter, rows: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        """Rows for one shard, whose writer may have come when the table had other columns."""
         batches = [fitted(batch, writer.shard.schema) for batch in rows]
         if self._one is not None:
             check_place(writer.shard.details, self._base.manifest.schema, writer.shard.manifest.field_values, batches)
-        return writer.submit(batches)
+        return batches
 
     def _split(self, batch: pa.RecordBatch) -> list[tuple[Place, pa.RecordBatch]]:
         if self._map is not None:
@@ -137,3 +138,11 @@ class Router:
                 errors.append(error)
         if errors:
             raise errors[0]
+
+
+def _submit(writer: ShardWriter, batches: Sequence[pa.RecordBatch]) -> Acknowledgement:
+    """Hand in rows for one shard. If it takes none any more, other shards may have their parts: whoever waits is told of both."""
+    try:
+        return writer.submit(batches)
+    except LanceletError as error:
+        return writer.refused(error)

@@ -65,7 +65,9 @@ class Shard:
         PrimaryKey.of(base.manifest.schema)
         states = ShardStates.of(base.store, shard)
         spec_id = details.specs[-1].spec_id if details.specs else 0
-        taken = cls(base, states, claim(states, spec_id, field_values), config)
+        # A clone or a branch has the progress of shards whose folders it has not: runs of such numbers would count as compacted.
+        following = details.compacted.get(shard, 0) + 1
+        taken = cls(base, states, claim(states, spec_id, field_values, following), config)
         taken._replay()
         return taken
 

@@ -10,7 +10,8 @@ The mark is in the same state as the runs, so that a batch that comes again find
 that was added to some of its shards only is completed. As long as nobody else claims the shard, the query keeps it from batch to
 batch: its drivers never write to the log, so that there is nothing to fence, and of two of them only one can write the next state.
 
-States of pylance do not repeat marks. Where the newest state has none, the earlier ones are asked; they are never removed.
+States of pylance do not repeat marks. Where the newest state has none, the earlier ones are asked; they are never removed. A shard
+that was sealed in the middle of a batch has its mark, and the one that takes such rows now has none: it asks those before it.
 """
 
 from __future__ import annotations
@@ -65,36 +66,48 @@ def stage_run(base: Snapshot, shard: UUID, batches: Sequence[pa.RecordBatch], st
     return write_run(store, base, batches, 0, require_details(base).maintained, new_staged_folder(stem, batch))
 
 
-def has_batch(base: Snapshot, shard: UUID, batch: StreamBatch) -> bool:
-    """Whether a shard has a batch already."""
+def has_batch(base: Snapshot, shard: UUID, batch: StreamBatch, before: Sequence[UUID] = ()) -> bool:
+    """Whether a shard has a batch already, or one of those ``before`` it that are sealed."""
     states = ShardStates.of(base.store, shard)
-    newest = states.latest()
-    return newest is not None and _last_batch(states, newest, batch.query) >= batch.number
+    return _reached(base, states, states.latest(), batch.query, before) >= batch.number
 
 
-def add_runs(base: Snapshot, place: Place, runs: Sequence[SsTable], batch: StreamBatch | None = None) -> bool:
-    """Make staged runs, the older ones first, the newest of their shard; False when the shard has the batch already.
+def add_runs(
+    base: Snapshot,
+    place: Place,
+    runs: Sequence[SsTable],
+    batch: StreamBatch | None = None,
+    before: Sequence[UUID] = (),
+) -> bool:
+    """Make staged runs, the older ones first, the newest of their shard; False when the batch is there already.
 
-    Another writer of the shard is fenced: what was acknowledged to it comes before these runs.
+    Another writer of the shard is fenced: what was acknowledged to it comes before these runs. ``before`` are shards
+    that had such rows, and were sealed.
     """
     states = ShardStates.of(base.store, place[0])
     fenced: WriterFenced | None = None
     for _ in range(_CLAIMS):
         try:
-            return _add(base, states, place, runs, batch)
+            return _add(base, states, place, runs, batch, before)
         except WriterFenced as error:
             fenced = error
     assert fenced is not None
     raise fenced
 
 
-def _add(base: Snapshot, states: ShardStates, place: Place, runs: Sequence[SsTable], batch: StreamBatch | None) -> bool:
+def _add(
+    base: Snapshot,
+    states: ShardStates,
+    place: Place,
+    runs: Sequence[SsTable],
+    batch: StreamBatch | None,
+    before: Sequence[UUID],
+) -> bool:
     seen = states.latest()
-    if seen is not None:
-        if seen.sealed:
-            raise ShardSealed(states.store.uri)
-        if batch is not None and _last_batch(states, seen, batch.query) >= batch.number:
-            return False
+    if seen is not None and seen.sealed:
+        raise ShardSealed(states.store.uri)
+    if batch is not None and _reached(base, states, seen, batch.query, before) >= batch.number:
+        return False
     known = 0 if seen is None else seen.version
     if seen is not None and batch is not None and _is_held(seen, batch.query):
         epoch, tail = seen.epoch, seen.replay_after
@@ -139,6 +152,19 @@ def _with_mark(newest: ShardManifest, batch: StreamBatch) -> tuple[StreamMark, .
     return (*others[-_MARKS + 1 :], StreamMark(batch.query, batch.number, newest.epoch))
 
 
+def _reached(
+    base: Snapshot, states: ShardStates, newest: ShardManifest | None, query: str, before: Sequence[UUID]
+) -> int:
+    """The last batch of a query that is in a shard, or else in those before it; -1 for none."""
+    found = -1 if newest is None else _last_batch(states, newest, query)
+    for shard in before if found < 0 else ():
+        sealed = ShardStates.of(base.store, shard)
+        state = sealed.latest()
+        if state is not None:
+            found = max(found, _last_batch(sealed, state, query))
+    return found
+
+
 def _last_batch(states: ShardStates, newest: ShardManifest, query: str, after: int = 0) -> int:
     """The last batch of a query that the states after one tell of; -1 for none."""
     for state in _backwards(states, newest, after):
@@ -162,6 +188,17 @@ def _backwards(states: ShardStates, newest: ShardManifest, after: int) -> Iterat
         if state is None:
             return
         yield state
+
+
+def drop_runs(base: Snapshot, shard: UUID, runs: Sequence[SsTable]) -> None:
+    """Remove runs that were not added, but for those that the shard's newest state names."""
+    if runs:
+        states = ShardStates.of(base.store, shard)
+        newest = states.latest()
+        named = set() if newest is None else {run.path for run in newest.sstables}
+        for run in runs:
+            if run.path not in named:
+                states.store.remove_folder(run.path)
 
 
 def drop_staged(table: Store, stem: bytes) -> int:

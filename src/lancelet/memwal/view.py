@@ -37,7 +37,7 @@ from lancelet.expressions.expr import Column, Expr
 from lancelet.file import FileCache
 from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.index.row_set import RowSet
-from lancelet.memwal.details import MemWalDetails, read_details
+from lancelet.memwal.details import MemWalDetails, read_details, require_details
 from lancelet.memwal.log import read_log
 from lancelet.memwal.names import TOMBSTONE
 from lancelet.memwal.primary_key import PrimaryKey, key_values, last_of_each
@@ -260,6 +260,9 @@ def take_view(snapshot: Snapshot, cache: FileCache, *, strong: bool = False, own
                 if seen is not None:
                     shards.append(seen)
         view = View(TableReader(snapshot.latest(), cache), tuple(shards))
+        if any(one.runs or one.memtables for one in shards):
+            # After an overwrite the folders of shards are still there, with rows of what was overwritten.
+            require_details(view.base.snapshot)
         if not _is_overtaken(view, known):
             _check_whole(view, known)
             return view

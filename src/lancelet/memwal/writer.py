@@ -57,6 +57,11 @@ class Acknowledgement:
         return self._done and self._error is None
 
     @property
+    def has_failed(self) -> bool:
+        """Whether the rows did not get into the log, or nobody knows."""
+        return self._error is not None
+
+    @property
     def shard_id(self) -> str:
         """The shard that the rows are for."""
         return "" if self._writer is None else self._writer.shard_id
@@ -169,6 +174,12 @@ class ShardWriter:
             else:
                 self._start_timer()
         self._times["put_time_ms"] += time.perf_counter() - began
+        return ticket
+
+    def refused(self, error: LanceletError) -> Acknowledgement:
+        """What becomes of rows that could not be handed in."""
+        ticket = Acknowledgement((), self)
+        ticket._end(error)
         return ticket
 
     def _accept(self, batches: Sequence[pa.RecordBatch]) -> None:

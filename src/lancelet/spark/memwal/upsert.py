@@ -30,8 +30,8 @@ from lancelet.memwal.incoming import changes, check_columns
 from lancelet.memwal.names import TOMBSTONE
 from lancelet.memwal.placing import Place, ShardMap
 from lancelet.memwal.primary_key import PrimaryKey
-from lancelet.memwal.shard_manifest import ShardStates, SsTable
-from lancelet.memwal.staging import StreamBatch, add_runs, drop_staged, has_batch, new_stem, stage_run
+from lancelet.memwal.shard_manifest import SsTable
+from lancelet.memwal.staging import StreamBatch, add_runs, drop_runs, drop_staged, has_batch, new_stem, stage_run
 from lancelet.memwal.wal_entry import entry_schema
 from lancelet.runtime.threads import Pool
 from lancelet.spark.arrays import conformed_batches
@@ -44,8 +44,6 @@ from lancelet.spark.workers import a_task
 from lancelet.writing.fit import fitted_schema
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from lancelet.table.manifest.snapshot import Snapshot
 
 _HANDED_OVER = 256 << 10
@@ -198,7 +196,7 @@ class _Parts:
         except BaseException:
             for part in self._written:
                 assert part.run is not None
-                _drop(self._base, part.place[0], part.run)
+                drop_runs(self._base, part.place[0], [part.run])
             raise
         return tuple(self._written)
 
@@ -234,11 +232,6 @@ def _stream(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> bytes:
     return data
 
 
-def _drop(base: Snapshot, shard: UUID, run: SsTable) -> None:
-    """Remove a run that no state names."""
-    ShardStates.of(base.store, shard).store.remove_folder(run.path)
-
-
 # On the driver
 
 
@@ -252,10 +245,11 @@ def add_parts(job: UpsertJob, parts: Iterable[Part], batch: StreamBatch | None =
             newest.version,
             "the columns of the table changed since the write was planned; start it again, a stream with the same checkpoint",
         )
+    require_details(newest)
     by_shard: dict[Place, list[Part]] = {}
     for part in parts:
         by_shard.setdefault(part.place, []).append(part)
-    adding = [_SHARDS_AT_ONCE.submit(_add, newest, job.stem, place, own, batch) for place, own in by_shard.items()]
+    adding = [_SHARDS_AT_ONCE.submit(_add, newest, job, place, own, batch) for place, own in by_shard.items()]
     errors = []
     for task in adding:
         try:
@@ -266,24 +260,20 @@ def add_parts(job: UpsertJob, parts: Iterable[Part], batch: StreamBatch | None =
         raise errors[0]
 
 
-def _add(base: Snapshot, stem: bytes, place: Place, parts: Sequence[Part], batch: StreamBatch | None) -> None:
-    shard = place[0]
-    own = [part.run for part in parts if part.run is not None]
-    if batch is not None and has_batch(base, shard, batch):
-        for run in own:
-            _drop(base, shard, run)
+def _add(base: Snapshot, job: UpsertJob, place: Place, parts: Sequence[Part], batch: StreamBatch | None) -> None:
+    shard, before = place[0], job.shards.before(place)
+    if batch is not None and has_batch(base, shard, batch, before):
+        drop_runs(base, shard, [part.run for part in parts if part.run is not None])
         return
-    runs = list(_runs(base, stem, parts, 0 if batch is None else batch.number))
+    runs = list(_runs(base, job.stem, parts, 0 if batch is None else batch.number))
     try:
-        added = add_runs(base, place, runs, batch)
+        added = add_runs(base, place, runs, batch, before)
     except (WriterFenced, ShardSealed):
-        # After other errors nobody knows whether a state names them.
-        for run in runs:
-            _drop(base, shard, run)
+        # After other errors a state that names them may still be on its way.
+        drop_runs(base, shard, runs)
         raise
     if not added:
-        for run in runs:
-            _drop(base, shard, run)
+        drop_runs(base, shard, runs)
 
 
 def _runs(base: Snapshot, stem: bytes, parts: Sequence[Part], number: int) -> Iterator[SsTable]:
