@@ -28,7 +28,7 @@ def serve_tables(
     options: Options = None,
 ) -> None:
     """Serve the tables of a folder over HTTP, by the REST specification of lance-namespace."""
-    from lancelet.namespace.rest.adapter import serve
+    from lancelet.namespace import serve
 
     given: dict[str, Any] = {"tls_cert": tls_cert, "tls_key": tls_key, "storage_options": storage_options(options)}
     serve(os.fspath(root), host, port, token=token, ready=typer.echo, **given)
