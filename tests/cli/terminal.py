@@ -16,9 +16,11 @@ import select
 import subprocess
 import sys
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+LOADED_LATE = ("datafusion", "pyarrow.csv", "pyarrow.dataset", "pyarrow.fs", "pyarrow.json", "pyarrow.parquet")
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
 
 
@@ -28,6 +30,8 @@ class Done:
 
     code: int
     text: str
+    raw: str
+    """With what steers the terminal."""
 
     def json(self) -> Any:
         """The answer as JSON; a terminal also shows the bars that went before it."""
@@ -50,7 +54,7 @@ class Terminal:
         self._process.stdin.write(json.dumps(told) + "\n")
         self._process.stdin.flush()
         found = json.loads(self._process.stdout.readline())
-        return Done(found["code"], ESCAPES.sub("", found["text"]))
+        return Done(found["code"], ESCAPES.sub("", found["text"]), found["text"])
 
     def close(self) -> None:
         for stream in (self._process.stdin, self._process.stdout):
@@ -96,7 +100,9 @@ def _run(words: list[str], keys: str, width: int) -> tuple[int, str]:
 
 def main() -> None:
     """Wait for commands."""
-    import lancelet.cli.main  # noqa: F401 - each fork has it already
+    # Each fork has them already: what commands load only if they need it takes longer than the commands.
+    for name in ("lancelet.cli.main", "lancelet.namespace", "lancelet._api.sql_query", *LOADED_LATE):
+        import_module(name)
 
     for line in sys.stdin:
         told = json.loads(line)

@@ -208,7 +208,71 @@ def test_tables_of_a_namespace(run: Terminal, tmp_path: Path) -> None:
     assert {one["name"] for one in run("ls", f"{tmp_path / 'space'}#", "--json").json()} == {"sales", "plain"}
     assert "sales.orders" in run("ls", f"{tmp_path / 'space'}#sales").text
     assert run("count", f"{tmp_path / 'space'}#sales.orders").text.strip() == "2"
-    assert run("count", f"{tmp_path / 'space'}#sales.nothing").code == 1
+    missing = run("count", f"{tmp_path / 'space'}#sales.nothing")
+    assert (missing.code, "error:" in missing.text) == (1, True)
+
+
+def test_rows_go_into_tables_of_a_namespace(run: Terminal, tmp_path: Path) -> None:
+    space = lancelet.connect(tmp_path / "space")
+    space.create("orders", {"id": [1, 2]})
+    file = tmp_path / "rows.csv"
+    file.write_text("id\n7\n")
+    orders, late = (f"{tmp_path / 'space'}#{name}" for name in ("orders", "late"))
+    assert run("import", file, orders).code == 1
+    assert run("import", file, orders, "--mode", "append", "--json").json()["rows"] == 3
+    assert run("import", file, late).code == 0
+    assert sorted(space) == ["late", "orders"]
+    assert run("repair", late).code == 0
+    assert run("drop", late, "--yes").code == 0
+    assert sorted(space) == ["orders"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["rows.csv", "space"]
+
+
+def test_a_path_may_have_the_sign_of_a_namespace(run: Terminal, tmp_path: Path) -> None:
+    lancelet.write_dataset({"id": [1]}, tmp_path / "a#b.lance")
+    assert run("count", tmp_path / "a#b.lance").text.strip() == "1"
+
+
+def test_texts_of_a_table_do_not_steer_the_terminal(run: Terminal, tmp_path: Path) -> None:
+    name, text, turned = "na\x1b]0;taken\x07me", "[red]\x1b[2J[/]\\", "\x9b31m\u202etxt.exe"
+    lancelet.write_dataset({name: [text, turned]}, tmp_path / "evil.lance")
+    lancelet.dataset(tmp_path / "evil.lance").create_scalar_index(name, "BTREE", name="i\x1b[5mx")
+    for words in (("head",), ("show",), ("columns",), ("indices",), ("head", "--json"), ("head", "-c", "\x1b[2J")):
+        shown = run(words[0], tmp_path / "evil.lance", *words[1:])
+        for mark in ("\x1b]", "\x1b[2J", "\x1b[5m", "\x9b", "\u202e", "\x07"):
+            assert mark not in shown.raw, words
+    assert "[red]\\x1b[2J[/]\\" in run("head", tmp_path / "evil.lance").text
+    lines = [json.loads(line) for line in run("head", tmp_path / "evil.lance", "--json").text.splitlines()]
+    assert lines == [{name: text}, {name: turned}]
+
+
+def test_a_damaged_table_hides_no_other(run: Terminal, tmp_path: Path) -> None:
+    for name in ("bad", "good"):
+        lancelet.write_dataset({"id": [1, 2]}, tmp_path / name)
+    (manifest,) = (tmp_path / "bad" / "_versions").glob("*.manifest")
+    manifest.write_bytes(manifest.read_bytes()[:-4])
+    listed = run("ls", tmp_path)
+    assert listed.code == 1
+    for part in ("good", "bad cannot be read"):
+        assert part in listed.text
+
+
+def test_times_that_python_does_not_have_are_shown(run: Terminal, tmp_path: Path) -> None:
+    lancelet.write_dataset({"id": [1], "at": pa.array([1 << 62], pa.timestamp("us"))}, tmp_path / "late.lance")
+    for words in (("head", tmp_path / "late.lance"), ("export", tmp_path / "late.lance", tmp_path / "late.jsonl")):
+        assert run(*words).code == 0
+    assert str(1 << 62) in (tmp_path / "late.jsonl").read_text()
+
+
+def test_files_of_one_import_have_the_same_columns(run: Terminal, tmp_path: Path) -> None:
+    for name, text in {"a": "x,y\n1,p\n", "b": "y,x\nq,2\n", "less": "x\n3\n", "other": "x,y\nz,z\n"}.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+    assert run("import", tmp_path / "a.csv", tmp_path / "b.csv", tmp_path / "t").code == 0
+    assert lance.dataset(tmp_path / "t").to_table().to_pydict() == {"x": [1, 2], "y": ["p", "q"]}
+    for name in ("less", "other"):
+        done = run("import", tmp_path / "a.csv", tmp_path / f"{name}.csv", tmp_path / "u")
+        assert (done.code, f"{name}.csv has other" in done.text) == (1, True), done.text
+        assert not (tmp_path / "u").exists()
 
 
 def test_what_is_here(run: Terminal) -> None:
@@ -231,15 +295,20 @@ def test_what_is_here(run: Terminal) -> None:
         (("head", "{table}", "-n", "-1"), 2, "--limit"),
         (("query", "{table}", "id = 1", "--sql", "SELECT 1"), 1, "whole query"),
         (("query", "{table}", "--sql", "SELEC 1"), 1, "in the query"),
+        (("query", "{table}", "--sql", "SELECT 1", "--limit", "1"), 1, "whole query"),
+        (("query", "{table}", "--sql", "SELECT CAST('x' AS INT) FROM dataset"), 1, "error:"),
         (("query", "{table}", "--order-by", "id sideways"), 1, "COLUMN DESC"),
         (("diff", "{table}", "1", "nope"), 1, "nope"),
         (("cleanup", "{table}", "--older-than", "soon"), 1, "7d"),
+        (("cleanup", "{table}", "--older-than", "99999999999w"), 1, "error:"),
         (("index", "create", "{table}", "id", "NONE"), 1, "NONE"),
         (("index", "create", "{table}", "id", "BTREE", "--set", "x"), 1, "KEY=VALUE"),
         (("import", "{table}"), 1, "the table"),
         (("import", "nowhere.csv", "{table}"), 1, "nowhere.csv"),
         (("import", "rows.txt", "{table}"), 1, "--format"),
         (("export", "{table}", "rows.txt"), 1, "--format"),
+        (("export", "{table}", "rows.csv"), 1, "which v has"),
+        (("export", "{table}", "nowhere/rows.parquet"), 1, "no such folder"),
         (("swim",), 2, "swim"),
         (("show",), 2, "TABLE"),
     ],
@@ -265,7 +334,7 @@ def test_the_program_itself(table: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "lancelet", "drop", table], capture_output=True, text=True, timeout=120, check=False
     )
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert "--yes" in done.stderr
     assert table.exists()
     piped = subprocess.run(

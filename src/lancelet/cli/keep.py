@@ -13,8 +13,8 @@ from rich.console import Console
 
 from lancelet._api.checking import repair as repair_table
 from lancelet._api.checking import verify as verify_table
-from lancelet.cli.places import At, Json, Options, Place, open_table, reference, storage_options
-from lancelet.cli.printing import Printer, Size
+from lancelet.cli.places import At, Json, Options, Place, in_namespace, location, open_table, reference, storage_options
+from lancelet.cli.printing import Printer, Size, safe_lines
 from lancelet.cli.progress import counted, staged
 from lancelet.dataset import LanceDataset
 from lancelet.errors import InvalidInput
@@ -45,13 +45,13 @@ def verify(
     json: Json = False,
 ) -> None:
     """Check a table: every file, size, row count and reference. Ends with 3 if something is wrong."""
-    place = open_table(table, at, None, options).uri if at is not None or "#" in table else table
+    place = location(table, options) if at is None else open_table(table, at, None, options).uri
     version = None if at is None else reference(open_table(place, options=options), at)
     report = verify_table(place, version, deep=deep, storage_options=storage_options(options))
     if json:
         Printer(as_json=True).json(report)
     else:
-        typer.echo(report)
+        Printer(as_json=False).text(report)
     if not report.ok:
         raise typer.Exit(FOUND)
 
@@ -69,12 +69,13 @@ def repair(
 ) -> None:
     """Repair what can be repaired without guessing. Explains first, then asks."""
     told: dict[str, Any] = {"set_aside_damaged": set_aside_damaged, "storage_options": storage_options(options)}
-    report = repair_table(table, dry_run=True, **told)
+    place = location(table, options)
+    report = repair_table(place, dry_run=True, **told)
     printer = Printer(as_json=json)
     if not json:
-        typer.echo(report)
+        printer.text(report)
     if report.actions and _agreed(printer, yes, "Do this?"):
-        report = repair_table(table, dry_run=False, **told)
+        report = repair_table(place, dry_run=False, **told)
         printer.say(f"{len(report.actions)} things were repaired")
     if json:
         printer.json(report)
@@ -96,7 +97,7 @@ def compact(
         if json:
             printer.json({"tasks": [[one.id for one in task.fragments] for task in plan.tasks]})
         else:
-            typer.echo(plan)
+            printer.text(plan)
         return
     with counted("rewriting", len(plan.tasks)) as step:
         done = []
@@ -137,10 +138,10 @@ def cleanup(
     }
     explained = dataset.explain_cleanup_old_versions(**told, include_files=files)
     if dry_run or not (explained.stats.old_versions or explained.stats.bytes_removed):
-        printer.json(explained) if json else typer.echo(str(explained))
+        printer.json(explained) if json else printer.text(explained)
         return
     if not json:
-        typer.echo(explained)
+        printer.text(explained)
     if _agreed(printer, yes, "Remove them?"):
         stats = dataset.cleanup_old_versions(**told)
         facts = {"versions removed": stats.old_versions, "freed": Size(stats.bytes_removed)}
@@ -289,7 +290,11 @@ def drop(table: Place, yes: Yes = False, options: Options = None) -> None:
     dataset = open_table(table, options=options)
     question = f"Remove {dataset.uri} with {dataset.count_rows():,} rows and all its versions?"
     if _agreed(Printer(as_json=False), yes, question):
-        LanceDataset.drop(dataset.uri, storage_options(options))
+        named = in_namespace(table, options)
+        if named is not None:
+            named[0].drop(named[1])
+        else:
+            LanceDataset.drop(dataset.uri, storage_options(options))
 
 
 def age(text: str) -> timedelta:
@@ -303,17 +308,20 @@ def age(text: str) -> timedelta:
     found = _AGE.fullmatch(text.strip())
     if found is None:
         raise InvalidInput(f"an age is a number and one of s, m, h, d, w, for example 7d, not {text!r}")
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    try:
+        return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    except OverflowError:
+        raise InvalidInput(f"nothing is as old as {text!r}") from None
 
 
 def _agreed(printer: Printer, yes: bool, question: str) -> bool:
-    """Whether the user wants it; without a terminal to ask, only ``--yes`` says so."""
+    """Whether the user wants it; without a terminal to ask, only ``--yes`` says so, and the command ends with 1."""
     if yes:
         return True
     if printer.as_json or not Console(stderr=True).is_terminal:
         printer.say("nothing was done: --yes does it without asking")
-        return False
-    return typer.confirm(question, default=False, err=True)
+        raise typer.Exit(1)
+    return typer.confirm(safe_lines(question), default=False, err=True)
 
 
 def _setting(text: str) -> tuple[str, Any]:

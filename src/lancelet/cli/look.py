@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from lancelet.changes.differences import differences
-from lancelet.cli.places import AsOf, At, Json, Options, Place, open_table, reference, storage_options
+from lancelet.cli.places import AsOf, At, Json, Options, Place, in_namespace, open_table, reference, storage_options
 from lancelet.cli.printing import Printer, Size
-from lancelet.errors import InvalidInput
+from lancelet.errors import InvalidInput, LanceletError
 from lancelet.inspect.layout import column_facts, file_facts, fragment_facts, page_facts
 from lancelet.inspect.overview import overview
 from lancelet.inspect.past import past_versions
@@ -32,24 +32,32 @@ def list_tables(
 ) -> None:
     """The tables in a folder, or in the namespace of a folder."""
     printer = Printer(as_json=json)
-    place, sign, name = root.partition("#")
-    if sign:
-        from lancelet.namespace import connect
-
-        space = connect(place, storage_options=storage_options(options))
+    named = in_namespace(root, options)
+    if named is not None:
+        space, name = named
         spaces = [(f"{name}.{one}" if name else one, "namespace") for one in space.namespaces(name or ())]
         found = [*spaces, *((f"{name}.{one}" if name else one, "table") for one in space.tables(name or ()))]
         printer.rows(("name", "kind"), found, empty=f"no tables in the namespace {root}")
         return
-    store = open_store(place, storage_options(options))
-    rows = []
+    store = open_store(root, storage_options(options))
+    rows: list[tuple[Any, ...]] = []
+    damaged = []
     for folder in sorted(store.list_folders()):
         if "_versions" not in store.child(folder).list_folders():
             continue
-        seen = overview(open_table(store.join(folder), options=options).table.snapshot)
+        try:
+            seen = overview(open_table(store.join(folder), options=options).table.snapshot)
+        except (LanceletError, OSError) as error:
+            rows.append((folder, None, None, None, None, None))
+            damaged.append(f"{folder} cannot be read: {error}")
+            continue
         rows.append((folder, seen.version, seen.rows, seen.columns, Size(seen.bytes), seen.committed))
     heads = ("table", "version", "rows", "columns", "size", "committed")
     printer.rows(heads, rows, empty=f"no tables below {root}")
+    for problem in damaged:
+        printer.say(problem)
+    if damaged:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -122,7 +130,9 @@ def query(
     table: Place,
     where: Annotated[str | None, typer.Argument(metavar="CONDITION", help="A condition in SQL: likes > 100")] = None,
     columns: Columns = None,
-    limit: Limit = 100,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=0, help="The most rows; 100 by default, not with --sql.")
+    ] = None,
     order: Annotated[str | None, typer.Option("--order-by", metavar="COLUMN [DESC]", help="The order of rows.")] = None,
     sql: Annotated[str | None, typer.Option("--sql", help="A whole query; the table's name in it is dataset.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show how rows would be found, and do nothing.")] = False,
@@ -134,17 +144,18 @@ def query(
     """Rows for which a condition holds, or the answer to a query in SQL."""
     printer, dataset = Printer(as_json=json), open_table(table, at, as_of, options)
     if sql is not None:
-        if where is not None or columns is not None or order is not None:
-            raise InvalidInput("--sql is a whole query: write the condition, columns and order into it")
+        if any(part is not None for part in (where, columns, order, limit)):
+            raise InvalidInput("--sql is a whole query: write the condition, columns, order and limit into it")
         reader = dataset.sql(f"EXPLAIN {sql}" if explain else sql).build().to_stream_reader()
         printer.batches(reader.schema, reader)
         return
-    scanner = dataset.scanner(_names(columns), filter=where, limit=limit, order_by=_order(order))
+    most = 100 if limit is None else limit
+    scanner = dataset.scanner(_names(columns), filter=where, limit=most, order_by=_order(order))
     if explain:
-        typer.echo(scanner.explain_plan(verbose=True))
+        printer.text(scanner.explain_plan(verbose=True))
         return
-    if printer.batches(scanner.projected_schema, scanner.to_batches()) == limit and not json:
-        printer.say(f"the first {limit:,} rows; --limit for more")
+    if printer.batches(scanner.projected_schema, scanner.to_batches()) == most and most and not json:
+        printer.say(f"the first {most:,} rows; --limit for more")
 
 
 @app.command()
@@ -276,10 +287,12 @@ def _order(text: str | None) -> Any:
         return None
     from lancelet._api.scanner import ColumnOrdering
 
-    name, _, way = text.strip().partition(" ")
-    if way.strip().upper() not in ("", "ASC", "DESC"):
+    name, _, way = text.strip().rpartition(" ")
+    if not name:
+        return [ColumnOrdering(way)]
+    if way.upper() not in ("ASC", "DESC"):
         raise InvalidInput(f"an order is COLUMN, COLUMN ASC or COLUMN DESC, not {text!r}")
-    return [ColumnOrdering(name, ascending=way.strip().upper() != "DESC")]
+    return [ColumnOrdering(name.strip(), ascending=way.upper() == "ASC")]
 
 
 def _values(one: Any) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from lancelet.cli import keep, look, machine, move, page, serving
-from lancelet.errors import LanceletError
+from lancelet.cli.printing import safe_lines
 
 app = typer.Typer(
     name="lancelet",
@@ -50,14 +50,15 @@ def run() -> None:
     """The program: errors are sentences, never tracebacks; with ``LANCELET_TRACEBACK=1`` both."""
     try:
         app()
-    except (LanceletError, OSError, ValueError, TypeError, KeyError, ImportError) as error:
+    except Exception as error:  # the end of the program: whatever it was is told in words
         if os.environ.get("LANCELET_TRACEBACK"):
             raise
         if isinstance(error, BrokenPipeError):
             # Whoever reads has enough; Python would say so once more at the end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
-        Console(stderr=True, highlight=False).print(f"[red]error:[/] {escape(str(error))}")
+        said = safe_lines(str(error) or type(error).__name__)
+        Console(stderr=True, highlight=False).print(Text.assemble(("error:", "red"), " ", said))
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

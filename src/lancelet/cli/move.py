@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from json import dumps
 from pathlib import Path
+from secrets import token_hex
 from typing import Annotated, Any, Final
 
 import pyarrow as pa
 import typer
 
 from lancelet._api.write import write_dataset
-from lancelet.cli.places import AsOf, At, Json, Options, Place, open_table, storage_options
-from lancelet.cli.printing import Printer, plain
+from lancelet._naming.plain_values import json_text, rows_of
+from lancelet.cli.places import AsOf, At, Json, Options, Place, in_namespace, open_table, storage_options
+from lancelet.cli.printing import Printer
 from lancelet.cli.progress import counted
-from lancelet.errors import InvalidInput, MissingFile
+from lancelet.dataset import LanceDataset
+from lancelet.errors import InvalidInput, MissingFile, UnfitData
 
 app = typer.Typer()
 FORMATS: Final = ("parquet", "csv", "json", "arrow")
@@ -52,17 +54,20 @@ def import_rows(
         if "://" not in file and not Path(file).exists():
             raise MissingFile(file, "there is no such file")
     printer, kind = Printer(as_json=json), kinds.pop()
+    new: dict[str, Any] = {} if file_version is None else {"data_storage_version": file_version}
+    if stable_row_ids:
+        new["enable_stable_row_ids"] = True
     if spark:
+        if new or options or in_namespace(table) is not None:
+            told = "--file-version, --stable-row-ids, --storage-option and names of a namespace"
+            raise InvalidInput(f"{told} do not go with --spark; write with Spark itself, or without --spark")
         _import_with_spark(files, table, kind, mode)
         dataset = open_table(table, options=options)
     else:
         with counted("rows", None) as step:
             schema, batches = _batches(files, kind)
-            made = pa.RecordBatchReader.from_batches(schema, _watched(batches, step))
-            new: dict[str, Any] = {} if file_version is None else {"data_storage_version": file_version}
-            if stable_row_ids:
-                new["enable_stable_row_ids"] = True
-            dataset = write_dataset(made, table, mode=mode, storage_options=storage_options(options), **new)
+            rows = pa.RecordBatchReader.from_batches(schema, _watched(batches, step))
+            dataset = _written(rows, table, mode, options, new)
     printer.facts("", {"table": dataset.uri, "version": dataset.version, "rows": dataset.count_rows()})
 
 
@@ -83,12 +88,22 @@ def export_rows(
 ) -> None:
     """Write a table's rows into a file: Parquet, CSV, JSON (an object a line) or Arrow."""
     path, kind = Path(target), _format(target, format)
+    if "://" in target:
+        raise InvalidInput(f"rows are exported to a file on this machine, not to {target}")
+    if not path.absolute().parent.is_dir():
+        raise MissingFile(str(path.absolute().parent), "there is no such folder")
     if path.exists() and not force:
         raise InvalidInput(f"{target} exists: --force writes over it")
     dataset = open_table(table, at, as_of, options)
     names = None if columns is None else [name.strip() for name in columns.split(",")]
     reader = dataset.scanner(names, filter=where, blob_handling="all_binary").to_reader()
-    partial = path.with_name(path.name + ".partial")
+    if kind == "csv":
+        nested = [field.name for field in reader.schema if pa.types.is_nested(field.type)]
+        if nested:
+            raise InvalidInput(
+                f"CSV has no lists or structs, which {', '.join(nested)} has; --columns leaves them out, or export JSON"
+            )
+    partial = path.with_name(f"{path.name}.{token_hex(4)}.partial")
     count = 0
     try:
         with counted("rows", dataset.count_rows() if where is None else None) as step:
@@ -117,11 +132,38 @@ def _batches(files: list[str], kind: str) -> tuple[pa.Schema, Iterator[pa.Record
 
     def rest() -> Iterator[pa.RecordBatch]:
         yield from first[1]
-        for _, batches in readers:
+        for file, (_, batches) in zip(files[1:], readers, strict=True):
             for batch in batches:
-                yield batch if batch.schema.equals(first[0]) else pa.table(batch).cast(first[0]).to_batches()[0]
+                yield _fitted(batch, first[0], file)
 
     return first[0], rest()
+
+
+def _fitted(batch: pa.RecordBatch, schema: pa.Schema, file: str) -> pa.RecordBatch:
+    """The same rows with the columns of the first file, in their order."""
+    if batch.schema.equals(schema):
+        return batch
+    if sorted(batch.schema.names) != sorted(schema.names):
+        names = ", ".join(schema.names), ", ".join(batch.schema.names)
+        raise UnfitData(f"{file} has other columns than the first file: {names[1]} in place of {names[0]}")
+    try:
+        found: pa.RecordBatch = batch.select(schema.names).cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise UnfitData(f"{file} has other types than the first file: {error}") from error
+    return found
+
+
+def _written(rows: pa.RecordBatchReader, table: str, mode: str, options: Any, new: dict[str, Any]) -> LanceDataset:
+    """The table with the rows; one of a namespace is made and found by its name."""
+    named = in_namespace(table, options)
+    if named is None:
+        return write_dataset(rows, table, mode=mode, storage_options=storage_options(options), **new)
+    space, name = named
+    if mode == "append" and space.exists(name):
+        dataset = space.open(name)
+        dataset.insert(rows, **new)
+        return dataset
+    return space.create(name, rows, mode="create" if mode == "append" else mode, **new)
 
 
 def _reader(file: str, kind: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -191,7 +233,7 @@ def _sink(path: Path, schema: pa.Schema, kind: str) -> Any:
         with path.open("w", encoding="utf-8") as stream:
 
             def write(batch: pa.RecordBatch) -> None:
-                stream.writelines(dumps(plain(row), ensure_ascii=False) + "\n" for row in batch.to_pylist())
+                stream.writelines(json_text(row) + "\n" for row in rows_of(batch))
 
             yield write
 

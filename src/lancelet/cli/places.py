@@ -12,13 +12,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lancelet._api.entry import dataset
 from lancelet.dataset import LanceDataset
 from lancelet.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from lancelet.namespace import Connection
 
 Place = Annotated[
     str, typer.Argument(metavar="TABLE", help="A path or URI; ROOT#name for a table of the namespace in ROOT.")
@@ -42,33 +46,52 @@ def storage_options(given: Sequence[str] | None) -> dict[str, str] | None:
     return found or None
 
 
+def in_namespace(place: str, options: Any = None) -> tuple[Connection, str] | None:
+    """The namespace that a place is in, and its name there; None for paths, also those with ``#`` in them."""
+    root, sign, name = place.partition("#")
+    if not sign or Path(place).exists():
+        return None
+    from lancelet.namespace import connect
+
+    return connect(root, storage_options=storage_options(options)), name
+
+
+def location(place: str, options: Any = None) -> str:
+    """Where the table is that a command names, also if it cannot be opened."""
+    return place if in_namespace(place, options) is None else str(open_table(place, options=options).uri)
+
+
 def open_table(place: str, at: str | None = None, as_of: str | None = None, options: Any = None) -> LanceDataset:
     """The table that a command names."""
     if at is not None and as_of is not None:
         raise InvalidInput("--at and --as-of are two ways to name a version: give one of them")
-    root, sign, name = place.partition("#")
-    if sign:
-        from lancelet.namespace import connect
-
-        found = connect(root, storage_options=storage_options(options)).open(name)
+    named = in_namespace(place, options)
+    if named is not None:
+        found = named[0].open(named[1])
     else:
         found = dataset(place, storage_options=storage_options(options), asof=as_of)
     if at is not None:
         return found.checkout_version(reference(found, at))
-    if sign and as_of is not None:
+    if named is not None and as_of is not None:
         return dataset(found.uri, storage_options=storage_options(options), asof=as_of)
     return found
 
 
 def reference(table: LanceDataset, text: str) -> Any:
     """A version as users write it: a number, a tag, a branch, or a branch and a number."""
-    if text.isdigit():
+    if _is_number(text):
         return int(text)
+    if text == "main":
+        return None, None
     branch, sign, number = text.rpartition(":")
     if sign:
-        if not number.isdigit():
+        if not _is_number(number):
             raise InvalidInput(f"a version of a branch is BRANCH:NUMBER, not {text!r}")
         return (None if branch == "main" else branch), int(number)
     if text in table.branches.list():
         return text, None
     return text
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()

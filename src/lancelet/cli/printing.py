@@ -1,25 +1,23 @@
 """Answers of commands: tables for people, or JSON for programs.
 
-JSON goes to the standard output as one value a command; words about what happens go to the standard error.
+JSON goes to the standard output as one value a command; words about what happens go to the standard error. Names and
+values of a table are shown, never obeyed: neither rich's markup in them nor what steers a terminal.
 """
 
 from __future__ import annotations
 
-import base64
-import dataclasses
-import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
+from datetime import datetime
 from typing import Any, Final
-from uuid import UUID
 
 import pyarrow as pa
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
+
+from lancelet._naming.plain_values import json_text, rows_of
+from lancelet.errors import printable
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _WIDEST: Final = 60
@@ -41,9 +39,9 @@ class Printer:
             return
         grid = Table.grid(padding=(0, 2))
         for name, value in facts.items():
-            grid.add_row(f"[dim]{escape(name)}[/]", escape(shown(value)))
+            grid.add_row(safe(name, "dim"), safe(shown(value)))
         if title:
-            self.out.print(f"[bold]{escape(title)}[/]")
+            self.out.print(safe(title, "bold"))
         self.out.print(grid)
 
     def rows(
@@ -56,14 +54,14 @@ class Printer:
             self.json([dict(zip(names, row, strict=True)) for row in listed] if raw is None else raw)
             return
         if not listed:
-            self.out.print(f"[dim]{escape(empty)}[/]")
+            self.out.print(safe(empty, "dim"))
             return
         numbers = [all(isinstance(row[at], (int, float, Size)) for row in listed) for at in range(len(heads))]
         table = Table(box=None, pad_edge=False, header_style="bold")
         for head, is_number in zip(heads, numbers, strict=True):
             table.add_column(head, justify="right" if is_number else "left", overflow="fold")
         for row in listed:
-            table.add_row(*(escape(shown(value)) for value in row))
+            table.add_row(*(safe(shown(value)) for value in row))
         self.out.print(table)
 
     def batches(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
@@ -72,27 +70,46 @@ class Printer:
         if self.as_json:
             for batch in batches:
                 count += batch.num_rows
-                for row in batch.to_pylist():
-                    typer.echo(json.dumps(plain(row), ensure_ascii=False))
+                for row in rows_of(batch):
+                    typer.echo(json_text(row))
             return count
         table = Table(box=None, pad_edge=False, header_style="bold")
         for column in schema:
-            kind = f"[dim]{escape(str(column.type))}[/]"
-            table.add_column(f"{escape(column.name)}\n{kind}", overflow="fold")
+            table.add_column(Text("\n").join([safe(column.name), safe(str(column.type), "dim")]), overflow="fold")
         for batch in batches:
             count += batch.num_rows
-            for row in batch.to_pylist():
-                table.add_row(*(escape(_cell(value)) for value in row.values()))
-        self.out.print(table if count else "[dim]no rows[/]")
+            for row in rows_of(batch):
+                table.add_row(*(safe(_cell(value)) for value in row.values()))
+        self.out.print(table if count else safe("no rows", "dim"))
         return count
 
     def json(self, value: Any) -> None:
         """One value."""
-        typer.echo(json.dumps(plain(value), ensure_ascii=False, indent=2))
+        typer.echo(json_text(value, indent=2))
+
+    def text(self, value: object) -> None:
+        """Lines that are laid out already."""
+        typer.echo(safe_lines(value))
 
     def say(self, text: str) -> None:
         """A word about what was done; not part of the answer."""
-        self.err.print(escape(text))
+        self.err.print(safe(text))
+
+
+def safe(text: str, style: str = "") -> Text:
+    """A text for rich as it is, with what a terminal would obey written out."""
+    return Text(printable(text), style)
+
+
+def safe_lines(value: object) -> str:
+    """The same for several lines.
+
+    Examples
+    --------
+    >>> safe_lines("kelp\\x1b[2J\\nforest")
+    'kelp\\\\x1b[2J\\nforest'
+    """
+    return "\n".join(map(printable, str(value).split("\n")))
 
 
 class Size(int):
@@ -126,29 +143,6 @@ def shown(value: Any) -> str:
         return f"{value.astimezone():%Y-%m-%d %H:%M:%S}"
     if isinstance(value, (list, tuple)):
         return ", ".join(map(shown, value)) or "-"
-    return str(value)
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON has it: bytes in base64, times in ISO's form, numbers that are none as null."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(item) for item in value]
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return base64.b64encode(bytes(value)).decode()
-    if isinstance(value, (datetime, date, time)):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return int(value) if isinstance(value, Size) else value
-    if isinstance(value, (Decimal, UUID)):
-        return str(value)
     return str(value)
 
 

@@ -1,0 +1,68 @@
+"""Values of tables as JSON and terminals have them."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import math
+import re
+from collections.abc import Mapping
+from datetime import date, datetime, time, timedelta
+from typing import Any, Final
+
+import pyarrow as pa
+
+# JSON lets these stand as they are: marks that steer a terminal, end a line, or turn the direction of a text.
+_STEERING: Final = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: bytes in base64, times in ISO's form, numbers that are none as null.
+
+    Examples
+    --------
+    >>> plain({1: float("nan"), "data": b"kelp"})
+    {'1': None, 'data': 'a2VscA=='}
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item) for item in value]
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return base64.b64encode(bytes(value)).decode()
+    if isinstance(value, (datetime, date, time)):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """A value as JSON, which any reader takes and any terminal shows."""
+    text = json.dumps(plain(value), ensure_ascii=False, indent=indent, allow_nan=False)
+    return _STEERING.sub(lambda mark: f"\\u{ord(mark[0]):04x}", text)
+
+
+def rows_of(batch: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
+    """Rows with Python's values; times that Python does not have are texts."""
+    try:
+        found: list[dict[str, Any]] = batch.to_pylist()
+    except (ValueError, OverflowError):
+        columns = [_values(column) for column in batch.columns]
+        found = [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+    return found
+
+
+def _values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    try:
+        found: list[Any] = column.to_pylist()
+    except (ValueError, OverflowError):
+        # Arrow says of such a value that it is out of range, and how many units it has.
+        wide = column.cast(pa.int64()) if pa.types.is_duration(column.type) else column
+        found = wide.cast(pa.string()).to_pylist()
+    return found
