@@ -409,7 +409,7 @@ def test_mistakes_in_sql(spark: SparkSession, uri: str) -> None:
         ((uri, vector, "3"), {}, "k of VECTOR_SEARCH is a whole number, not '3'"),
         ((uri, "near"), {}, "query_vector of VECTOR_SEARCH is an array of numbers"),
         ((uri, [1, 2]), {}, "Query vector size 2 does not match index column size 8 of 'vector'"),
-        ((f"{uri}x", vector), {}, "takes the path of a table, or with namespace => 'folder' its name there"),
+        ((f"{uri}x", vector), {}, "takes the path of a table, its name in a catalog, or with namespace"),
         ((), {"table": uri, "query_vector": vector, "columns": ["nope"]}, "nope"),
         ((), {"table": uri, "query_vector": [vector], "offset": 1}, "offset goes with one query"),
     ):

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Final
 
+import pyarrow as pa
 import typer
 from rich.console import Console
 from rich.text import Text
@@ -27,6 +28,13 @@ app = typer.Typer(
 )
 for part in (look, page, keep, move, serving, machine):
     app.add_typer(part.app)
+
+
+_TOLD: Final = (
+    *(OSError, ValueError, TypeError, LookupError, ImportError, RuntimeError, ArithmeticError, EOFError, UnicodeError),
+    pa.ArrowException,
+)
+"""What mistakes of users, stores and files end in; anything else is a mistake of ours, and is shown whole."""
 
 
 def _print_version(wanted: bool) -> None:
@@ -50,7 +58,7 @@ def run() -> None:
     """The program: errors are sentences, never tracebacks; with ``LANCELET_TRACEBACK=1`` both."""
     try:
         app()
-    except Exception as error:  # the end of the program: whatever it was is told in words
+    except _TOLD as error:
         if os.environ.get("LANCELET_TRACEBACK"):
             raise
         if isinstance(error, BrokenPipeError):
