@@ -17,6 +17,7 @@ from rich.text import Text
 
 from lancelet.cli import keep, look, machine, move, page, serving
 from lancelet.cli.printing import safe_lines
+from lancelet.errors import LanceletError
 
 app = typer.Typer(
     name="lancelet",
@@ -32,6 +33,7 @@ for part in (look, page, keep, move, serving, machine):
 
 _TOLD: Final = (
     *(OSError, ValueError, TypeError, LookupError, ImportError, RuntimeError, ArithmeticError, EOFError, UnicodeError),
+    LanceletError,
     pa.ArrowException,
 )
 """What mistakes of users, stores and files end in; anything else is a mistake of ours, and is shown whole."""
