@@ -23,7 +23,9 @@ def inspect_table(
     options: Options = None,
 ) -> None:
     """A page that shows what a table is made of, in a browser on this machine. It only reads."""
-    page = Inspector(open_table(table, at, as_of, options), port)
+    opened = open_table(table, at, as_of, options)
+    follow = as_of is None and (at is None or at == "main" or at in opened.branches.list())
+    page = Inspector(opened, port, follow=follow)
     typer.echo(page.address)
     typer.echo("whoever has this address can read the table; Ctrl-C ends it", err=True)
     if browser:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from datetime import datetime, timedelta
 from typing import Any, Final
 
-import pyarrow as pa
-
+from lancelet._naming.plain_values import rows_of
 from lancelet.dataset import LanceDataset
 from lancelet.errors import InvalidInput
 from lancelet.inspect.layout import column_facts, file_facts, fragment_facts, page_facts
@@ -25,7 +24,9 @@ _MOST_VERSIONS: Final = 500
 _LONGEST_TEXT: Final = 2_000
 _LARGEST_PICTURE: Final = 4 << 20
 _MOST_NUMBERS: Final = 512
-_PICTURES: Final = ((b"\x89PNG\r\n\x1a\n", "png"), (b"\xff\xd8\xff", "jpeg"), (b"GIF8", "gif"), (b"RIFF", "webp"))
+_LARGEST_NUMBER: Final = (1 << 53) - 1
+"""Browsers round larger ones."""
+_PICTURES: Final = ((b"\x89PNG\r\n\x1a\n", "png"), (b"\xff\xd8\xff", "jpeg"), (b"GIF8", "gif"))
 
 
 def _overview(table: LanceDataset, _: Words) -> Any:
@@ -86,7 +87,7 @@ def _rows(table: LanceDataset, words: Words) -> Any:
     found = scanner.to_table()
     return {
         "columns": [{"name": field.name, "type": str(field.type)} for field in found.schema],
-        "rows": [[_cell(value) for value in row.values()] for row in found.to_pylist()],
+        "rows": [[_cell(value) for value in row.values()] for row in rows_of(found)],
         "count": table.count_rows(where),
     }
 
@@ -115,40 +116,35 @@ FACTS: Final[Mapping[str, Callable[[LanceDataset, Words], Any]]] = {
 }
 
 
-def jsonable(value: Any) -> Any:
-    """A value as JSON has it."""
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    return str(value)
-
-
 def _number(words: Words, name: str, default: int) -> int:
     text = words.get(name, str(default))
-    if not text.isdigit():
+    if not (text.isascii() and text.isdigit()):
         raise InvalidInput(f"{name} is a number that is not negative, not {text!r}")
     return int(text)
 
 
 def _cell(value: Any) -> Any:
-    """A value to look at: pictures as pictures, vectors as numbers, long texts cut."""
+    """A value to look at: pictures as pictures, vectors as numbers, long texts cut, numbers that JavaScript lacks as texts."""
     if isinstance(value, bytes):
-        for magic, kind in _PICTURES:
-            if value.startswith(magic) and len(value) <= _LARGEST_PICTURE:
-                return {"picture": f"data:image/{kind};base64,{base64.b64encode(value).decode()}", "bytes": len(value)}
+        kind = _picture_kind(value)
+        if kind is not None and len(value) <= _LARGEST_PICTURE:
+            return {"picture": f"data:image/{kind};base64,{base64.b64encode(value).decode()}", "bytes": len(value)}
         return {"bytes": len(value)}
     if isinstance(value, list) and len(value) > 3 and all(isinstance(item, (int, float)) for item in value):
         return {"vector": value[:_MOST_NUMBERS], "length": len(value)}
-    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
-        return {"text": value[:_LONGEST_TEXT], "length": len(value)}
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"text": str(value)}
+    if isinstance(value, int) and abs(value) > _LARGEST_NUMBER:
+        return {"text": str(value)}
+    if value is None or isinstance(value, (bool, int, float)):
         return value
-    return {"text": _shown(value)}
+    text = str(value)
+    if len(text) > _LONGEST_TEXT:
+        return {"text": text[:_LONGEST_TEXT], "length": len(text)}
+    return text if isinstance(value, str) else {"text": text}
 
 
-def _shown(value: Any) -> str:
-    text = str(pa.scalar(value).as_py()) if isinstance(value, (list, dict)) else str(value)
-    return text[:_LONGEST_TEXT]
+def _picture_kind(data: bytes) -> str | None:
+    if data.startswith(b"RIFF"):
+        return "webp" if data[8:12] == b"WEBP" else None
+    return next((kind for magic, kind in _PICTURES if data.startswith(magic)), None)

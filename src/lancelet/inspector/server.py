@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import secrets
+import sys
 from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,9 +11,10 @@ from importlib.resources import files
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
+from lancelet._naming.plain_values import json_text
 from lancelet.dataset import LanceDataset
-from lancelet.errors import LanceletError
-from lancelet.inspector.facts import FACTS, jsonable
+from lancelet.errors import InvalidInput, LanceletError, printable
+from lancelet.inspector.facts import FACTS
 
 _STATIC: Final[Mapping[str, tuple[str, str]]] = {
     "": ("index.html", "text/html; charset=utf-8"),
@@ -37,6 +38,8 @@ class Inspector:
     ----------
     table
         What it shows; other versions of it are opened as the page asks for them.
+    follow
+        Whether the page shows the newest version as others commit, or only the one that was opened.
     port
         Where it listens on the loopback address; 0: wherever there is room.
 
@@ -52,12 +55,12 @@ class Inspector:
     >>> inspector.close()
     """
 
-    def __init__(self, table: LanceDataset, port: int = 0) -> None:
+    def __init__(self, table: LanceDataset, port: int = 0, *, follow: bool = True) -> None:
         self._table = table
+        self.follows = follow
         self._token = secrets.token_urlsafe(24)
         handler = type("Handler", (_Handler,), {"inspector": self})
-        self._server = ThreadingHTTPServer((_LOOPBACK, port), handler)
-        self._server.daemon_threads = True
+        self._server = _Server((_LOOPBACK, port), handler)
 
     @property
     def address(self) -> str:
@@ -74,15 +77,29 @@ class Inspector:
         self._server.server_close()
 
     def table_at(self, version: str | None) -> LanceDataset:
-        """The table at a version; the newest without one."""
-        if version is None or not version.isdigit():
+        """The table at a version; without one the newest, or the one that was opened if the page does not follow."""
+        if version is None and not self.follows:
             return self._table
-        return self._table.checkout_version((self._table.table.snapshot.manifest.branch, int(version)))
+        if version is not None and not (version.isascii() and version.isdigit()):
+            raise InvalidInput(f"a version is a number, not {version!r}")
+        branch = self._table.table.snapshot.manifest.branch
+        return self._table.checkout_version((branch, None if version is None else int(version)))
 
     def allows(self, host: str, token: str) -> bool:
         """Whether a request is from the page: names that other sites give to this address are not taken."""
         port = self._server.server_address[1]
-        return host in (f"{_LOOPBACK}:{port}", f"localhost:{port}") and secrets.compare_digest(token, self._token)
+        known = secrets.compare_digest(token.encode(), self._token.encode())
+        return host in (f"{_LOOPBACK}:{port}", f"localhost:{port}") and known
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that leaves before it has its answer is nothing to tell; the rest is, in one line."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, (ConnectionError, TimeoutError)):
+            sys.stderr.write(f"a request failed: {printable(str(error))}\n")
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -108,10 +125,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, name: str, words: dict[str, str]) -> None:
         try:
             found: Any = FACTS[name](self.inspector.table_at(words.get("version")), words)
+            if name == "overview":
+                found["follows"] = self.inspector.follows
             status = HTTPStatus.OK
-        except (LanceletError, OSError) as error:
-            found, status = {"error": str(error)}, HTTPStatus.UNPROCESSABLE_ENTITY
-        self._send(status, json.dumps(found, default=jsonable).encode(), "application/json")
+        except (LanceletError, ArithmeticError, LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
+            # Not only ours: values that Python does not have raise some of these.
+            found, status = {"error": str(error) or type(error).__name__}, HTTPStatus.UNPROCESSABLE_ENTITY
+        self._send(status, json_text(found).encode(), "application/json")
 
     def _send(self, status: HTTPStatus, body: bytes, kind: str) -> None:
         self.send_response(status)

@@ -213,12 +213,15 @@ async function draw() {
     tab.setAttribute("aria-selected", String(chosen));
     tab.tabIndex = chosen ? 0 : -1;
   }
-  const asked = state.view;
+  // Answers come in any order: only those to the last question are drawn.
+  const asked = state.asked = (state.asked ?? 0) + 1;
   main.setAttribute("aria-busy", "true");
   try {
-    const nodes = await views[asked].draw();
-    if (asked === state.view) main.replaceChildren(...nodes.filter((node) => node !== null));
+    const [nodes] = await Promise.all([views[state.view].draw(), head()]);
+    if (asked !== state.asked) return;
+    main.replaceChildren(...nodes.filter((node) => node !== null));
   } catch (error) {
+    if (asked !== state.asked) return;
     fail(error);
   }
   main.setAttribute("aria-busy", "false");
@@ -231,6 +234,7 @@ async function head() {
   document.getElementById("title").textContent = seen.uri;
   document.getElementById("numbers").textContent =
     `version ${seen.version}${seen.branch ? ` of ${seen.branch}` : ""}, ${number(seen.rows)} rows, ${seen.columns} columns, ${number(seen.fragments)} fragments, ${size(seen.bytes)}, files of version ${seen.file_version}`;
+  return seen;
 }
 
 async function start() {
@@ -250,15 +254,14 @@ async function start() {
   });
   if (location.hash.slice(1) in views) state.view = location.hash.slice(1);
   const choice = document.getElementById("version");
-  choice.append(make("option", { value: "" }, "newest"));
+  const seen = await head();
+  choice.append(make("option", { value: "" }, seen.follows ? "newest" : `as opened (${seen.version})`));
   for (const one of await facts("history")) choice.append(make("option", { value: one.version }, `${one.version} – ${one.operation || "?"}`));
   choice.addEventListener("change", async () => {
     state.version = choice.value || null;
     state.offset = 0;
-    await head().catch(fail);
     draw();
   });
-  await head();
   await draw();
 }
 
