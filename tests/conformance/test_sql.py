@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import datafusion
+import duckdb
 import lance
 import pyarrow as pa
 import pytest
@@ -66,6 +68,8 @@ def test_answers_are_pylance_s(where: Path, query: str) -> None:
         "SELECT * FROM dataset WHERE k < 9 ORDER BY k",
         "SELECT sum(k) AS total FROM dataset",
         "SELECT s, count(*) AS many FROM dataset GROUP BY s ORDER BY s",
+        "SELECT k FROM Dataset WHERE k < 9 ORDER BY k",
+        "WITH dataset AS (SELECT 1 AS k) SELECT k FROM dataset",
     ],
 )
 def test_rows_bring_their_ids(where: Path, query: str) -> None:
@@ -130,3 +134,57 @@ def test_what_is_no_query_is_refused(where: Path) -> None:
         lancelet.dataset(where).sql("CREATE TABLE x AS SELECT 1").build()
     with pytest.raises(TypeError, match="text in SQL"):
         lancelet.dataset(where).sql(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "query", ["SELECT k / 0 FROM dataset", "SELECT CAST(s AS INT) FROM dataset", "SELECT CAST('x' AS INT) FROM dataset"]
+)
+def test_a_query_that_fails_while_it_runs_says_so(where: Path, query: str) -> None:
+    with pytest.raises(lancelet.errors.InvalidInput, match="in the query"):
+        lancelet.dataset(where).sql(query).build().to_batch_records()
+
+
+def test_names_and_sizes_that_make_no_sense_are_refused(where: Path) -> None:
+    query = lancelet.dataset(where).sql("SELECT 1")
+    with pytest.raises(ValueError, match="above 0"):
+        query.batch_size(0)
+    with pytest.raises(ValueError, match="in the query"):
+        query.table_name("kelp.forest").build()
+
+
+CONDITIONS = (
+    "f > 1", "f = 'NaN'::double", "f < 'NaN'::double", "NOT (f > 1)", "f != 1.5", "f = -0.0", "f >= 0.0", "f NOT IN (1.5, NULL)",
+    "f BETWEEN 0 AND 'NaN'::double", "i IN (1, NULL)", "i NOT IN (1, NULL)", "i + 1 > 3", "i > 1.5", "s LIKE 'a%'",
+    "s NOT LIKE 'a%'", "s LIKE '_%'", "b", "b IS NOT TRUE", "ts > '2020-06-01'::timestamp", "dec > 1.105", "dec IN (1.10, 3.33)",
+    "st['x'] > 3", "i IS DISTINCT FROM 1", "i = 1 OR f > 2", "coalesce(i, 0) = 0", "i = 1 AND NULL",
+)  # fmt: skip
+
+
+def test_filters_find_what_engines_find_in_memory(tmp_path: Path) -> None:
+    """An engine that hands a filter down does not look at the rows again."""
+    nan, inf = float("nan"), float("inf")
+    table = pa.table(
+        {
+            "n": range(6),
+            "i": [1, 2, None, 4, -5, 0],
+            "f": [1.5, nan, None, inf, -0.0, 0.0],
+            "s": ["a", "B", None, "a%b", "", "ä"],
+            "b": [True, False, None, True, False, None],
+            "ts": pa.array([1577836800, -1, None, 1609459200, 0, 1], pa.timestamp("s")).cast(pa.timestamp("us")),
+            "dec": pa.array([1.1, -2.0, None, 0.0, 3.33, 1.11], pa.float64()).cast(pa.decimal128(10, 2)),
+            "st": [{"x": 1}, {"x": None}, None, {"x": 4}, {"x": 5}, {"x": 6}],
+        }
+    )
+    stored = lancelet.write_dataset(table, tmp_path / "t", max_rows_per_file=2)
+    context, connection = datafusion.SessionContext(), duckdb.connect()
+    context.register_record_batches("memory", [table.to_batches()])
+    connection.register("table_in_memory", table)
+    connection.execute("CREATE TABLE memory AS SELECT * FROM table_in_memory")
+    connection.register("stored", stored)
+    for condition in CONDITIONS:
+        query = f"SELECT n FROM {{}} WHERE {condition} ORDER BY n"
+        rows = stored.sql(query.format("dataset")).build().to_stream_reader().read_all()["n"].to_pylist()
+        assert rows == context.sql(query.format("memory")).to_pydict().get("n", []), condition
+        found = [connection.execute(query.format(name)).fetchall() for name in ("stored", "memory")]
+        assert found[0] == found[1], condition
+    connection.close()

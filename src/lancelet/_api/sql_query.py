@@ -9,6 +9,8 @@ DataFusion hands the columns and the filters that it can down to the scan, where
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -16,7 +18,7 @@ import sqlglot
 from sqlglot import expressions as sqlx
 
 from lancelet._naming.extras import import_extra
-from lancelet.errors import InvalidInput, InvalidType
+from lancelet.errors import InvalidInput, InvalidType, LanceletError
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
 
 if TYPE_CHECKING:
@@ -67,6 +69,8 @@ class SqlQueryBuilder:
 
     def batch_size(self, batch_size: int) -> Self:
         """The most rows that a batch of the scan has."""
+        if batch_size < 1:
+            raise InvalidInput(f"batch_size is a number of rows above 0, not {batch_size!r}")
         self._options["batch_size"] = batch_size
         return self
 
@@ -101,15 +105,19 @@ class SqlQueryBuilder:
         if "batch_size" in self._options:
             config = config.with_batch_size(self._options["batch_size"])
         context = engine.SessionContext(config)
-        context.register_table(self._name, FFILanceTableProvider(self._dataset, **options))
+        table = FFILanceTableProvider(self._dataset, **options)
         sql = _with_columns(self._sql, self._name, self._rows) if self._rows else self._sql
-        return SqlQuery(_planned(engine, context, sql))
+        queries = engine.SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
+        with _told(sql):
+            context.register_table(self._name, table)
+            return SqlQuery(sql, context.sql_with_options(sql, queries))
 
 
 class SqlQuery:
     """A query that can be run, more than once."""
 
-    def __init__(self, frame: Any) -> None:
+    def __init__(self, sql: str, frame: Any) -> None:
+        self._sql = sql
         self._frame = frame
 
     def to_batch_records(self) -> list[pa.RecordBatch]:
@@ -117,16 +125,36 @@ class SqlQuery:
         return list(self.to_stream_reader())
 
     def to_stream_reader(self) -> pa.RecordBatchReader:
-        """The result as it comes."""
-        return pa.RecordBatchReader.from_stream(self._frame)
+        """The result as it comes.
+
+        Raises
+        ------
+        ValueError
+            The query cannot be run to its end: a number is divided by zero, a text is no number.
+        """
+        with _told(self._sql):
+            found = pa.RecordBatchReader.from_stream(self._frame)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            with _told(self._sql):
+                yield from found
+
+        return pa.RecordBatchReader.from_batches(found.schema, batches())
 
 
-def _planned(engine: Any, context: Any, sql: str) -> Any:
-    """The query, checked; what is wrong with it is told in DataFusion's words, with an error of ours."""
-    queries = engine.SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
+@contextmanager
+def _told(sql: str) -> Iterator[None]:
+    """What DataFusion says is wrong with a query, in its words, as an error of ours; what a scan raises stays what it is."""
     try:
-        return context.sql_with_options(sql, queries)
+        yield
+    except LanceletError:
+        raise
     except ValueError as error:
+        raise InvalidInput(f"{error}, in the query {sql!r}") from error
+    except Exception as error:
+        # Some of its errors have no class of their own.
+        if type(error) is not Exception:
+            raise
         raise InvalidInput(f"{error}, in the query {sql!r}") from error
 
 
@@ -148,7 +176,9 @@ def _with_columns(sql: str, table: str, names: list[str]) -> str:
 
 def _gives_rows(query: sqlx.Select, table: str) -> bool:
     source = query.args.get("from_") or query.args.get("from")
-    single = source is not None and isinstance(source.this, sqlx.Table) and source.this.name == table
+    # A name without quotes is the same in upper case, and one that the query gives to something is no longer the table's.
+    single = source is not None and isinstance(source.this, sqlx.Table) and source.this.name.lower() == table.lower()
+    single = single and all(one.alias_or_name.lower() != table.lower() for one in query.ctes)
     grouped = any(query.args.get(part) for part in ("group", "distinct", "having", "joins", "laterals"))
     gathered = any(found.parent_select is query for one in query.expressions for found in one.find_all(sqlx.AggFunc))
     windowed = any(True for one in query.expressions for _ in one.find_all(sqlx.Window))
