@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from lancelet.runtime.steps import watched
 from lancelet.store import open_store
@@ -32,7 +33,8 @@ __all__ = [
 def bars() -> Iterator[None]:
     """Show how far writes, merges, index builds, compactions and new columns are that run inside of the block.
 
-    The bars are on the standard error, or in the notebook.
+    The bars are on the standard error, or in the notebook. There is one set of them in a process: blocks inside of others,
+    or in other threads, share it until the last of them ends.
 
     Examples
     --------
@@ -40,28 +42,56 @@ def bars() -> Iterator[None]:
     >>> with lancelet.progress.bars():
     ...     dataset = lancelet.write_dataset({"x": range(1000)}, "memory://docs/barred")
     """
+    _enter()
+    try:
+        yield
+    finally:
+        _leave()
+
+
+_lock: Final = threading.Lock()
+_open_blocks = 0
+_screen: Final = ExitStack()
+
+
+def _enter() -> None:
+    global _open_blocks
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True)) as shown, watched(_Bars(shown)):
-        yield
+    with _lock:
+        if not _open_blocks:
+            columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+            shown = _screen.enter_context(Progress(*columns, console=Console(stderr=True)))
+            _screen.enter_context(watched(_Bars(shown)))
+        _open_blocks += 1
+
+
+def _leave() -> None:
+    global _open_blocks
+    with _lock:
+        _open_blocks -= 1
+        if not _open_blocks:
+            _screen.close()
 
 
 class _Bars:
-    """A bar for each kind of work."""
+    """A bar for each kind of work, which several threads may do."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._tasks: dict[str, TaskID] = {}
+        self._totals: dict[str, int] = {}
+        self._lock = threading.Lock()
 
     def expect(self, what: str, amount: int) -> None:
-        task = self._task(what)
-        known = next(one.total for one in self._progress.tasks if one.id == task)
-        self._progress.update(task, total=(known or 0) + amount or None)
+        with self._lock:
+            self._totals[what] = self._totals.get(what, 0) + amount
+            self._progress.update(self._task(what), total=self._totals[what] or None)
 
     def step(self, what: str, amount: int) -> None:
-        self._progress.advance(self._task(what), amount)
+        with self._lock:
+            self._progress.advance(self._task(what), amount)
 
     def _task(self, what: str) -> TaskID:
         if what not in self._tasks:

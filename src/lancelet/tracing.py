@@ -72,28 +72,30 @@ def trace_to_chrome(*, file: str | None = None) -> None:
     ----------
     file
         Where to; by default ``trace-{microseconds since 1970}.json`` in the current folder. It is whole when the process
-        has ended.
+        has ended. Processes that are forks of this one write nothing.
     """
     path = Path(file if file is not None else f"trace-{time.time_ns() // 1000}.json")
-    stream = path.open("w", encoding="utf-8")
-    stream.write("[\n")
-    lock, is_open = threading.Lock(), True
+    # Nothing waits to be written that a fork of this process would write once more.
+    stream = path.open("wb", buffering=0)
+    stream.write(b"[\n")
+    lock, is_open, process = threading.Lock(), True, os.getpid()
 
     def write(event: Event) -> None:
+        if os.getpid() != process:
+            return
         with lock:
             if is_open:
-                stream.write(json.dumps(_shown(event)) + ",\n")
-                stream.flush()
+                stream.write(json.dumps(_shown(event)).encode() + b",\n")
 
     def finish() -> None:
         nonlocal is_open
+        if os.getpid() != process:
+            return
         wait_until_heard()
         with lock:
             is_open = False
-            stream.write(
-                json.dumps({"name": "end", "ph": "i", "ts": time.time_ns() / 1000, "pid": os.getpid(), "s": "g"})
-            )
-            stream.write("\n]\n")
+            last = {"name": "end", "ph": "i", "ts": time.time_ns() / 1000, "pid": process, "s": "g"}
+            stream.write(json.dumps(last).encode() + b"\n]\n")
             stream.close()
 
     listen(write)

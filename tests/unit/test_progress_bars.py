@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -52,4 +53,21 @@ def test_bars_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "rows written" in capsys.readouterr().err
     with pytest.raises(ValueError, match="nope"), lancelet.progress.bars():
         lancelet.dataset(tmp_path / "t").delete("nope = 1")
+    assert not is_watched()
+
+
+def test_blocks_in_others_and_in_threads_share_the_bars(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def write(name: str) -> None:
+        with lancelet.progress.bars():
+            lancelet.write_dataset({"a": range(100)}, tmp_path / name)
+
+    with lancelet.progress.bars():
+        threads = [threading.Thread(target=write, args=(f"t{number}",)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        write("last")
+        assert is_watched()
+    assert capsys.readouterr().err.count("rows written") == 1
     assert not is_watched()

@@ -46,11 +46,16 @@ def test_nothing_is_made_of_events_that_nobody_hears(tmp_path: Path) -> None:
 
 def test_a_trace_is_whole_when_the_process_ends(tmp_path: Path) -> None:
     program = """
-import sys, lancelet
+import os, sys, lancelet
 from lancelet.tracing import trace_to_chrome
 trace_to_chrome(file=sys.argv[1])
-lancelet.write_dataset({"a": [1, 2]}, sys.argv[2]).to_table(filter="a > 1")
+dataset = lancelet.write_dataset({"a": [1, 2]}, sys.argv[2])
+child = os.fork()
+dataset.to_table(filter="a > 1")
+if child:
+    os.waitpid(child, 0)
 """
+    # A fork of the process, which ends first, leaves the file alone.
     trace = tmp_path / "trace.json"
     subprocess.run([sys.executable, "-c", program, trace, tmp_path / "t"], check=True, timeout=120)
     found = json.loads(trace.read_text())
