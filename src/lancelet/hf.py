@@ -51,8 +51,11 @@ class HuggingFaceConverter:
 
     def to_pytorch(self, col: str, array: pa.Array) -> list[Any] | None:
         """Pictures of a column of pictures; None for other columns, whose values are what they are."""
-        features = self.ds_info.get("info", {}).get("features", {})
-        if features.get(col, {}).get("_type") != "Image":
+        feature: Any = self.ds_info
+        for key in ("info", "features", col):
+            # A list in place of an object stands for a feature of many values.
+            feature = feature.get(key) if isinstance(feature, dict) else None
+        if not isinstance(feature, dict) or feature.get("_type") != "Image":
             return None
         image = import_extra("PIL.Image", "images", "decoding images")
         return [None if data is None else image.open(io.BytesIO(data)) for data in map(_file, array.to_pylist())]

@@ -72,6 +72,10 @@ def test_casts_go_both_ways_and_keep_nulls(kind: pa.DataType) -> None:
     assert [item and [*map(float, item)] for item in narrow.to_pylist()] == [None, [3.0, 4.0]]
     assert ours.cast(narrow, pa.list_(kind, 2)).equals(vectors)
     assert ours.cast(numbers, "string").type == pa.string()
+    for column in (numbers, vectors):
+        chunks = pa.chunked_array([column[:1], column[1:]])
+        target = ours.BFloat16Type() if column is numbers else narrow.type
+        assert ours.cast(ours.cast(chunks, target), column.type).equals(chunks)
 
 
 def test_casts_that_do_not_exist_are_refused() -> None:
@@ -93,6 +97,30 @@ def test_pandas_has_the_column() -> None:
     assert series.reindex([2, 9]).isna().tolist() == [False, True]
     assert pa.array(series.array).equals(ours.bfloat16_array([1.0, None, 2.5]))
     assert (series[:1] == ours.BFloat16(1)).tolist() == [True]
+    assert (series == 2.5).tolist() == [False, False, True]
+    assert (series == [1.0, 9.0, 2.0]).tolist() == [True, False, False]
+    # Only what is new is filled: a value that was missing stays so.
+    assert series.reindex([1, 9], fill_value=ours.BFloat16(7)).tolist() == [None, ours.BFloat16(7)]
+    assert series.shift(1, fill_value=0.0).tolist() == [ours.BFloat16(0), ours.BFloat16(1), None]
+
+
+def test_addresses_are_texts() -> None:
+    texts = pa.chunked_array([["a"], [None]])
+    assert ours.ImageURIArray.from_uris(texts).to_pylist() == ["a", None]
+    assert type(ours.ImageArray.from_array(pa.chunked_array([[b"..."]]))) is ours.EncodedImageArray
+    for wrong in ([b"..."], [1], "a"):
+        with pytest.raises(TypeError, match="address"):
+            ours.ImageURIArray.from_uris(wrong)  # type: ignore[arg-type]
+
+
+def test_pixels_have_a_shape() -> None:
+    wide, tall = (ours.FixedShapeImageTensorType(pa.uint8(), shape) for shape in ((2, 3, 1), (3, 2, 1)))
+    assert wide != tall
+    assert not pa.schema([("c", wide)]).equals(pa.schema([("c", tall)]))
+    assert wide == ours.FixedShapeImageTensorType(pa.uint8(), (2, 3, 1))
+    for files, said in (([], "without images"), ([b"nothing"], "no image")):
+        with pytest.raises(ValueError, match=said):
+            ours.ImageArray.from_array(pa.array(files, pa.binary())).to_tensor()
 
 
 def test_values_are_printed_as_numbers() -> None:

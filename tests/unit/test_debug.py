@@ -61,5 +61,9 @@ def test_features_of_hugging_face_tell_pictures(tmp_path: Path) -> None:
     assert (first.size, second) == ((2, 3), None)
     assert converter.to_pytorch("label", pa.array([1])) is None
     assert HuggingFaceConverter.of_schema(pa.schema([])) is None
+    for features in ({"tags": [{"_type": "Image"}]}, [], None):
+        told = HuggingFaceConverter({"info": {"features": features}})
+        assert told.to_pytorch("tags", pa.array([["a"]])) is None
+    assert HuggingFaceConverter({"info": None}).to_pytorch("tags", pa.array([1])) is None
     with pytest.raises(ValueError, match="no JSON"):
         HuggingFaceConverter.of_schema(pa.schema([], {"huggingface": "{"}))

@@ -5,7 +5,7 @@
     float32   s eeeeeeee mmmmmmm|mmmmmmmmmmmmmmmm
     bfloat16  s eeeeeeee mmmmmmm                    stored as two bytes, the lower one first
 
-Of the two nearest values the one that is even is taken. A NaN stays one.
+Of the two nearest values the one that is even is taken; a float64 is made a float32 first. A NaN stays one.
 """
 
 from __future__ import annotations

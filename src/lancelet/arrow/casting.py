@@ -13,7 +13,9 @@ from lancelet.errors import InvalidInput
 _SHORT: Final = ("bfloat16", "bf16")
 
 
-def cast(arr: pa.Array, target_type: pa.DataType | str, *args: Any, **kwargs: Any) -> pa.Array:
+def cast(
+    arr: pa.Array | pa.ChunkedArray, target_type: pa.DataType | str, *args: Any, **kwargs: Any
+) -> pa.Array | pa.ChunkedArray:
     """An array in another type.
 
     As :func:`pyarrow.compute.cast`, and also between bfloat16 and other floating-point numbers, alone or in lists of a
@@ -33,6 +35,8 @@ def cast(arr: pa.Array, target_type: pa.DataType | str, *args: Any, **kwargs: An
     """
     target = _type_named(target_type)
     source = arr.type
+    if isinstance(arr, pa.ChunkedArray):
+        return pa.chunked_array([cast(chunk, target, *args, **kwargs) for chunk in arr.chunks], target)
     if source == target or not (_holds_bfloat16(source) or _holds_bfloat16(target)):
         return pc.cast(arr, target, *args, **kwargs)
     if pa.types.is_fixed_size_list(source) and pa.types.is_fixed_size_list(target):

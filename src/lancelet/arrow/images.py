@@ -23,7 +23,7 @@ import pyarrow.fs
 
 from lancelet._naming.extras import import_extra
 from lancelet.arrow.registering import register
-from lancelet.errors import InvalidInput, UnfitData
+from lancelet.errors import InvalidInput, InvalidType, UnfitData
 
 _PILLOW: Final = partial(import_extra, "PIL.Image", "images")
 _TEXTS: Final = (pa.string(), pa.large_string())
@@ -127,6 +127,16 @@ class FixedShapeImageTensorType(pa.ExtensionType):  # type: ignore[misc]
     def __arrow_ext_scalar_class__(self) -> type[FixedShapeImageTensorScalar]:
         return FixedShapeImageTensorScalar
 
+    def __eq__(self, other: object) -> bool:
+        # pyarrow looks at the storage only, and images of 2 by 3 pixels are stored as those of 3 by 2.
+        return super().__eq__(other) and getattr(other, "shape", None) == self.shape
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((self.arrow_type, self.shape))
+
     def __reduce__(self) -> tuple[Any, ...]:
         return FixedShapeImageTensorType, (self.arrow_type, self.shape)
 
@@ -147,6 +157,8 @@ class ImageArray(pa.ExtensionArray):  # type: ignore[misc]
         """
         if isinstance(images, ImageArray):
             return images
+        if isinstance(images, pa.ChunkedArray):
+            images = images.combine_chunks()
         if isinstance(images, pa.FixedShapeTensorArray):
             kind = FixedShapeImageTensorType(images.type.value_type, images.type.shape)
             return _array(FixedShapeImageTensorArray, kind, images.storage)
@@ -172,7 +184,12 @@ class ImageURIArray(ImageArray):
         """
         if isinstance(uris, pa.Array) and uris.type in _TEXTS:
             return _array(ImageURIArray, ImageURIType(uris.type), uris)
-        items = uris.to_pylist() if isinstance(uris, pa.Array) else uris
+        if isinstance(uris, (str, bytes)):
+            raise InvalidType(f"a column is made of a list of addresses, not of one: {uris!r}")
+        items = [item.as_py() if isinstance(item, pa.Scalar) else item for item in uris]
+        wrong = next((item for item in items if not isinstance(item, (str, Path, type(None)))), None)
+        if wrong is not None:
+            raise InvalidType(f"an address is a text or a path, not of type {type(wrong).__name__}")
         texts = pa.array([None if item is None else str(item) for item in items], pa.string())
         return _array(ImageURIArray, ImageURIType(), texts)
 
@@ -208,6 +225,8 @@ class EncodedImageArray(ImageArray):
         """
         if self.null_count:
             raise UnfitData(f"{self.null_count} of {len(self)} images are null and have no pixels; drop them first")
+        if not len(self):
+            raise UnfitData("a column without images has no shape of pixels")
         pixels = (decoder or _decode)(self.storage)
         if isinstance(pixels, pa.Array):
             return _tensors(pixels)
@@ -267,11 +286,14 @@ def _read(uri: str) -> bytes:
 def _decode(files: pa.Array) -> npt.NDArray[Any]:
     """The pixels of files by Pillow."""
     image = _PILLOW("decoding images")
-    pixels = [np.asarray(image.open(io.BytesIO(data.as_buffer()))) for data in files]
+    try:
+        pixels = [np.asarray(image.open(io.BytesIO(data.as_buffer()))) for data in files]
+    except image.UnidentifiedImageError:
+        raise UnfitData("a value of the column is no image that Pillow knows") from None
     shapes = {found.shape for found in pixels}
     if len(shapes) > 1:
         raise UnfitData(f"images of one column of pixels have one shape, not {sorted(shapes)}; resize them first")
-    return np.stack(pixels) if pixels else np.empty((0, 0, 0, 0), np.uint8)
+    return np.stack(pixels)
 
 
 def _encode(pixels: npt.NDArray[Any]) -> bytes:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pandas import isna
+from pandas import DataFrame, Index, Series, isna
 from pandas.api.extensions import ExtensionArray, ExtensionDtype, register_extension_dtype
 
 from lancelet.arrow.bfloat16 import NAME, BFloat16, BFloat16Array, BFloat16Type, bfloat16_array
@@ -89,8 +90,15 @@ class PandasBFloat16Array(ExtensionArray):  # type: ignore[misc]
         return len(self.data)
 
     def __eq__(self, other: object) -> Any:
-        values = list(other) if isinstance(other, PandasBFloat16Array) else [other] * len(self)
-        return np.array([left == right for left, right in zip(self, values, strict=True)], np.bool_)
+        if isinstance(other, (Series, Index, DataFrame)):
+            return NotImplemented
+        if isinstance(other, Iterable) and not isinstance(other, (str, bytes)):
+            values = list(other)
+        else:
+            values = [other] * len(self)
+        if len(values) != len(self):
+            raise ValueError(f"Lengths must match to compare: {len(self)} and {len(values)}")
+        return np.array([_same(left, right) for left, right in zip(self, values, strict=True)], np.bool_)
 
     def __arrow_array__(self, type: pa.DataType | None = None) -> pa.Array:  # noqa: A002
         return self.data
@@ -113,9 +121,9 @@ class PandasBFloat16Array(ExtensionArray):  # type: ignore[misc]
         absent = places == -1 if allow_fill else np.zeros(len(places), np.bool_)
         wanted = pa.array(np.where(places < 0, places + (0 if allow_fill else len(self)), places), mask=absent)
         found = pa.ExtensionArray.from_storage(BFloat16Type(), self.data.storage.take(wanted))
-        return type(self)(
-            found if isna(fill_value) else [fill_value if value.as_py() is None else value for value in found]
-        )
+        if not absent.any() or isna(fill_value):
+            return type(self)(found)
+        return type(self)([fill_value if gone else value for gone, value in zip(absent, found, strict=True)])
 
     def copy(self) -> Self:
         """The same column: its values do not change."""
@@ -126,3 +134,10 @@ class PandasBFloat16Array(ExtensionArray):  # type: ignore[misc]
         if "dtype" in kwargs or args:
             return super().to_numpy(*args, **kwargs)
         return self.data.to_numpy()
+
+
+def _same(left: BFloat16 | None, right: object) -> bool:
+    """Whether a value is a number of this or another type, or both are missing."""
+    if left is not None and isinstance(right, (Real, np.number)):
+        return bool(left.as_float() == right)
+    return left == right
