@@ -39,6 +39,12 @@ _TOLD: Final = (
 """What mistakes of users, stores and files end in; anything else is a mistake of ours, and is shown whole."""
 
 
+def _told() -> tuple[type[Exception], ...]:
+    """Those, and what namespaces raise if a command asked one."""
+    loaded = sys.modules.get("lance_namespace")
+    return _TOLD if loaded is None else (*_TOLD, loaded.LanceNamespaceError)
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         import lancelet
@@ -60,7 +66,7 @@ def run() -> None:
     """The program: errors are sentences, never tracebacks; with ``LANCELET_TRACEBACK=1`` both."""
     try:
         app()
-    except _TOLD as error:
+    except _told() as error:
         if os.environ.get("LANCELET_TRACEBACK"):
             raise
         if isinstance(error, BrokenPipeError):
