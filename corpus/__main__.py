@@ -65,6 +65,8 @@ def main() -> None:
     """Write, and compare with pylance."""
     import lance
 
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m corpus FOLDER")
     folder = Path(sys.argv[1])
     index = write(folder)
     print(f"{len(index)} cases in {folder}")

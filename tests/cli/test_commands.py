@@ -329,6 +329,15 @@ def test_damage_is_found_and_named(run: Terminal, table: Path) -> None:
     assert file.name[:20] in done.text
 
 
+def test_a_damaged_version_hides_no_other(run: Terminal, table: Path) -> None:
+    oldest = max((table / "_versions").glob("*.manifest"))
+    oldest.write_bytes(oldest.read_bytes()[:-4])
+    past = run("history", table, "--json").json()
+    assert [(one["version"], one["problem"] is None) for one in past] == [(4, True), (3, True), (2, True), (1, False)]
+    shown = run("history", table)
+    assert (shown.code, "damaged" in shown.text) == (0, True)
+
+
 def test_the_program_itself(table: Path) -> None:
     """Without a terminal: plain text, nothing asked, and a pipe that ends early is no error."""
     done = subprocess.run(

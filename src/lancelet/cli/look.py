@@ -176,9 +176,9 @@ def history(
             one.operation,
             one.rows,
             one.fragments,
-            Size(one.bytes),
+            None if one.bytes is None else Size(one.bytes),
             [*one.tags, *(f"→{branch}" for branch in one.branches)],
-            one.message,
+            one.message if one.problem is None else "damaged: verify tells more",
         )
         for one in found
     )

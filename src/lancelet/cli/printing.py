@@ -56,7 +56,9 @@ class Printer:
         if not listed:
             self.out.print(safe(empty, "dim"))
             return
-        numbers = [all(isinstance(row[at], (int, float, Size)) for row in listed) for at in range(len(heads))]
+        numbers = [
+            all(row[at] is None or isinstance(row[at], (int, float)) for row in listed) for at in range(len(heads))
+        ]
         table = Table(box=None, pad_edge=False, header_style="bold")
         for head, is_number in zip(heads, numbers, strict=True):
             table.add_column(head, justify="right" if is_number else "left", overflow="fold")

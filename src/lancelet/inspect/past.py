@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lancelet.errors import InvalidInput
+from lancelet.errors import CorruptFile, InvalidInput
 from lancelet.table.commit.properties import COMMIT_MESSAGE
 from lancelet.table.manifest.manifest import Manifest, read_manifest
 from lancelet.table.manifest.snapshot import Snapshot
@@ -16,24 +16,26 @@ from lancelet.table.refs.read import list_branches, list_tags
 
 @dataclass(frozen=True, slots=True)
 class PastVersion:
-    """One version. What old writers did not record is None."""
+    """One version. What old writers did not record is None, and all of it if the version cannot be read."""
 
     version: int
-    committed: datetime
+    committed: datetime | None
     operation: str | None
     read_version: int | None
     rows: int | None
-    fragments: int
-    bytes: int
+    fragments: int | None
+    bytes: int | None
     message: str | None
     tags: tuple[str, ...] = ()
     branches: tuple[str, ...] = ()
     """Those that begin here."""
     properties: dict[str, str] = field(default_factory=dict)
+    problem: str | None = None
+    """Why it cannot be read."""
 
 
 def past_versions(snapshot: Snapshot, limit: int | None = None) -> Iterator[PastVersion]:
-    """The versions of a table or branch, the newest first."""
+    """The versions of a table or branch, the newest first; one that is damaged hides no other."""
     if limit is not None and limit < 1:
         raise InvalidInput(f"limit is a number of versions above 0, not {limit!r}")
     tags: dict[int, list[str]] = {}
@@ -45,9 +47,11 @@ def past_versions(snapshot: Snapshot, limit: int | None = None) -> Iterator[Past
         if branch.parent_branch == snapshot.manifest.branch:
             branches.setdefault(branch.parent_version, []).append(branch.name)
     for name in list_versions(snapshot.store)[::-1][:limit]:
-        manifest = read_manifest(snapshot.store, name.path)
         names = tuple(sorted(tags.get(name.version, ()))), tuple(sorted(branches.get(name.version, ())))
-        yield past_version(manifest, *names)
+        try:
+            yield past_version(read_manifest(snapshot.store, name.path), *names)
+        except CorruptFile as error:
+            yield PastVersion(name.version, None, None, None, None, None, None, None, *names, problem=str(error))
 
 
 def past_version(manifest: Manifest, tags: tuple[str, ...] = (), branches: tuple[str, ...] = ()) -> PastVersion:

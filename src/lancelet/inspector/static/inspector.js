@@ -17,7 +17,7 @@ function make(name, properties = {}, ...children) {
 }
 
 const number = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en-US"));
-const time = (text) => new Date(text).toLocaleString("sv-SE");
+const time = (text) => (text === null ? "–" : new Date(text).toLocaleString("sv-SE"));
 
 function size(bytes) {
   if (bytes === null || bytes === undefined) return "–";
@@ -91,7 +91,7 @@ async function drawHistory() {
   const rows = past.map((one) => [
     number(one.version), time(one.committed), one.operation || "–", number(one.rows), number(one.fragments), size(one.bytes),
     make("span", {}, one.tags.map((tag) => make("span", { class: "tag" }, tag)), one.branches.map((name) => make("span", { class: "branch" }, name))),
-    one.message || "",
+    one.problem || one.message || "",
   ]);
   const heads = ["version", "committed", "operation", "rows", "fragments", "size", "names", "message"];
   return [
