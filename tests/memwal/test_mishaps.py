@@ -447,3 +447,37 @@ def test_a_batch_is_not_repeated_in_the_shard_after_a_sealed_one(tmp_path: Path,
     assert not add(3, "three ")
     found = lancelet.dataset(tmp_path).lsm_scanner().to_table()["text"].to_pylist()
     assert sorted(found) == (["four 1"] if keyed else ["base 1", "four 1", "newer"])
+
+
+def test_a_version_of_before_a_sealed_shard_was_compacted_is_not_read_with_rows_twice(where: Path) -> None:
+    dataset = lancelet.dataset(where)
+    before = dataset.version
+    for mark in ("a ", "b "):
+        with dataset.writer() as writer:
+            writer.put(rows([1, 4], mark))
+            (shard,) = writer.stats()
+        if mark == "a ":
+            first = shard
+            dataset.seal_mem_wal_shard(shard)
+            dataset.compact_mem_wal()
+    lancelet.dataset(where, version=before).restore()
+    restored = lancelet.dataset(where)
+    for refused in (lambda: ids(where), lambda: ids(where, strong=True), restored.compact_mem_wal):
+        with pytest.raises(InvalidInput, match=rf"call compact_mem_wal\(\['{first}'\]\) first"):
+            refused()
+    restored.compact_mem_wal([first])
+    assert ids(where) == [1, 2, 3, 4]
+    restored.compact_mem_wal()
+    assert sorted(lancelet.dataset(where).to_table()["text"].to_pylist()) == ["b 1", "b 4", "base 2", "base 3"]
+
+
+def test_a_key_that_the_table_got_later_is_looked_up_once(tmp_path: Path) -> None:
+    bare = pa.schema([field.remove_metadata() for field in SCHEMA])
+    dataset = lancelet.write_dataset(rows([1], "base ", bare), tmp_path)
+    dataset.initialize_mem_wal(unsharded=True)
+    with dataset.writer() as writer:
+        writer.put(pa.concat_tables([rows([5], "a ", bare), rows([5, 1], "b ", bare)]))
+    lancelet.dataset(tmp_path).update_field_metadata({"id": KEY})
+    scanner = lancelet.dataset(tmp_path).lsm_scanner()
+    assert sorted(scanner.to_table()["text"].to_pylist()) == ["b 1", "b 5"]
+    assert sorted(scanner.take_keys(pa.array([5, 1]))["text"].to_pylist()) == ["b 1", "b 5"]

@@ -25,7 +25,7 @@ from lancelet.memwal.details import require_details
 from lancelet.memwal.log import read_entry
 from lancelet.memwal.names import entry_path
 from lancelet.memwal.shard_manifest import ShardManifest, ShardStates, list_shards
-from lancelet.memwal.view import ShardView, View
+from lancelet.memwal.view import ShardView, View, check_apart, shard_view
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.options import LOG, ReadOptions
 from lancelet.spark.plan import SPLIT_BYTES, ReadJob, Split, plan_splits, run_plan
@@ -107,7 +107,10 @@ def pin_shards(snapshot: Snapshot, *, with_logs: bool) -> tuple[PinnedShard, ...
         if found is not None:
             pinned.append(found)
     _check_whole(snapshot, pinned)
-    return tuple(shard for shard in pinned if shard.view.runs or shard.log[1] > shard.log[0])
+    above = tuple(shard for shard in pinned if shard.view.runs or shard.log[1] > shard.log[0])
+    # Rows of logs count as well, which nobody has read yet.
+    check_apart(snapshot, [replace(shard.view, memtables=((shard.generation, ()),)) for shard in above])
+    return above
 
 
 def _pinned(states: ShardStates, done: int, *, with_logs: bool) -> PinnedShard | None:
@@ -116,7 +119,7 @@ def _pinned(states: ShardStates, done: int, *, with_logs: bool) -> PinnedShard |
         if manifest is None:
             return None
         runs = tuple(run for run in manifest.sstables if run.generation > done)
-        seen = ShardView(states.shard, runs, (), dict(manifest.field_values))
+        seen = replace(shard_view(manifest), runs=runs)
         # Only logs of the first model have an entry 0.
         from_zero = with_logs and not manifest.has_flushed and states.store.exists(entry_path(0))
         tail = manifest.replay_after
