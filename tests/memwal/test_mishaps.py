@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import lance
 import pyarrow as pa
 import pytest
 
@@ -481,3 +482,31 @@ def test_a_key_that_the_table_got_later_is_looked_up_once(tmp_path: Path) -> Non
     scanner = lancelet.dataset(tmp_path).lsm_scanner()
     assert sorted(scanner.to_table()["text"].to_pylist()) == ["b 1", "b 5"]
     assert sorted(scanner.take_keys(pa.array([5, 1]))["text"].to_pylist()) == ["b 1", "b 5"]
+
+
+def test_a_new_stream_does_not_read_the_states_of_all_others(where: Path) -> None:
+    base = open_snapshot(where)
+
+    def add(query: str, number: int) -> None:
+        batches = rows_to_put(base, entry_schema(base.manifest.schema), rows([4]), None)
+        run = stage_run(base, SHARD, batches, new_stem(), number)
+        assert add_runs(base, (SHARD, ()), [run], StreamBatch(query, number))
+
+    def requests_of_a_new_query() -> int:
+        base.store.counters.reset()
+        assert not has_batch(base, SHARD, StreamBatch("unknown", 0))
+        return base.store.counters.requests
+
+    for number in range(20):
+        add("old", number)
+    assert 0 < requests_of_a_new_query() < 6
+    with lance.dataset(where).mem_wal_writer(str(SHARD)) as writer:
+        writer.put(rows([5]))
+    assert not list(manifests(where).values())[-1].stream_marks, "pylance does not repeat marks"
+    assert requests_of_a_new_query() < 12
+    add("new", 0)
+    newest = list(manifests(where).values())[-1]
+    assert ([mark.query for mark in newest.stream_marks], newest.has_all_marks) == (["old", "new"], True)
+    assert requests_of_a_new_query() < 6
+    assert has_batch(base, SHARD, StreamBatch("old", 19))
+    assert not has_batch(base, SHARD, StreamBatch("old", 20))

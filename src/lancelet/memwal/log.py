@@ -34,7 +34,7 @@ def claim(
         taken = replace(newest, epoch=newest.epoch + 1, claim=secrets.token_bytes(8))
         if newest.version:
             return taken
-        return replace(taken, spec_id=spec_id, field_values=field_values, generation=generation)
+        return replace(taken, spec_id=spec_id, field_values=field_values, generation=generation, has_all_marks=True)
 
     return states.update(take)
 
