@@ -16,6 +16,7 @@ import pytest
 
 import lancelet
 from lancelet.errors import (
+    CorruptFile,
     InvalidInput,
     InvalidOption,
     NotSupported,
@@ -510,3 +511,20 @@ def test_a_new_stream_does_not_read_the_states_of_all_others(where: Path) -> Non
     assert requests_of_a_new_query() < 6
     assert has_batch(base, SHARD, StreamBatch("old", 19))
     assert not has_batch(base, SHARD, StreamBatch("old", 20))
+
+
+def test_a_shard_that_pylance_began_anew_in_a_clone_is_not_passed_over(where: Path, tmp_path: Path) -> None:
+    with lance.dataset(where).mem_wal_writer(str(SHARD)) as writer:
+        writer.put(rows([4]))
+    lancelet.dataset(where).compact_mem_wal()
+    newest = lance.dataset(where)
+    clone = newest.shallow_clone(str(tmp_path / "c"), newest.version)
+    with lance.dataset(clone.uri).mem_wal_writer(str(SHARD)) as writer:
+        writer.put(rows([5]))
+        for refused in (
+            lancelet.dataset(clone.uri).lsm_scanner().count_rows,
+            lancelet.dataset(clone.uri).lsm_scanner(strong=True).count_rows,
+            lambda: lancelet.dataset(clone.uri).mem_wal_writer(str(SHARD)),
+        ):
+            with pytest.raises(CorruptFile, match="the shard was begun anew, as in a clone"):
+                refused()

@@ -37,7 +37,7 @@ from lancelet.expressions.expr import Column, Expr
 from lancelet.file import FileCache
 from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.index.row_set import RowSet
-from lancelet.memwal.details import MemWalDetails, read_details, require_details
+from lancelet.memwal.details import MemWalDetails, check_progress, read_details, require_details
 from lancelet.memwal.log import read_log
 from lancelet.memwal.names import TOMBSTONE
 from lancelet.memwal.primary_key import PrimaryKey, key_values, last_of_each
@@ -68,6 +68,8 @@ class ShardView:
     """Rows in memory by ascending generation, each in the columns of the log."""
     field_values: Mapping[str, bytes] = field(default_factory=dict)
     sealed: bool = False
+    generation: int | None = None
+    """Of the next run, where that is known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +245,8 @@ def keys_of(table: TableReader, key: PrimaryKey) -> RunKeys:
 
 def shard_view(manifest: ShardManifest, memtables: Sequence[tuple[int, tuple[pa.RecordBatch, ...]]] = ()) -> ShardView:
     """All that a state of a shard tells of."""
-    return ShardView(manifest.shard, manifest.sstables, tuple(memtables), dict(manifest.field_values), manifest.sealed)
+    values = dict(manifest.field_values)
+    return ShardView(manifest.shard, manifest.sstables, tuple(memtables), values, manifest.sealed, manifest.generation)
 
 
 def take_view(snapshot: Snapshot, cache: FileCache, *, strong: bool = False, own: Sequence[ShardView] = ()) -> View:
@@ -264,11 +267,22 @@ def take_view(snapshot: Snapshot, cache: FileCache, *, strong: bool = False, own
         if any(one.runs or one.memtables for one in shards):
             # After an overwrite the folders of shards are still there, with rows of what was overwritten.
             require_details(view.base.snapshot)
+        _check_same(view)
         if not _is_overtaken(view, known):
             _check_whole(view, known)
             check_apart(view.base.snapshot, shards)
             return view
     raise MissingFile(snapshot.uri, "its runs are compacted faster than its logs can be read; read it again")
+
+
+def _check_same(view: View) -> None:
+    """Raise when the table's progress is that of other shards than those that are here."""
+    base = view.base.snapshot
+    compacted = {} if view.details is None else view.details.compacted
+    for one in view.shards:
+        if one.generation is not None and one.generation <= compacted.get(one.shard, 0):
+            # Else the shard only went on since it was looked at.
+            check_progress(base, ShardStates.of(base.store, one.shard).latest() or ShardManifest(one.shard))
 
 
 def _is_overtaken(view: View, own: set[UUID]) -> bool:

@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from lancelet.errors import InvalidInput, MissingFile
 from lancelet.execution.row_mask import RowMask
 from lancelet.format.system_columns import SYSTEM_FIELDS
-from lancelet.memwal.details import require_details
+from lancelet.memwal.details import check_progress, require_details
 from lancelet.memwal.log import read_entry
 from lancelet.memwal.names import entry_path
 from lancelet.memwal.shard_manifest import ShardManifest, ShardStates, list_shards
@@ -103,7 +103,10 @@ def pin_shards(snapshot: Snapshot, *, with_logs: bool) -> tuple[PinnedShard, ...
     compacted = require_details(snapshot).compacted
     pinned = []
     for shard in list_shards(snapshot.store):
-        found = _pinned(ShardStates.of(snapshot.store, shard), compacted.get(shard, 0), with_logs=with_logs)
+        states = ShardStates.of(snapshot.store, shard)
+        found = _pinned(states, compacted.get(shard, 0), with_logs=with_logs)
+        if found is not None and found.generation <= compacted.get(shard, 0):
+            check_progress(snapshot, states.latest() or ShardManifest(shard))
         if found is not None:
             pinned.append(found)
     _check_whole(snapshot, pinned)
