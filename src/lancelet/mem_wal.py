@@ -150,7 +150,8 @@ class ShardSnapshot:
 class LsmScanner:
     """A scan over a table and what its MemWAL has: of each key the newest row.
 
-    Methods that say what is wanted return the scanner itself. All results of one scanner are of one moment.
+    Methods that say what is wanted return the scanner itself. All results of one scanner are of the same view, in which each
+    shard is looked at in one moment.
 
     Examples
     --------

@@ -24,31 +24,26 @@ FIRST = 2
 
 
 class Baton:
-    """Lets one thread run at a time, and chooses the next one by chance."""
+    """Lets one thread run at a time. Whoever pauses chooses the next one by chance, and wakes only that."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
         self.steps = 0
-        self._condition = threading.Condition()
+        self._lock = threading.Lock()
+        self._gates: list[threading.Lock] = []
         self._waiting: set[int] = set()
         self._alive: set[int] = set()
-        self._turn: int | None = None
         self.failures: list[BaseException] = []
 
     def run(self, actors: list[Callable[[], None]]) -> None:
         """Run all actors to their end."""
         threads = [threading.Thread(target=self._act, args=(number, act)) for number, act in enumerate(actors)]
         self._alive = set(range(len(actors)))
+        self._gates = [threading.Lock() for _ in actors]
+        for gate in self._gates:
+            gate.acquire()
         for thread in threads:
             thread.start()
-        with self._condition:
-            while self._alive:
-                self._condition.wait_for(lambda: self._turn is None and self._waiting == self._alive)
-                if not self._alive:
-                    break
-                self._turn = self.chance.choice(sorted(self._waiting))
-                self.steps += 1
-                self._condition.notify_all()
         for thread in threads:
             thread.join()
         if self.failures:
@@ -57,13 +52,18 @@ class Baton:
     def pause(self) -> None:
         """Wait for the next turn of this thread."""
         number = threading.current_thread().number  # type: ignore[attr-defined]
-        with self._condition:
+        with self._lock:
             self._waiting.add(number)
-            if self._turn == number:
-                self._turn = None
-            self._condition.notify_all()
-            self._condition.wait_for(lambda: self._turn == number)
-            self._waiting.discard(number)
+            self._pass_on()
+        self._gates[number].acquire()
+
+    def _pass_on(self) -> None:
+        """Wake one thread, when all wait."""
+        if self._alive and self._waiting == self._alive:
+            turn = self.chance.choice(sorted(self._waiting))
+            self.steps += 1
+            self._waiting.discard(turn)
+            self._gates[turn].release()
 
     def _act(self, number: int, act: Callable[[], None]) -> None:
         threading.current_thread().number = number  # type: ignore[attr-defined]
@@ -73,11 +73,9 @@ class Baton:
         except BaseException as error:
             self.failures.append(error)
         finally:
-            with self._condition:
+            with self._lock:
                 self._alive.discard(number)
-                self._waiting.discard(number)
-                self._turn = None
-                self._condition.notify_all()
+                self._pass_on()
 
 
 @dataclass

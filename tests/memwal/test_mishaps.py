@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import lance
 import pyarrow as pa
 import pytest
 
 import lancelet
 from lancelet.errors import (
+    CorruptFile,
     InvalidInput,
     InvalidOption,
     NotSupported,
@@ -447,3 +449,82 @@ def test_a_batch_is_not_repeated_in_the_shard_after_a_sealed_one(tmp_path: Path,
     assert not add(3, "three ")
     found = lancelet.dataset(tmp_path).lsm_scanner().to_table()["text"].to_pylist()
     assert sorted(found) == (["four 1"] if keyed else ["base 1", "four 1", "newer"])
+
+
+def test_a_version_of_before_a_sealed_shard_was_compacted_is_not_read_with_rows_twice(where: Path) -> None:
+    dataset = lancelet.dataset(where)
+    before = dataset.version
+    for mark in ("a ", "b "):
+        with dataset.writer() as writer:
+            writer.put(rows([1, 4], mark))
+            (shard,) = writer.stats()
+        if mark == "a ":
+            first = shard
+            dataset.seal_mem_wal_shard(shard)
+            dataset.compact_mem_wal()
+    lancelet.dataset(where, version=before).restore()
+    restored = lancelet.dataset(where)
+    for refused in (lambda: ids(where), lambda: ids(where, strong=True), restored.compact_mem_wal):
+        with pytest.raises(InvalidInput, match=rf"call compact_mem_wal\(\['{first}'\]\) first"):
+            refused()
+    restored.compact_mem_wal([first])
+    assert ids(where) == [1, 2, 3, 4]
+    restored.compact_mem_wal()
+    assert sorted(lancelet.dataset(where).to_table()["text"].to_pylist()) == ["b 1", "b 4", "base 2", "base 3"]
+
+
+def test_a_key_that_the_table_got_later_is_looked_up_once(tmp_path: Path) -> None:
+    bare = pa.schema([field.remove_metadata() for field in SCHEMA])
+    dataset = lancelet.write_dataset(rows([1], "base ", bare), tmp_path)
+    dataset.initialize_mem_wal(unsharded=True)
+    with dataset.writer() as writer:
+        writer.put(pa.concat_tables([rows([5], "a ", bare), rows([5, 1], "b ", bare)]))
+    lancelet.dataset(tmp_path).update_field_metadata({"id": KEY})
+    scanner = lancelet.dataset(tmp_path).lsm_scanner()
+    assert sorted(scanner.to_table()["text"].to_pylist()) == ["b 1", "b 5"]
+    assert sorted(scanner.take_keys(pa.array([5, 1]))["text"].to_pylist()) == ["b 1", "b 5"]
+
+
+def test_a_new_stream_does_not_read_the_states_of_all_others(where: Path) -> None:
+    base = open_snapshot(where)
+
+    def add(query: str, number: int) -> None:
+        batches = rows_to_put(base, entry_schema(base.manifest.schema), rows([4]), None)
+        run = stage_run(base, SHARD, batches, new_stem(), number)
+        assert add_runs(base, (SHARD, ()), [run], StreamBatch(query, number))
+
+    def requests_of_a_new_query() -> int:
+        base.store.counters.reset()
+        assert not has_batch(base, SHARD, StreamBatch("unknown", 0))
+        return base.store.counters.requests
+
+    for number in range(20):
+        add("old", number)
+    assert 0 < requests_of_a_new_query() < 6
+    with lance.dataset(where).mem_wal_writer(str(SHARD)) as writer:
+        writer.put(rows([5]))
+    assert not list(manifests(where).values())[-1].stream_marks, "pylance does not repeat marks"
+    assert requests_of_a_new_query() < 12
+    add("new", 0)
+    newest = list(manifests(where).values())[-1]
+    assert ([mark.query for mark in newest.stream_marks], newest.has_all_marks) == (["old", "new"], True)
+    assert requests_of_a_new_query() < 6
+    assert has_batch(base, SHARD, StreamBatch("old", 19))
+    assert not has_batch(base, SHARD, StreamBatch("old", 20))
+
+
+def test_a_shard_that_pylance_began_anew_in_a_clone_is_not_passed_over(where: Path, tmp_path: Path) -> None:
+    with lance.dataset(where).mem_wal_writer(str(SHARD)) as writer:
+        writer.put(rows([4]))
+    lancelet.dataset(where).compact_mem_wal()
+    newest = lance.dataset(where)
+    clone = newest.shallow_clone(str(tmp_path / "c"), newest.version)
+    with lance.dataset(clone.uri).mem_wal_writer(str(SHARD)) as writer:
+        writer.put(rows([5]))
+        for refused in (
+            lancelet.dataset(clone.uri).lsm_scanner().count_rows,
+            lancelet.dataset(clone.uri).lsm_scanner(strong=True).count_rows,
+            lambda: lancelet.dataset(clone.uri).mem_wal_writer(str(SHARD)),
+        ):
+            with pytest.raises(CorruptFile, match="the shard was begun anew, as in a clone"):
+                refused()

@@ -184,6 +184,8 @@ def test_a_task_with_many_rows_writes_runs(uri):
     more = task(job, rows(range(count), "c "))
     add_parts(job, more, StreamBatch("q", 0))
     assert unnamed(uri) == []
+    add_parts(job, parts, StreamBatch("q", 0))
+    assert len(seen(uri)) == count, "runs that are named stay when the same ones are committed again"
 
 
 def test_a_sealed_shard_ends_the_write_and_leaves_no_runs(uri):
@@ -196,6 +198,21 @@ def test_a_sealed_shard_ends_the_write_and_leaves_no_runs(uri):
     assert unnamed(uri) == []
     with pytest.raises(InvalidInput, match="compact_mem_wal"):
         plan(uri)
+
+
+def test_a_batch_is_known_in_the_shard_after_a_sealed_one(uri):
+    job = plan(uri)
+    parts = task(job, rows(range(20), "a "))
+    add_parts(job, parts[:1], StreamBatch("q", 0))
+    (shard,) = list_shards(open_snapshot(uri).store)
+    lancelet.dataset(uri).seal_mem_wal_shard(str(shard))
+    lancelet.dataset(uri).compact_mem_wal()
+    lancelet.dataset(uri).update({"text": "'newer'"}, where="text like 'a %'")
+    job = plan(uri)
+    add_parts(job, task(job, rows(range(20), "a ")), StreamBatch("q", 0))
+    after = {row["id"]: row["text"] for row in lancelet.dataset(uri).lsm_scanner().to_table().to_pylist()}
+    assert {number for number, text in after.items() if text == "newer"} == set(_ids(parts[0]))
+    assert (len(after), unnamed(uri)) == (20, [])
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ from lancelet.memwal.details import require_details
 from lancelet.memwal.names import TOMBSTONE
 from lancelet.memwal.primary_key import PrimaryKey, key_values, last_of_each
 from lancelet.memwal.run_files import Run
-from lancelet.memwal.shard_manifest import ShardStates, SsTable
-from lancelet.memwal.view import iterate_shards, keys_of
+from lancelet.memwal.shard_manifest import ShardManifest, ShardStates, SsTable
+from lancelet.memwal.view import check_apart, iterate_shards, keys_of, shard_view
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.patience import CHANGE_SECONDS, Pace
 from lancelet.table.commit.run import commit
@@ -76,12 +76,10 @@ def compact_runs(
     ``pace`` is clock and chance for waiting between attempts of a commit.
     """
     require_details(table.snapshot)
-    pending = {
-        manifest.shard: manifest.sstables
-        for manifest in iterate_shards(table.snapshot.store)
-        if shards is None or manifest.shard in shards
-    }
+    chosen = _chosen(table.snapshot, shards)
+    pending = {one.shard: one.sstables for one in chosen}
     done = Compacted(table.snapshot.latest())
+    check_apart(done.snapshot, [shard_view(one) for one in chosen])
     while True:
         table = TableReader(done.snapshot, table.cache)
         group = _next_group(table, pending, batch_bytes)
@@ -271,12 +269,14 @@ def progress_of(group: Group) -> tuple[ops.CompactedSsTable, ...]:
     return tuple(ops.CompactedSsTable(shard, generation) for shard, generation in reached.items())
 
 
-def pending_runs(snapshot: Snapshot) -> Sequence[tuple[UUID, SsTable]]:
-    """The runs that are not in a version yet, by shard and generation."""
+def pending_runs(snapshot: Snapshot, shards: Collection[UUID] | None = None) -> Sequence[tuple[UUID, SsTable]]:
+    """The runs of all shards, or of some, that are not in a version yet, by shard and generation."""
     compacted = require_details(snapshot).compacted
-    return [
-        (manifest.shard, run)
-        for manifest in iterate_shards(snapshot.store)
-        for run in manifest.sstables
-        if run.generation > compacted.get(manifest.shard, 0)
-    ]
+    chosen = _chosen(snapshot, shards)
+    check_apart(snapshot, [shard_view(one) for one in chosen])
+    return [(one.shard, run) for one in chosen for run in one.sstables if run.generation > compacted.get(one.shard, 0)]
+
+
+def _chosen(snapshot: Snapshot, shards: Collection[UUID] | None) -> list[ShardManifest]:
+    """The newest states of all shards, or of some."""
+    return [one for one in iterate_shards(snapshot.store) if shards is None or one.shard in shards]

@@ -10,12 +10,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from lancelet.errors import IndexNotFound, InvalidInput, InvalidOption
+from lancelet.errors import CorruptFile, IndexNotFound, InvalidInput, InvalidOption
 from lancelet.format.proto import mem_wal_pb2, table_pb2
 from lancelet.memwal.config import WriterConfig
 from lancelet.memwal.log import read_log
 from lancelet.memwal.primary_key import PrimaryKey, refuse_mark
-from lancelet.memwal.shard_manifest import ShardStates, list_shards
+from lancelet.memwal.shard_manifest import ShardManifest, ShardStates, list_shards
 from lancelet.memwal.sharding import (
     BUCKET,
     NUM_BUCKETS,
@@ -122,6 +122,21 @@ def require_details(snapshot: Snapshot) -> MemWalDetails:
             f"MemWAL is not initialized on version {snapshot.version} of {snapshot.uri}; call initialize_mem_wal() first"
         )
     return details
+
+
+def check_progress(snapshot: Snapshot, state: ShardManifest) -> None:
+    """Raise when a version has more runs of a shard than the shard ever had: its next ones would count as compacted.
+
+    So it is in clones in which a library began a shard anew that numbers runs from 1. The version is older than the state.
+    """
+    done = require_details(snapshot).compacted.get(state.shard, 0)
+    if state.version and state.generation <= done:
+        raise CorruptFile(
+            f"{snapshot.uri}/_mem_wal/{state.shard}",
+            f"runs up to {done} are in the table, and the next run of the shard is {state.generation}: the shard was begun anew, as "
+            "in a clone, and its rows would be taken for compacted. Its runs are tables: put their rows to another shard, and "
+            "remove this folder",
+        )
 
 
 def initialize(

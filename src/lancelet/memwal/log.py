@@ -9,7 +9,7 @@ before the sentinel counts, since it was acknowledged.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -24,17 +24,26 @@ if TYPE_CHECKING:
 
 
 def claim(
-    states: ShardStates, spec_id: int = 0, field_values: tuple[tuple[str, bytes], ...] = (), generation: int = 1
+    states: ShardStates,
+    spec_id: int = 0,
+    field_values: tuple[tuple[str, bytes], ...] = (),
+    generation: int = 1,
+    check: Callable[[ShardManifest], None] | None = None,
 ) -> ShardManifest:
-    """Take a shard over from whoever had it; a shard that nobody has is made, and its runs begin with a generation."""
+    """Take a shard over from whoever had it; a shard that nobody has is made, and its runs begin with a generation.
+
+    ``check`` may refuse a state before anybody is fenced.
+    """
 
     def take(newest: ShardManifest) -> ShardManifest:
         if newest.sealed:
             raise ShardSealed(states.store.uri)
+        if check is not None:
+            check(newest)
         taken = replace(newest, epoch=newest.epoch + 1, claim=secrets.token_bytes(8))
         if newest.version:
             return taken
-        return replace(taken, spec_id=spec_id, field_values=field_values, generation=generation)
+        return replace(taken, spec_id=spec_id, field_values=field_values, generation=generation, has_all_marks=True)
 
     return states.update(take)
 

@@ -19,7 +19,7 @@ from lancelet.execution.plan import plan_take
 from lancelet.execution.scan import Scan
 from lancelet.format.system_columns import DISTANCE, ROW_ADDRESS, SCORE
 from lancelet.memwal.names import GENERATION, TOMBSTONE
-from lancelet.memwal.primary_key import PrimaryKey
+from lancelet.memwal.primary_key import PrimaryKey, key_values, last_of_each
 from lancelet.memwal.sharding import evaluate, scalar_bytes
 from lancelet.memwal.view import Level, View
 
@@ -253,6 +253,10 @@ def _in_run(
     schema = table.snapshot.manifest.schema
     asked = list(dict.fromkeys([*names, *key.names, TOMBSTONE]))
     rows = Scan(table, plan_take(schema, asked)).take(np.zeros(len(offsets), np.int64), offsets)
+    if not level.run.has_key_index:
+        # Written when the table had no key, or in the first model: older rows of a key are not hidden.
+        last = last_of_each(key_values([plain(rows.column(name)) for name in key.names]))
+        rows = rows.take(arrow_array(last))
     _, known = KeyIndex(left).match([plain(rows.column(name)) for name in key.names])
     rest = np.ones(len(left[0]), np.bool_)
     rest[known] = False

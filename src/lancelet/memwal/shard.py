@@ -13,6 +13,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -20,7 +21,7 @@ import pyarrow as pa
 
 from lancelet.errors import ShardSealed, StorageError, WriterFenced
 from lancelet.memwal.config import WriterConfig
-from lancelet.memwal.details import MemWalDetails, require_details
+from lancelet.memwal.details import MemWalDetails, check_progress, require_details
 from lancelet.memwal.log import Log, claim, read_log
 from lancelet.memwal.memtable import MemTable
 from lancelet.memwal.primary_key import PrimaryKey
@@ -67,7 +68,8 @@ class Shard:
         spec_id = details.specs[-1].spec_id if details.specs else 0
         # A clone or a branch has the progress of shards whose folders it has not: runs of such numbers would count as compacted.
         following = details.compacted.get(shard, 0) + 1
-        taken = cls(base, states, claim(states, spec_id, field_values, following), config)
+        claimed = claim(states, spec_id, field_values, following, partial(check_progress, base))
+        taken = cls(base, states, claimed, config)
         taken._replay()
         return taken
 

@@ -70,6 +70,8 @@ class ShardManifest:
     """Drawn by whoever claimed the shard with this state."""
     marks: tuple[StreamMark, ...] = ()
     """Of each query the last batch that is in the shard, the latest last."""
+    has_all_marks: bool = False
+    """Whether no other query ever added runs; else earlier states may tell of more."""
 
     @property
     def has_flushed(self) -> bool:
@@ -118,6 +120,7 @@ def encode_manifest(manifest: ShardManifest) -> bytes:
             mem_wal_pb2.StreamMark(query=mark.query, batch=mark.batch, writer_epoch=mark.epoch)
             for mark in manifest.marks
         ],
+        has_all_marks=manifest.has_all_marks,
     )
     return message.SerializeToString()
 
@@ -143,6 +146,7 @@ def decode_manifest(data: bytes, shard: UUID, version: int, path: str) -> ShardM
         message.status == mem_wal_pb2.ShardManifest.SEALED,
         message.claim_token,
         tuple(StreamMark(mark.query, mark.batch, mark.writer_epoch) for mark in message.stream_marks),
+        message.has_all_marks,
     )
 
 

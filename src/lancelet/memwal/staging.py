@@ -10,8 +10,9 @@ The mark is in the same state as the runs, so that a batch that comes again find
 that was added to some of its shards only is completed. As long as nobody else claims the shard, the query keeps it from batch to
 batch: its drivers never write to the log, so that there is nothing to fence, and of two of them only one can write the next state.
 
-States of pylance do not repeat marks. Where the newest state has none, the earlier ones are asked; they are never removed. A shard
-that was sealed in the middle of a batch has its mark, and the one that takes such rows now has none: it asks those before it.
+States of pylance do not repeat marks. Where the newest state does not say that it has all of them, the earlier ones are asked; they
+are never removed. A shard that was sealed in the middle of a batch has its mark, and the one that takes such rows now has none:
+then those before it are asked.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 _CLAIMS: Final = 8
 """How often a shard is claimed again that others claimed meanwhile."""
-_MARKS: Final = 32
+_MARKS: Final = 256
 """Queries that a state remembers; of others, earlier states do."""
 _STEM_BYTES: Final = 8
 _STATES_AT_ONCE: Final = 16
@@ -135,7 +136,7 @@ def _add(
             last_seen=max(newest.last_seen, tail),
             generation=newest.generation + len(runs),
             sstables=(*newest.sstables, *numbered),
-            marks=newest.marks if batch is None else _with_mark(newest, batch),
+            **({} if batch is None else _with_mark(states, newest, batch)),
         )
 
     states.update(with_runs)
@@ -147,9 +148,24 @@ def _is_held(newest: ShardManifest, query: str) -> bool:
     return any(mark.query == query and mark.epoch == newest.epoch for mark in newest.marks)
 
 
-def _with_mark(newest: ShardManifest, batch: StreamBatch) -> tuple[StreamMark, ...]:
-    others = [mark for mark in newest.marks if mark.query != batch.query]
-    return (*others[-_MARKS + 1 :], StreamMark(batch.query, batch.number, newest.epoch))
+def _with_mark(states: ShardStates, newest: ShardManifest, batch: StreamBatch) -> dict[str, Any]:
+    """What the next state says of streams: all that is known, so that nobody has to ask earlier states."""
+    marks, whole = _all_marks(states, newest)
+    others = [mark for mark in marks if mark.query != batch.query]
+    kept = others[-_MARKS + 1 :]
+    made = StreamMark(batch.query, batch.number, newest.epoch)
+    return {"marks": (*kept, made), "has_all_marks": whole and len(kept) == len(others)}
+
+
+def _all_marks(states: ShardStates, newest: ShardManifest) -> tuple[Sequence[StreamMark], bool]:
+    """The marks of all queries, and whether that is sure, up to a state that has as many as one may have."""
+    found: dict[str, StreamMark] = {}
+    for state in _backwards(states, newest, 0):
+        for mark in reversed(state.marks):
+            found.setdefault(mark.query, mark)
+        if state.has_all_marks or len(state.marks) >= _MARKS:
+            return list(found.values())[::-1], state.has_all_marks
+    return list(found.values())[::-1], True
 
 
 def _reached(
@@ -171,6 +187,8 @@ def _last_batch(states: ShardStates, newest: ShardManifest, query: str, after: i
         for mark in state.marks:
             if mark.query == query:
                 return mark.batch
+        if state.has_all_marks:
+            break
     return -1
 
 

@@ -28,7 +28,7 @@ from lancelet.editing.merge.join import Pieces, match_keys
 from lancelet.editing.merge.keys import KeyIndex, plain
 from lancelet.editing.moved import lineage_of
 from lancelet.encoding.plain import numpy_array
-from lancelet.errors import CorruptFile, MissingFile
+from lancelet.errors import CorruptFile, InvalidInput, MissingFile
 from lancelet.execution.plan import ScanPlan, table_schema
 from lancelet.execution.scan import Scan
 from lancelet.execution.shown import scan_field
@@ -37,7 +37,7 @@ from lancelet.expressions.expr import Column, Expr
 from lancelet.file import FileCache
 from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.index.row_set import RowSet
-from lancelet.memwal.details import MemWalDetails, read_details, require_details
+from lancelet.memwal.details import MemWalDetails, check_progress, read_details, require_details
 from lancelet.memwal.log import read_log
 from lancelet.memwal.names import TOMBSTONE
 from lancelet.memwal.primary_key import PrimaryKey, key_values, last_of_each
@@ -67,6 +67,9 @@ class ShardView:
     memtables: tuple[tuple[int, tuple[pa.RecordBatch, ...]], ...] = ()
     """Rows in memory by ascending generation, each in the columns of the log."""
     field_values: Mapping[str, bytes] = field(default_factory=dict)
+    sealed: bool = False
+    generation: int | None = None
+    """Of the next run, where that is known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +245,8 @@ def keys_of(table: TableReader, key: PrimaryKey) -> RunKeys:
 
 def shard_view(manifest: ShardManifest, memtables: Sequence[tuple[int, tuple[pa.RecordBatch, ...]]] = ()) -> ShardView:
     """All that a state of a shard tells of."""
-    return ShardView(manifest.shard, manifest.sstables, tuple(memtables), dict(manifest.field_values))
+    values = dict(manifest.field_values)
+    return ShardView(manifest.shard, manifest.sstables, tuple(memtables), values, manifest.sealed, manifest.generation)
 
 
 def take_view(snapshot: Snapshot, cache: FileCache, *, strong: bool = False, own: Sequence[ShardView] = ()) -> View:
@@ -263,10 +267,22 @@ def take_view(snapshot: Snapshot, cache: FileCache, *, strong: bool = False, own
         if any(one.runs or one.memtables for one in shards):
             # After an overwrite the folders of shards are still there, with rows of what was overwritten.
             require_details(view.base.snapshot)
+        _check_same(view)
         if not _is_overtaken(view, known):
             _check_whole(view, known)
+            check_apart(view.base.snapshot, shards)
             return view
     raise MissingFile(snapshot.uri, "its runs are compacted faster than its logs can be read; read it again")
+
+
+def _check_same(view: View) -> None:
+    """Raise when the table's progress is that of other shards than those that are here."""
+    base = view.base.snapshot
+    compacted = {} if view.details is None else view.details.compacted
+    for one in view.shards:
+        if one.generation is not None and one.generation <= compacted.get(one.shard, 0):
+            # Else the shard only went on since it was looked at.
+            check_progress(base, ShardStates.of(base.store, one.shard).latest() or ShardManifest(one.shard))
 
 
 def _is_overtaken(view: View, own: set[UUID]) -> bool:
@@ -310,6 +326,27 @@ def _check_whole(view: View, own: set[UUID]) -> None:
                 f"{view.base.snapshot.uri}/_mem_wal/{one.shard}",
                 f"runs up to {first - 1} are in the table and {wanted} are listed: those in between are lost",
             )
+
+
+def check_apart(base: Snapshot, shards: Sequence[ShardView]) -> None:
+    """Raise when a sealed shard and one after it both have rows above a version, as after an older version was restored.
+
+    Keys are in one shard at a time otherwise: a sealed one is compacted before others get such rows.
+    """
+    if not PrimaryKey.of(base.manifest.schema):
+        return
+    details = read_details(base.manifest)
+    compacted = {} if details is None else details.compacted
+    found: dict[tuple[tuple[str, bytes], ...], ShardView] = {}
+    for one in shards:
+        if one.memtables or any(run.generation > compacted.get(one.shard, 0) for run in one.runs):
+            other = found.setdefault(tuple(sorted(one.field_values.items())), one)
+            if one.field_values and other is not one and (one.sealed or other.sealed):
+                first, then = (one, other) if one.sealed else (other, one)
+                raise InvalidInput(
+                    f"shards {first.shard} and {then.shard} of {base.uri} both have rows of the same keys that are not in the "
+                    f"table. The first one is sealed and has the older ones: call compact_mem_wal(['{first.shard}']) first"
+                )
 
 
 def given_view(base: TableReader, shards: Sequence[ShardView]) -> View:

@@ -115,7 +115,7 @@ class StreamMark(_message.Message):
     def __init__(self, query: _Optional[str] = ..., batch: _Optional[int] = ..., writer_epoch: _Optional[int] = ...) -> None: ...
 
 class ShardManifest(_message.Message):
-    __slots__ = ("version", "writer_epoch", "replay_after_wal_entry_position", "wal_entry_position_last_seen", "current_generation", "sstables", "shard_spec_id", "shard_id", "shard_field_entries", "status", "claim_token", "stream_marks")
+    __slots__ = ("version", "writer_epoch", "replay_after_wal_entry_position", "wal_entry_position_last_seen", "current_generation", "sstables", "shard_spec_id", "shard_id", "shard_field_entries", "status", "claim_token", "stream_marks", "has_all_marks")
     class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         ACTIVE: _ClassVar[ShardManifest.Status]
@@ -134,6 +134,7 @@ class ShardManifest(_message.Message):
     STATUS_FIELD_NUMBER: _ClassVar[int]
     CLAIM_TOKEN_FIELD_NUMBER: _ClassVar[int]
     STREAM_MARKS_FIELD_NUMBER: _ClassVar[int]
+    HAS_ALL_MARKS_FIELD_NUMBER: _ClassVar[int]
     version: int
     writer_epoch: int
     replay_after_wal_entry_position: int
@@ -146,4 +147,5 @@ class ShardManifest(_message.Message):
     status: ShardManifest.Status
     claim_token: bytes
     stream_marks: _containers.RepeatedCompositeFieldContainer[StreamMark]
-    def __init__(self, version: _Optional[int] = ..., writer_epoch: _Optional[int] = ..., replay_after_wal_entry_position: _Optional[int] = ..., wal_entry_position_last_seen: _Optional[int] = ..., current_generation: _Optional[int] = ..., sstables: _Optional[_Iterable[_Union[SsTable, _Mapping]]] = ..., shard_spec_id: _Optional[int] = ..., shard_id: _Optional[_Union[_table_pb2.UUID, _Mapping]] = ..., shard_field_entries: _Optional[_Iterable[_Union[ShardFieldEntry, _Mapping]]] = ..., status: _Optional[_Union[ShardManifest.Status, str]] = ..., claim_token: _Optional[bytes] = ..., stream_marks: _Optional[_Iterable[_Union[StreamMark, _Mapping]]] = ...) -> None: ...
+    has_all_marks: bool
+    def __init__(self, version: _Optional[int] = ..., writer_epoch: _Optional[int] = ..., replay_after_wal_entry_position: _Optional[int] = ..., wal_entry_position_last_seen: _Optional[int] = ..., current_generation: _Optional[int] = ..., sstables: _Optional[_Iterable[_Union[SsTable, _Mapping]]] = ..., shard_spec_id: _Optional[int] = ..., shard_id: _Optional[_Union[_table_pb2.UUID, _Mapping]] = ..., shard_field_entries: _Optional[_Iterable[_Union[ShardFieldEntry, _Mapping]]] = ..., status: _Optional[_Union[ShardManifest.Status, str]] = ..., claim_token: _Optional[bytes] = ..., stream_marks: _Optional[_Iterable[_Union[StreamMark, _Mapping]]] = ..., has_all_marks: bool = ...) -> None: ...

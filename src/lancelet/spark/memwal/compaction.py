@@ -97,7 +97,7 @@ def compact_shards(spark: SparkSession, place: TableRef, shards: Collection[UUID
     """Take the runs of all shards, or of some, into the table; again on the newest version when others came in between."""
 
     def attempt(table: TableReader) -> dict[str, int]:
-        pending = [(shard, run) for shard, run in pending_runs(table.snapshot) if shards is None or shard in shards]
+        pending = pending_runs(table.snapshot, shards)
         done = dict.fromkeys(("num_runs", "num_inserted_rows", "num_updated_rows", "num_deleted_rows"), 0)
         if not pending:
             return done

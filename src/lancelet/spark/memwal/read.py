@@ -21,11 +21,11 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from lancelet.errors import InvalidInput, MissingFile
 from lancelet.execution.row_mask import RowMask
 from lancelet.format.system_columns import SYSTEM_FIELDS
-from lancelet.memwal.details import require_details
+from lancelet.memwal.details import check_progress, require_details
 from lancelet.memwal.log import read_entry
 from lancelet.memwal.names import entry_path
 from lancelet.memwal.shard_manifest import ShardManifest, ShardStates, list_shards
-from lancelet.memwal.view import ShardView, View
+from lancelet.memwal.view import ShardView, View, check_apart, shard_view
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.options import LOG, ReadOptions
 from lancelet.spark.plan import SPLIT_BYTES, ReadJob, Split, plan_splits, run_plan
@@ -103,11 +103,17 @@ def pin_shards(snapshot: Snapshot, *, with_logs: bool) -> tuple[PinnedShard, ...
     compacted = require_details(snapshot).compacted
     pinned = []
     for shard in list_shards(snapshot.store):
-        found = _pinned(ShardStates.of(snapshot.store, shard), compacted.get(shard, 0), with_logs=with_logs)
+        states = ShardStates.of(snapshot.store, shard)
+        found = _pinned(states, compacted.get(shard, 0), with_logs=with_logs)
+        if found is not None and found.generation <= compacted.get(shard, 0):
+            check_progress(snapshot, states.latest() or ShardManifest(shard))
         if found is not None:
             pinned.append(found)
     _check_whole(snapshot, pinned)
-    return tuple(shard for shard in pinned if shard.view.runs or shard.log[1] > shard.log[0])
+    above = tuple(shard for shard in pinned if shard.view.runs or shard.log[1] > shard.log[0])
+    # Rows of logs count as well, which nobody has read yet.
+    check_apart(snapshot, [replace(shard.view, memtables=((shard.generation, ()),)) for shard in above])
+    return above
 
 
 def _pinned(states: ShardStates, done: int, *, with_logs: bool) -> PinnedShard | None:
@@ -116,7 +122,7 @@ def _pinned(states: ShardStates, done: int, *, with_logs: bool) -> PinnedShard |
         if manifest is None:
             return None
         runs = tuple(run for run in manifest.sstables if run.generation > done)
-        seen = ShardView(states.shard, runs, (), dict(manifest.field_values))
+        seen = replace(shard_view(manifest), runs=runs)
         # Only logs of the first model have an entry 0.
         from_zero = with_logs and not manifest.has_flushed and states.store.exists(entry_path(0))
         tail = manifest.replay_after
