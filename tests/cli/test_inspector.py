@@ -154,6 +154,12 @@ def test_the_page_follows_the_table_unless_a_version_was_asked_for(tmp_path: Pat
         assert facts(fixed, "overview?version=2")["rows"] == 3
 
 
+def test_a_page_that_was_never_served_can_be_closed() -> None:
+    inspector = Inspector(lancelet.write_dataset({"id": [1]}, "memory://inspector/unserved"))
+    inspector.close()
+    inspector.serve()
+
+
 def test_a_client_that_leaves_is_no_error(page: Inspector, capfd: pytest.CaptureFixture[str]) -> None:
     place = urlsplit(page.address)
     for _ in range(3):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sys
+import threading
 from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -61,6 +62,7 @@ class Inspector:
         self._token = secrets.token_urlsafe(24)
         handler = type("Handler", (_Handler,), {"inspector": self})
         self._server = _Server((_LOOPBACK, port), handler)
+        self._lock, self._serving, self._closed = threading.Lock(), False, False
 
     @property
     def address(self) -> str:
@@ -69,11 +71,18 @@ class Inspector:
 
     def serve(self) -> None:
         """Answer until :meth:`close`."""
+        with self._lock:
+            if self._closed:
+                return
+            self._serving = True
         self._server.serve_forever()
 
     def close(self) -> None:
-        """Stop answering."""
-        self._server.shutdown()
+        """Stop answering, or never begin."""
+        with self._lock:
+            self._closed = True
+        if self._serving:
+            self._server.shutdown()
         self._server.server_close()
 
     def table_at(self, version: str | None) -> LanceDataset:
