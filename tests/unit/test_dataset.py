@@ -101,7 +101,7 @@ def test_copies_are_independent(where: Path) -> None:
     for other in (copy.copy(dataset), pickle.loads(pickle.dumps(dataset))):
         assert other.checkout_version(1).count_rows() == 3000
         assert other.count_rows() == dataset.count_rows() == 2999
-    assert "version=2" in repr(dataset)
+    assert "version 2" in repr(dataset)
 
 
 def test_sessions_are_shared_on_request(where: Path) -> None:

@@ -313,7 +313,12 @@ class LocalStore:
         """Have the file system remember what is new in some folders, and the folders that we made."""
         grown = set(self._grown)
         for folder in sorted(folders | grown):
-            sync_folder(folder)
+            try:
+                sync_folder(folder)
+            except FileNotFoundError:
+                # What we made a folder in may be gone with it: then there is nothing to remember.
+                if folder in folders:
+                    raise
         self._grown -= grown
 
     @contextmanager
@@ -350,12 +355,14 @@ class LocalStore:
 
     def _make_folder(self, folder: str) -> None:
         """Make a folder and those above it; the next sync has the file system remember them."""
-        above = folder
+        above, grown = folder, set()
         while above and not Path(above).is_dir():
             self._made.add(above)
             above = above.rpartition("/")[0]
-            self._grown.add(above or "/")
+            grown.add(above or "/")
         Path(folder).mkdir(parents=True, exist_ok=True)
+        # Only now: another thread may sync whatever is named here, and what is not there yet cannot be synced.
+        self._grown |= grown
 
     def _counted(self, data: bytes) -> bytes:
         self.counters.count_reads(1, len(data))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -153,3 +155,28 @@ def test_a_sink_that_is_given_up(tmp_path: Path) -> None:
     sink.abort()
     sink.abort()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_that_were_made_and_are_gone_are_nobody_s_error(tmp_path: Path) -> None:
+    """Stores of one table share what is to be synced: one may have removed what another made."""
+    store = LocalStore(str(tmp_path))
+    store.child("made/inside").put_new("file", b"1")
+    shutil.rmtree(tmp_path / "made")
+    store.put_new("other", b"2")
+    store.settle(["other"])
+    with pytest.raises(MissingFile):
+        store.settle(["made/inside/file"])
+
+
+def test_threads_make_folders_while_others_settle(tmp_path: Path) -> None:
+    store = LocalStore(str(tmp_path))
+
+    def work(number: int) -> None:
+        for turn in range(40):
+            child = store.child(f"{number}/{turn}/deep/er")
+            child.put_new("file", b"1")
+            child.settle(["file"])
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, range(8)))
+    assert len(list(tmp_path.rglob("file"))) == 320
