@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -69,7 +70,7 @@ def show(table: Place, at: At = None, as_of: AsOf = None, options: Options = Non
     if json:
         names = ("name", "type", "nullable", "metadata")
         raw = [dict(zip(names, column, strict=True)) for column in columns]
-        printer.json({**_values(seen), "schema": raw, "metadata": dataset.metadata, "config": dataset.config()})
+        printer.json({**asdict(seen), "schema": raw, "metadata": dataset.metadata, "config": dataset.config()})
         return
     facts = {
         "version": f"{seen.version}{f' of branch {seen.branch}' if seen.branch else ''}, {seen.versions} kept",
@@ -293,7 +294,3 @@ def _order(text: str | None) -> Any:
     if way.upper() not in ("ASC", "DESC"):
         raise InvalidInput(f"an order is COLUMN, COLUMN ASC or COLUMN DESC, not {text!r}")
     return [ColumnOrdering(name.strip(), ascending=way.upper() == "ASC")]
-
-
-def _values(one: Any) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in one.__dataclass_fields__}
