@@ -5,7 +5,8 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
-WORKERS ?= 2
+# One more than cores: Spark and other processes are often waited for.
+WORKERS ?= 3
 # In front of what starts Spark: a Java that it can use, or a word on how to get one.
 WITH_JAVA := home=$$(jvm/java.sh) && JAVA_HOME=$$home
 
@@ -50,7 +51,7 @@ format: $(STAMPS)/kernels  ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup  ## lancelet, pylance and Parquet side by side; OF=writes, changes, columns, compaction, cleanup, indices, vectors, texts, races, memwal or spark
+bench: setup  ## lancelet, pylance and Parquet side by side; OF=small_files, growth, duck, requests, writes, commits, changes, columns, compaction, cleanup, indices, vectors, texts, races, memwal, spark or sql
 	$(WITH_JAVA) $(BIN)/python -m benchmarks$(if $(OF),.$(OF)) $(ARGS)
 
 # A soak that found something is run again with the SEED that it printed.

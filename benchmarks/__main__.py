@@ -18,6 +18,7 @@ import lancelet
 from benchmarks import counting_s3, data, fresh
 from benchmarks.engines import Engine, Lance, Parquet
 from benchmarks.measures import Measure, measures, medians
+from benchmarks.picture import draw
 
 NAMES = ("lancelet", "pylance", "Parquet")
 console = Console()
@@ -31,7 +32,10 @@ def main() -> None:
     console.print(
         f"{arguments.rows:,} rows, {_size(table) / 1e6:,.0f} MB as Lance 2.2, {_size(parquet) / 1e6:,.0f} MB as Parquet"
     )
-    _times(wanted, table, parquet, arguments.repeats)
+    times = _times(wanted, table, parquet, arguments.repeats)
+    if arguments.picture is not None:
+        title = f"{arguments.rows:,} rows, medians of {arguments.repeats} turns: the farther left, the less time"
+        arguments.picture.write_text(draw(times, title))
     if not arguments.only:
         _opening(arguments)
         _requests(wanted, arguments)
@@ -46,20 +50,23 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--remote-rows", type=int, default=200_000, help="rows of the table that is served over S3")
     parser.add_argument("--fragments", type=int, default=10_000)
     parser.add_argument("--versions", type=int, default=1_000)
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the times of this run (SVG)")
     parser.add_argument("--large", action="store_true", help="measure memory on a table of 5 GB too (made once)")
     return parser.parse_args()
 
 
-def _times(wanted: list[Measure], table: Path, parquet: Path, repeats: int) -> None:
+def _times(wanted: list[Measure], table: Path, parquet: Path, repeats: int) -> dict[str, dict[str, float]]:
+    """Seconds, by measure and engine."""
     engines: list[Engine] = [
         Lance("lancelet", lancelet, str(table)),
         Lance("pylance", lance, str(table)),
         Parquet(str(parquet)),
     ]
     report = _report(f"Median of {repeats} turns, milliseconds", "ms")
-    ratios = []
+    ratios, times = [], {}
     for measure in track(wanted, "measuring", console=console, transient=True):
         seconds = medians(measure, engines, repeats)
+        times[measure.name] = seconds
         ratios.append(seconds["lancelet"] / seconds["pylance"])
         _row(report, measure.name, {name: value * 1000 for name, value in seconds.items()}, "{:,.2f}")
     console.print(report)
@@ -69,6 +76,7 @@ def _times(wanted: list[Measure], table: Path, parquet: Path, repeats: int) -> N
             f"lancelet / pylance: geometric mean {statistics.geometric_mean(ratios):.2f}, "
             f"worst {max(ratios):.2f}, {over} of {len(ratios)} above 1"
         )
+    return times
 
 
 def _opening(arguments: argparse.Namespace) -> None:

@@ -63,6 +63,7 @@ def acts(count: int) -> dict[str, Act]:
     return {
         "update 1%": lambda d: d.update({"f": "f + 1"}, "k % 100 = 7"),
         "update all": lambda d: d.update({"f": "f + 1"}),
+        "update all after 10%": lambda d: d.update({"f": "f + 1"}),
         "upsert 1%": upsert(few),
         "upsert 50%": upsert(many),
         "upsert 1%, two of four columns": upsert(few.select(["k", "f"])),
@@ -78,7 +79,7 @@ def acts(count: int) -> dict[str, Act]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.changes", description=__doc__)
     parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--only", nargs="*", metavar="WORD", help="only changes whose name has one of these words")
     arguments = parser.parse_args()
     report = Table(title=f"Changes of {arguments.rows:,} rows, medians of {arguments.turns} turns, milliseconds")
@@ -88,10 +89,12 @@ def main() -> None:
         table = Path(folder) / "table"
         keys = np.random.default_rng(0).permutation(arguments.rows)
         lance.write_dataset(rows(keys, 0), table, max_rows_per_file=500_000)
+        updated = _copied(table, "updated")
+        lance.dataset(updated).update({"f": "f + 1"}, "k % 10 = 3")
         for name, act in acts(arguments.rows).items():
             if arguments.only and not any(word in name for word in arguments.only):
                 continue
-            wall, cpu = _turns(table, act, arguments.turns)
+            wall, cpu = _turns(updated if "after" in name else table, act, arguments.turns)
             ratios = (f"{taken['lancelet'] / taken['pylance']:.2f}" for taken in (wall, cpu))
             report.add_row(name, *(f"{wall[engine] * 1000:,.0f}" for engine in ENGINES), *ratios)
         Console().print(report)
@@ -121,8 +124,8 @@ def _turns(table: Path, act: Act, turns: int) -> tuple[dict[str, float], dict[st
     return wall, cpu
 
 
-def _copied(table: Path) -> Path:
-    copy = table.with_name("copy")
+def _copied(table: Path, name: str = "copy") -> Path:
+    copy = table.with_name(name)
     shutil.copytree(table, copy, copy_function=os.link)
     return copy
 

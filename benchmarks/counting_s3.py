@@ -21,15 +21,19 @@ class Count:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.requests = self.bytes = 0
+        self.asked: list[str] = []
+        """Each request in words, in the order of their answers."""
 
-    def add(self, size: int) -> None:
+    def add(self, size: int, what: str) -> None:
         with self._lock:
             self.requests += 1
             self.bytes += size
+            self.asked.append(f"{what} -> {size:,}")
 
     def reset(self) -> None:
         with self._lock:
             self.requests = self.bytes = 0
+            self.asked = []
 
 
 @contextmanager
@@ -87,7 +91,8 @@ def serving(folder: Path) -> Iterator[tuple[str, Count]]:
             headers: dict[str, str] | None = None,
             length: int | None = None,
         ) -> None:
-            count.add(len(content) if body else 0)
+            what = f"{self.command} {unquote(self.path)} {self.headers.get('Range', '')}"
+            count.add(len(content) if body else 0, what)
             self.send_response(status)
             for name, value in (headers or {}).items():
                 self.send_header(name, value)

@@ -67,7 +67,8 @@ def _offsets(rng: np.random.Generator, rows: int, longest: int) -> np.ndarray:
     return offsets
 
 
-def _batches(rows: int) -> Iterator[pa.RecordBatch]:
+def batches(rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows of the big table."""
     for start in range(0, rows, BATCH):
         yield _batch(start, min(BATCH, rows - start))
 
@@ -80,10 +81,10 @@ def main_table(rows: int) -> tuple[Path, Path]:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         lance.write_dataset(
-            pa.RecordBatchReader.from_batches(SCHEMA, _batches(rows)), table, schema=SCHEMA, data_storage_version="2.2"
+            pa.RecordBatchReader.from_batches(SCHEMA, batches(rows)), table, schema=SCHEMA, data_storage_version="2.2"
         )
         with pq.ParquetWriter(parquet, SCHEMA, compression="zstd") as writer:
-            for batch in _batches(rows):
+            for batch in batches(rows):
                 writer.write_batch(batch, row_group_size=BATCH)
         (folder / "complete").touch()
     return table, parquet

@@ -37,6 +37,9 @@ from lancelet.spark import LanceTable, local_session
 FORMATS = ("lance", "parquet")
 KEYS = 100
 WIDE_ROWS = 400
+SMALL_ROWS = 1000
+ROWS_A_VECTOR = 10
+DIMENSION = 128
 MIB = 1 << 20
 
 
@@ -78,6 +81,20 @@ def wide_rows(spark: SparkSession) -> DataFrame:
     return spark.range(0, WIDE_ROWS, numPartitions=2).mapInArrow(drawn, "id long, payload binary")
 
 
+def vector_rows(spark: SparkSession, count: int) -> DataFrame:
+    """Vectors of float32, a tenth as many as rows."""
+    places = F.sequence(F.lit(0), F.lit(DIMENSION - 1))
+    vector = F.transform(places, lambda place: (F.xxhash64("id", place) / F.lit(2.0**63)).cast("float"))
+    return spark.range(0, max(1, count // ROWS_A_VECTOR), numPartitions=4).select("id", vector.alias("vector"))
+
+
+def summed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The sum of all vectors, so exactly that their order does not matter."""
+    for batch in batches:
+        values = batch.column("vector").flatten().to_numpy(zero_copy_only=False)
+        yield pa.record_batch({"total": pa.array([int(np.sum((values * 1024).astype(np.int64)))])})
+
+
 class Places:
     """Where each format has its table."""
 
@@ -89,6 +106,10 @@ class Places:
         for name in FORMATS:
             self.write(name, "table")
         for name in FORMATS:
+            options = {"vector.vector": str(DIMENSION)} if name == "lance" else {}
+            vectors = vector_rows(spark, count).write.format(name).mode("append")
+            vectors.options(**options).save(str(folder / f"vectors.{name}"))
+            rows(spark, SMALL_ROWS).coalesce(1).write.format(name).mode("append").save(str(folder / f"small.{name}"))
             wide_rows(spark).write.format(name).mode("append").save(str(folder / f"wide.{name}"))
         wanted = random.Random(3).sample(range(count), KEYS)
         self.keys = sorted(wanted)
@@ -109,6 +130,12 @@ class Places:
         target = self.write(kind, "written")
         return int(self._spark.read.format(kind).load(str(target)).count())
 
+    def mapped(self, kind: str) -> Any:
+        return self.read(kind, "vectors").mapInArrow(summed, "total long").agg(F.sum("total")).collect()
+
+    def grouped(self, kind: str) -> list[Any]:
+        return sorted(self.read(kind).groupBy("small").agg(F.count("*"), F.sum("k")).collect())
+
     def lookup(self, kind: str) -> list[Any]:
         if kind == "parquet":
             found = self.read(kind).where(F.col("k").isin(self.keys))
@@ -124,6 +151,9 @@ def cases(places: Places) -> list[Case]:
         Case("sum of a column", lambda kind: places.read(kind).agg(F.sum("small")).collect(), 2.0),
         Case("sum of doubles", lambda kind: round(places.read(kind).agg(F.sum("f")).first()[0], 3), 2.0),
         Case("sum where", lambda kind: places.read(kind).where("small > 900").agg(F.sum("small")).collect(), 2.0),
+        Case("group by", places.grouped, 0.9),
+        Case("vectors into mapInArrow", places.mapped, 0.7),
+        Case("sum of 1,000 rows", lambda kind: places.read(kind, "small").agg(F.sum("small")).collect(), 1.2),
         Case("all columns", lambda kind: noop(places.read(kind)), 2.0),
         Case("write", places.written, 1.5),
         Case("rows of 1 MiB", lambda kind: noop(places.read(kind, "wide")), 2.0),
@@ -139,6 +169,20 @@ def noop(frame: DataFrame) -> None:
 def fingerprint(frame: DataFrame) -> Any:
     """Of all rows, in any order."""
     return frame.agg(F.count("*"), F.sum(F.xxhash64(*frame.columns).cast("decimal(38,0)"))).collect()
+
+
+def started(spark: SparkSession) -> str:
+    """What the first Python workers of a session cost, in words."""
+    spark.range(0, 2, numPartitions=2).mapInArrow(lambda batches: batches, "id long").collect()
+    spent: dict[bool, list[float]] = {True: [], False: []}
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if process.cmdline()[-1] == "pyspark.worker":
+                parent = process.parent()
+                is_fork = parent is not None and parent.cmdline()[-1] == "pyspark.worker"
+                spent[is_fork].append(sum(process.cpu_times()[:2]))
+    daemon, workers = sum(spent[False]), statistics.median(spent[True])
+    return f"Python: {daemon:.2f} s of CPU until workers can be forked, {workers:.2f} s for each"
 
 
 class Peaks(threading.Thread):
@@ -313,6 +357,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         spark = local_session(2, memory="2g", settings={"spark.local.dir": folder, "spark.log.level": "ERROR"})
         try:
+            Console().print(started(spark))
             places = Places(spark, Path(folder), arguments.rows)
             if fingerprint(places.read("lance")) != fingerprint(places.read("parquet")):
                 raise SystemExit("the tables have different rows")

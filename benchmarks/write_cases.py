@@ -43,6 +43,10 @@ def cases() -> Iterator[Case]:
             field = pa.field("x", columns[name].type, metadata={"lance-encoding:compression": scheme})
             yield Case(f"{scheme} {name}", pa.table([columns[name]], schema=pa.schema([field])))
     rng = np.random.default_rng(2)
+    blob = pa.field("x", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    for version in ("2.2", "2.1"):
+        noise = _noise(rng, 64, 1 << 20).cast(pa.large_binary())
+        yield Case(f"{version} blobs of 1 MiB", pa.table([noise], schema=pa.schema([blob])), version)
     yield Case("one row", pa.table({"a": [1], "b": ["x"]}))
     yield Case("20 columns of 1,000 rows", pa.table({f"c{i}": rng.integers(0, 1000, 1000) for i in range(20)}))
     yield Case("100 columns of 100 rows", pa.table({f"c{i}": rng.integers(0, 1000, 100) for i in range(100)}))

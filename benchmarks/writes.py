@@ -7,48 +7,31 @@ commit of lancelet's last, which pylance leaves out. Processor time counts all t
 from __future__ import annotations
 
 import argparse
-import gc
 import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import lance
 import pyarrow as pa
 from rich.console import Console
-from rich.table import Table
 
-import lancelet
+from benchmarks.turns import ENGINES, Taken, add_row, in_turn, new_report
 from benchmarks.write_cases import Case, cases
 from lancelet.testing import assert_identical
 
-ENGINES: dict[str, Any] = {"lancelet": lancelet, "pylance": lance}
 console = Console()
-
-
-@dataclass(slots=True)
-class Taken:
-    """What one engine took for one case."""
-
-    wall: list[float] = field(default_factory=list)
-    cpu: list[float] = field(default_factory=list)
-    size: int = 0
 
 
 def main() -> None:
     arguments = _arguments()
-    report = Table(title=f"Writes, medians of {arguments.turns} turns", title_justify="left", header_style="bold")
-    for name in ("case", "lancelet ms", "pylance ms", "ratio", "cpu", "size"):
-        report.add_column(name, justify="left" if name == "case" else "right", no_wrap=True)
+    report = new_report(f"Writes, medians of {arguments.turns} turns")
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         wanted = (c for c in cases() if not arguments.only or any(word in c.name for word in arguments.only))
-        ratios = [_row(report, case.name, _creates(case, Path(folder), arguments)) for case in wanted]
+        ratios = [add_row(report, case.name, _creates(case, Path(folder), arguments)) for case in wanted]
         if not arguments.only:
-            ratios += [_row(report, *change) for change in _small_changes(Path(folder), arguments.turns * 5)]
+            ratios += [add_row(report, *change) for change in _small_changes(Path(folder), arguments.turns * 5)]
     console.print(report)
     over = sum(ratio > 1 for ratio in ratios)
     console.print(f"geometric mean {statistics.geometric_mean(ratios):.2f}, {over} of {len(ratios)} above 1")
@@ -77,9 +60,9 @@ def _creates(case: Case, folder: Path, arguments: argparse.Namespace) -> dict[st
     for turn in range(arguments.turns):
         if turn > 2 and time.perf_counter() - began > arguments.seconds:
             break
-        for name in sorted(ENGINES, reverse=bool(turn % 2)):
+        for name in in_turn(turn):
             shutil.rmtree(folder / name)
-            _timed(taken[name], lambda name=name: write(name))
+            taken[name].timed(lambda name=name: write(name))
     for name in ENGINES:
         shutil.rmtree(folder / name)
     return taken
@@ -93,35 +76,14 @@ def _small_changes(folder: Path, turns: int) -> list[tuple[str, dict[str, Taken]
     for name, engine in ENGINES.items():
         engine.write_dataset(pa.table({"a": range(10_000), "b": ["x"] * 10_000}), folder / name)
     for turn in range(turns):
-        for name in sorted(ENGINES, reverse=bool(turn % 2)):
+        for name in in_turn(turn):
             engine = ENGINES[name]
-            _timed(appends[name], lambda: engine.write_dataset(row, folder / name, mode="append"))  # noqa: B023
+            appends[name].timed(lambda: engine.write_dataset(row, folder / name, mode="append"))  # noqa: B023
             dataset = engine.dataset(folder / name)
-            _timed(deletes[name], lambda: dataset.delete(f"a = {turn + 5}"))  # noqa: B023
+            deletes[name].timed(lambda: dataset.delete(f"a = {turn + 5}"))  # noqa: B023
     for name in ENGINES:
         shutil.rmtree(folder / name)
     return [("append one row", appends), ("delete one row", deletes)]
-
-
-def _timed(taken: Taken, act: Callable[[], object]) -> None:
-    gc.collect()
-    gc.disable()
-    wall, cpu = time.perf_counter(), time.process_time()
-    act()
-    taken.cpu.append(time.process_time() - cpu)
-    taken.wall.append(time.perf_counter() - wall)
-    gc.enable()
-
-
-def _row(report: Table, name: str, taken: dict[str, Taken]) -> float:
-    ours, theirs = taken["lancelet"], taken["pylance"]
-    wall = [statistics.median(each.wall) * 1000 for each in (ours, theirs)]
-    cpu = statistics.median(ours.cpu) / statistics.median(theirs.cpu)
-    ratio = wall[0] / wall[1]
-    colour = "green" if ratio <= 0.7 else "yellow" if ratio <= 1 else "red"
-    size = f"{ours.size / theirs.size:.3f}" if theirs.size else "-"
-    report.add_row(name, f"{wall[0]:,.1f}", f"{wall[1]:,.1f}", f"[{colour}]{ratio:.2f}[/{colour}]", f"{cpu:.2f}", size)
-    return ratio
 
 
 if __name__ == "__main__":

@@ -105,6 +105,8 @@ def pytest_collection_finish() -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Tests with a Spark session stay on one worker, since it starts slowly; being many, they come first.
 
+    So do those that count the requests to their own server, whose tables are made once.
+
     Marks of groups do not reach the scheduler with every pytest, so that names tell.
     """
     if config.getoption("dist") != "loadgroup":
@@ -113,6 +115,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class TogetherOnSpark(LoadGroupScheduling):
         def _split_scope(self, nodeid: str) -> str:
+            if "test_requests" in nodeid:
+                return "requests"
             in_session = "tests/spark/" in nodeid or "_with_spark" in nodeid
             alone = "test_elsewhere" in nodeid or "test_types" in nodeid
             return "spark" if in_session and not alone else nodeid

@@ -6,7 +6,8 @@
 [2, 3]
 """
 
-from typing import TYPE_CHECKING, Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
 
 from lancelet import errors
 from lancelet._api.entry import dataset
@@ -131,6 +132,36 @@ __all__ = [
 ]
 
 
+_MODULES: Final = (
+    "arrow",
+    "blob",
+    "commit",
+    "debug",
+    "download",
+    "file",
+    "fragment",
+    "hf",
+    "indices",
+    "log",
+    "mem_wal",
+    "namespace",
+    "optimize",
+    "otel",
+    "progress",
+    "pydantic",
+    "query",
+    "sampler",
+    "schema",
+    "spark",
+    "testing",
+    "torch",
+    "tracing",
+    "types",
+    "udf",
+    "util",
+    "vector",
+)
+
 _later = lazy_names(
     __name__,
     {
@@ -175,19 +206,7 @@ _later = lazy_names(
         "lancelet.udf": ("batch_udf",),
         "lancelet.util": ("sanitize_ts",),
     },
-    modules=(
-        "arrow",
-        "indices",
-        "log",
-        "mem_wal",
-        "namespace",
-        "progress",
-        "sampler",
-        "types",
-        "udf",
-        "util",
-        "vector",
-    ),
+    modules=_MODULES,
 )
 
 
@@ -201,3 +220,9 @@ def __getattr__(name: str) -> Any:
     except PackageNotFoundError:
         # Run from a source tree that is not installed.
         return "0.0.0"
+
+
+def __dir__() -> list[str]:
+    """What users may call, for editors and shells that complete names: also what was not asked for yet."""
+    absent = {"torch"} if find_spec("torch") is None else set()
+    return sorted({*__all__, *_MODULES} - absent)

@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypedDict, TypeVar
 
 import pyarrow as pa
@@ -32,7 +32,7 @@ from lancelet._api.scan_options import (
 from lancelet._api.scanner import ColumnOrdering, Columns, LanceScanner, ScannerBuilder, ScanStatistics
 from lancelet._api.session import Session, choose_session, index_cache_bytes
 from lancelet._api.stats import DataStatistics, FieldStatistics, IOStats, IOWatch, LanceStats
-from lancelet._naming.keywords import takes
+from lancelet._naming.keywords import refuse_former, takes
 from lancelet._naming.lazy import lazy_names
 from lancelet.bitmap import Bitmap
 from lancelet.errors import InvalidInput, NotSupported
@@ -41,10 +41,13 @@ from lancelet.execution.plan import table_schema
 from lancelet.execution.table_reader import TableReader
 from lancelet.execution.takes import TakenColumns, Takes, draw_rows
 from lancelet.fragment import LanceFragment
+from lancelet.index.text.query import DocumentGranularity
 from lancelet.memwal.keywords import WriterOptions
 from lancelet.namespace_client.tables import manager_of
+from lancelet.progress import ShownProgress, shown
 from lancelet.schema import LanceSchema
 from lancelet.store import open_store
+from lancelet.table.commit.index_upkeep import has_mem_wal
 from lancelet.table.commit.patience import CHANGE_RETRIES, CHANGE_SECONDS, COMMIT_RETRIES, COMMIT_SECONDS
 from lancelet.table.commit.properties import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
 from lancelet.table.manifest.manifest import BasePath as DatasetBasePath
@@ -132,7 +135,7 @@ __getattr__ = lazy_names(
         ),
         "lancelet._api.blob_files": ("BlobFile",),
         "lancelet._api.records": ("AlterColumn", "Branch", "DatasetStats", "Tag", "Version", "VersionRef"),
-        "lancelet.query": ("DocumentGranularity", "FullTextQuery", "MinHashQuery", "VectorSearchQuery"),
+        "lancelet.query": ("FullTextQuery", "MinHashQuery", "VectorSearchQuery"),
         "lancelet.optimize": ("AutoCleanupConfig", "Compaction", "CompactionMetrics", "DatasetOptimizer"),
         "lancelet.udf": ("BatchUDF", "BatchUDFCheckpoint", "batch_udf"),
         "lancelet._api.fragment_metadata": ("DataFile", "FragmentMetadata"),
@@ -184,7 +187,10 @@ class LanceDataset:
         asof: datetime | str | None = None,
         allowed_prefixes: Sequence[str] | None = None,
         verify_checksums: bool | None = None,
+        storage_options_provider: None = None,
     ) -> None:
+        # pylance had it once, and Ray still hands it over.
+        refuse_former("storage_options_provider", storage_options_provider, "namespace_client and table_id")
         caches = index_cache_bytes(index_cache_size, index_cache_size_bytes), metadata_cache_size_bytes
         table = find_table(
             uri,
@@ -405,7 +411,7 @@ class LanceDataset:
         """
         if filter is not None:
             raise InvalidInput("get_fragments() does not support a filter; filter the scan instead")
-        return [LanceFragment(self, None, position=at) for at in range(len(self._snapshot.manifest.fragments))]
+        return LanceFragment._all(self)
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
         """The fragment with this id; None when this version has none."""
@@ -970,6 +976,7 @@ class LanceDataset:
         4
         """
         from lancelet.memwal.details import initialize
+        from lancelet.memwal.shard import fence_earlier
 
         snapshot = initialize(
             self._table.snapshot,
@@ -980,6 +987,7 @@ class LanceDataset:
             unsharded=unsharded,
             options=options,
         )
+        fence_earlier(snapshot)
         self._move(snapshot)
 
     def mem_wal_index_details(self) -> dict[str, Any] | None:
@@ -1046,10 +1054,11 @@ class LanceDataset:
         --------
         See :class:`lancelet.mem_wal.TableWriter`.
         """
+        from lancelet._api.lsm_scanner import current_scanner
         from lancelet.mem_wal import TableWriter
         from lancelet.memwal.routing import Router
 
-        return TableWriter(Router(self._table.snapshot, options, shard_id))
+        return TableWriter(Router(self._table.snapshot, options, shard_id), partial(current_scanner, self._table))
 
     def lsm_scanner(self, *, strong: bool = False) -> LsmScanner:
         """A scanner of the newest version together with the rows that are not in it yet.
@@ -1069,7 +1078,7 @@ class LanceDataset:
         >>> dataset.lsm_scanner().count_rows(), dataset.lsm_scanner(strong=True).count_rows()
         (1, 2)
         """
-        from lancelet.mem_wal import current_scanner
+        from lancelet._api.lsm_scanner import current_scanner
 
         return current_scanner(self._table, strong=strong)
 
@@ -1138,6 +1147,22 @@ class LanceDataset:
 
         seal(self._table.snapshot, shard_of(shard_id))
 
+    def give_up_mem_wal_entry(self, shard_id: str, position: int) -> str:
+        """Give up an entry of a shard's log that cannot be read, so that those after it can be; returns where its file is kept.
+
+        Its rows are lost, unless they are in a run already. An entry that can be read is not given up.
+
+        Parameters
+        ----------
+        shard_id, position
+            What the error says that names the entry.
+        """
+        from lancelet.memwal.log import give_up_entry
+        from lancelet.memwal.names import shard_of
+        from lancelet.memwal.shard_manifest import ShardStates
+
+        return give_up_entry(ShardStates.of(self._snapshot.store, shard_of(shard_id)), position)
+
     # Columns
 
     def add_columns(
@@ -1146,6 +1171,8 @@ class LanceDataset:
         read_columns: Sequence[str] | None = None,
         reader_schema: pa.Schema | None = None,
         batch_size: int | None = None,
+        *,
+        progress: ShownProgress = None,
     ) -> None:
         """Add columns, and move to the new version. The files that are there stay as they are.
 
@@ -1164,6 +1191,8 @@ class LanceDataset:
             The columns of a stream that does not tell them.
         batch_size
             How many rows to read at once.
+        progress
+            True shows bars; a function is called with each :class:`lancelet.progress.WorkProgress`.
 
         Examples
         --------
@@ -1173,12 +1202,23 @@ class LanceDataset:
         >>> dataset.to_table().to_pydict()
         {'a': [1, 2], 'b': [10, 20]}
         """
-        from lancelet.editing.columns.add import add_columns
+        from lancelet.editing.columns.add import add_columns, new_names
 
-        self._move(add_columns(self._table, transforms, read_columns, reader_schema, batch_size))
+        if has_mem_wal(self._snapshot.manifest):
+            from lancelet.memwal.changes import check_new_columns
+
+            check_new_columns(self._snapshot, new_names(transforms))
+        with shown(progress):
+            self._move(add_columns(self._table, transforms, read_columns, reader_schema, batch_size))
 
     def merge(
-        self, data_obj: object, left_on: str, right_on: str | None = None, schema: pa.Schema | None = None
+        self,
+        data_obj: object,
+        left_on: str,
+        right_on: str | None = None,
+        schema: pa.Schema | None = None,
+        *,
+        progress: ShownProgress = None,
     ) -> None:
         """Add the columns of other rows, found by a key, and move to the new version; rows without a match get null.
 
@@ -1191,12 +1231,15 @@ class LanceDataset:
             The key here and there; ``right_on`` is the same name by default.
         schema
             The columns of a stream that does not tell them.
+        progress
+            True shows bars; a function is called with each :class:`lancelet.progress.WorkProgress`.
         """
         from lancelet.editing.columns.join import merge_columns
 
-        self._move(merge_columns(self._table, data_obj, left_on, right_on, schema))
+        with shown(progress):
+            self._move(merge_columns(self._table, data_obj, left_on, right_on, schema))
 
-    def alter_columns(self, *alterations: Mapping[str, object]) -> None:
+    def alter_columns(self, *alterations: Mapping[str, object], progress: ShownProgress = None) -> None:
         """Rename columns, change their types or whether they take nulls, and move to the new version.
 
         Parameters
@@ -1206,6 +1249,8 @@ class LanceDataset:
             with nulls cannot be made to refuse them. A type can be another of the same sort (numbers of another size,
             texts, lists); only this writes new files, and a value that does not fit is an error. Paths are those
             from before the change.
+        progress
+            True shows bars; a function is called with each :class:`lancelet.progress.WorkProgress`.
 
         Examples
         --------
@@ -1217,7 +1262,8 @@ class LanceDataset:
         """
         from lancelet.editing.columns.alter import alter_columns
 
-        self._move(alter_columns(self._table, alterations))
+        with shown(progress):
+            self._move(alter_columns(self._table, alterations))
 
     def drop_columns(self, columns: list[str]) -> None:
         """Drop columns or fields of structs, and move to the new version. Files stay as they are until compaction.
@@ -1308,7 +1354,8 @@ class LanceDataset:
         index_uuid: str | None = None,
         progress_callback: Callable[[IndexProgress], None] | None = None,
         format_version: int | str | None = None,
-        document_granularity: object = None,
+        document_granularity: object = DocumentGranularity.ROW,
+        progress: ShownProgress = None,
         **kwargs: object,
     ) -> None:
         """Build an index over a column, and move to the version that has it. Filters use it from then on.
@@ -1340,6 +1387,8 @@ class LanceDataset:
             Of ``INVERTED``: 1, 2 or 3; by default 2, and 3 where that is needed.
         document_granularity
             Of ``INVERTED`` on lists: whether a row is a document, or each item of its list.
+        progress
+            True shows bars; a function is called with each :class:`lancelet.progress.WorkProgress`.
         kwargs
             Options of the kind: ``rows_per_zone``, ``number_of_items``, ``probability``. Of ``INVERTED``:
             ``with_position`` (for phrases), ``base_tokenizer``, ``language``, ``max_token_length``, ``lower_case``,
@@ -1359,19 +1408,21 @@ class LanceDataset:
         from lancelet._api.vector_indexing import refuse_vector_type
 
         refuse_vector_type(index_type)
-        snapshot = build_index(
-            self._table,
-            column,
-            index_type,
-            name,
-            kwargs,
-            replace=replace,
-            train=train,
-            fragment_ids=fragment_ids,
-            uuid=index_uuid,
-            progress=progress_callback,
-            named={"format_version": format_version, "document_granularity": document_granularity},
-        )
+        granularity = None if document_granularity == DocumentGranularity.ROW else document_granularity
+        with shown(progress):
+            snapshot = build_index(
+                self._table,
+                column,
+                index_type,
+                name,
+                kwargs,
+                replace=replace,
+                train=train,
+                fragment_ids=fragment_ids,
+                uuid=index_uuid,
+                progress=progress_callback,
+                named={"format_version": format_version, "document_granularity": granularity},
+            )
         self._move(snapshot)
 
     def create_index(
@@ -1403,6 +1454,7 @@ class LanceDataset:
         streaming_refine_passes: int | None = None,
         skip_transpose: bool = False,
         progress_callback: Callable[[IndexProgress], None] | None = None,
+        progress: ShownProgress = None,
         **kwargs: object,
     ) -> Self:
         """Build an index over a column of vectors, and move to the version that has it; ``nearest`` uses it from then on.
@@ -1463,6 +1515,8 @@ class LanceDataset:
             Of PQ: store codes row by row.
         progress_callback
             Hears of the stages ``train_ivf``, ``train_quantizer``, ``shuffle`` and ``merge_partitions``.
+        progress
+            True shows bars; a function is called with each :class:`lancelet.progress.WorkProgress`.
         kwargs
             ``num_bits`` (PQ 4 or 8, RQ 1 to 9), ``sample_rate`` and ``max_iters`` of training, ``m``, ``ef_construction``
             and ``max_level`` of graphs, ``seed``; ``precomputed_shuffle_buffers`` with ``precomputed_shuffle_buffers_path``,
@@ -1498,19 +1552,20 @@ class LanceDataset:
             "target_partition_size": target_partition_size,
             "skip_transpose": skip_transpose,
         }
-        snapshot = build_any_index(
-            self._table,
-            column,
-            index_type,
-            name,
-            options,
-            kwargs,
-            replace=replace,
-            train=train,
-            fragment_ids=fragment_ids,
-            uuid=index_uuid,
-            progress=progress_callback,
-        )
+        with shown(progress):
+            snapshot = build_any_index(
+                self._table,
+                column,
+                index_type,
+                name,
+                options,
+                kwargs,
+                replace=replace,
+                train=train,
+                fragment_ids=fragment_ids,
+                uuid=index_uuid,
+                progress=progress_callback,
+            )
         self._move(snapshot)
         return self
 
@@ -1519,19 +1574,89 @@ class LanceDataset:
         column: str | list[str],
         index_type: Any,
         name: str | None = None,
-        *,
+        metric: str = "L2",
+        replace: bool = False,
+        num_partitions: int | None = None,
+        ivf_centroids: object = None,
+        pq_codebook: object = None,
+        num_sub_vectors: int | None = None,
+        accelerator: object = None,
+        index_cache_size: int | None = None,
+        shuffle_partition_batches: int | None = None,
+        shuffle_partition_concurrency: int | None = None,
+        ivf_centroids_file: str | None = None,
+        precomputed_partition_dataset: str | None = None,
+        storage_options: dict[str, str] | None = None,
+        filter_nan: bool = True,
+        train: bool = True,
         fragment_ids: list[int] | None = None,
         index_uuid: str | None = None,
+        *,
+        target_partition_size: int | None = None,
+        streaming_sample_rate: int | None = None,
+        streaming_coreset_rate: int | None = None,
+        streaming_refine_passes: int | None = None,
+        skip_transpose: bool = False,
+        rabitq_model: str | None = None,
         progress_callback: Callable[[IndexProgress], None] | None = None,
         **kwargs: Any,
     ) -> Index:
-        """Build an index over some fragments without committing it: a part for :meth:`commit_existing_index_segments`."""
-        from lancelet._api.indexing import build_index_part
-        from lancelet._api.vector_indexing import is_vector_type, vector_options
+        """Build an index over some fragments without committing it: a part for :meth:`commit_existing_index_segments`.
 
-        options = vector_options(index_type, kwargs) if is_vector_type(index_type) else kwargs
-        return build_index_part(
-            self._table, column, index_type, name, fragment_ids, options, uuid=index_uuid, progress=progress_callback
+        Parameters
+        ----------
+        fragment_ids
+            The fragments that the part covers; needed.
+        replace
+            Whether an index of this name may be there already.
+        rabitq_model
+            Of ``IVF_RQ``: what ``build_rq_model`` gave, the same for parts that are to be merged.
+        kwargs
+            Options of the kind. The other arguments are those of :meth:`create_index`; kinds that are not of vectors
+            take no notice of what only vectors have.
+
+        Examples
+        --------
+        >>> import lancelet
+        >>> dataset = lancelet.write_dataset({"id": range(100)}, "memory://docs/parts", max_rows_per_file=50)
+        >>> parts = [dataset.create_index_uncommitted("id", "BTREE", fragment_ids=[number]) for number in (0, 1)]
+        >>> dataset.commit_existing_index_segments("id_idx", "id", parts).describe_indices()[0].num_rows_indexed
+        100
+        """
+        from lancelet._api.vector_indexing import build_any_part
+
+        vector = {
+            "metric": metric,
+            "num_partitions": num_partitions,
+            "ivf_centroids": ivf_centroids,
+            "pq_codebook": pq_codebook,
+            "num_sub_vectors": num_sub_vectors,
+            "accelerator": accelerator,
+            "index_cache_size": index_cache_size,
+            "shuffle_partition_batches": shuffle_partition_batches,
+            "shuffle_partition_concurrency": shuffle_partition_concurrency,
+            "ivf_centroids_file": ivf_centroids_file,
+            "precomputed_partition_dataset": precomputed_partition_dataset,
+            "storage_options": storage_options,
+            "streaming_sample_rate": streaming_sample_rate,
+            "streaming_coreset_rate": streaming_coreset_rate,
+            "streaming_refine_passes": streaming_refine_passes,
+            "target_partition_size": target_partition_size,
+            "skip_transpose": skip_transpose,
+            "rabitq_model": rabitq_model,
+        }
+        return build_any_part(
+            self._table,
+            column,
+            index_type,
+            name,
+            vector,
+            kwargs,
+            replace=replace,
+            train=train,
+            fragment_ids=fragment_ids,
+            uuid=index_uuid,
+            progress=progress_callback,
         )
 
     def merge_existing_index_segments(self, segments: Sequence[Index]) -> Index:
@@ -2060,6 +2185,7 @@ class LanceDataset:
         namespace_client_managed_versioning: bool = False,
         base_store_params: Mapping[str, Mapping[str, str]] | None = None,
         commit_timeout: timedelta | None = COMMIT_TIMEOUT,
+        storage_options_provider: None = None,
     ) -> LanceDataset:
         """Commit a change whose files are written already.
 
@@ -2087,9 +2213,12 @@ class LanceDataset:
             new one is made by its ``create_table_version``.
         commit_lock
             Not supported.
+        storage_options_provider
+            None: pylance had it once, and Ray still hands it over.
         """
         from lancelet._api.committing import commit_change
 
+        refuse_former("storage_options_provider", storage_options_provider, "namespace_client and table_id")
         snapshot = commit_change(
             base_uri,
             operation,

@@ -32,6 +32,7 @@ that a caller of pylance would expect, so ``except ValueError`` keeps working::
     │   └── UncertainPut                     the store did not say whether it wrote
     ├── WriterFenced (OSError)               another writer has taken the shard of a MemWAL over
     ├── ShardSealed (ValueError, OSError)    a shard of a MemWAL that takes no more rows
+    ├── MemWalEnded (ValueError, OSError)    a table that has no MemWAL any more, while a writer is open
     ├── WriterClosed (ValueError, OSError)   a writer that was closed, or that failed before
     ├── PartialPut (OSError)                 rows for several shards of a MemWAL, of which some have theirs
     ├── TableExists (ValueError, FileExistsError)     a table is there already
@@ -68,6 +69,7 @@ __all__ = [
     "InvalidType",
     "LanceletError",
     "Lines",
+    "MemWalEnded",
     "MergeRefused",
     "MissingFile",
     "MissingPackage",
@@ -351,6 +353,25 @@ class WriterFenced(LanceletError, OSError):
         return type(self), (self.place, self.epoch, self.stored)
 
 
+class MemWalEnded(LanceletError, ValueError, OSError):
+    """A table lost its MemWAL while a writer was open: by an overwrite, a restored version, or a dropped index."""
+
+    def __init__(self, place: str, version: int) -> None:
+        self.place = place
+        self.version = version
+        LanceletError.__init__(self, place, version)
+
+    def _text(self) -> str:
+        return (
+            f"version {self.version} of the table has no MemWAL any more (it was overwritten, restored, or the index "
+            f"dropped), so that nobody reads what this writer has put to {self.place} and what was not compacted; call "
+            "initialize_mem_wal(), open another writer, and put these rows again"
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.place, self.version)
+
+
 class ShardSealed(LanceletError, ValueError, OSError):
     """A shard of a MemWAL that was sealed: it is read and compacted, and takes no more rows."""
 
@@ -402,7 +423,7 @@ class TableExists(LanceletError, ValueError, FileExistsError):
         LanceletError.__init__(self, uri)
 
     def _text(self) -> str:
-        return f"Dataset already exists: {self.uri}; append to it, overwrite it, or choose another place"
+        return f"Dataset already exists: {self.uri}; choose the mode append or overwrite, or another place"
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.uri,)

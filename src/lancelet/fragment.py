@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 from lancelet._api.scan_options import FRAGMENT_DEFAULTS, FRAGMENT_POSITIONS, FragmentOptions, set_options
 from lancelet._api.scanner import Columns, LanceScanner, ScannerBuilder
 from lancelet._naming.html import facts_html
-from lancelet._naming.keywords import by_name, refuse_unknown, takes
+from lancelet._naming.keywords import by_name, refuse_former, refuse_unknown, takes
 from lancelet._naming.lazy import lazy_names
 from lancelet.errors import InvalidInput, InvalidType, NotSupported, RowNotFound, UnfitData
 from lancelet.execution.plan import ScanPlan, plan_take
@@ -98,7 +99,22 @@ class LanceFragment:
                 raise InvalidInput(f"Fragment id does not exist: {fragment_id}")
         self._ds = dataset
         self._position = position
-        self._fragment: Fragment = fragments[position]
+        # Of the version at hand, whatever becomes of the dataset; it is looked into when that is needed.
+        self._fragments = fragments
+
+    @classmethod
+    def _all(cls, dataset: Scanned) -> list[LanceFragment]:
+        """Those of a dataset, which may be very many."""
+        fragments, found = dataset.table.snapshot.manifest.fragments, []
+        for position in range(len(fragments)):
+            one = cls.__new__(cls)
+            one._ds, one._position, one._fragments = dataset, position, fragments
+            found.append(one)
+        return found
+
+    @cached_property
+    def _fragment(self) -> Fragment:
+        return self._fragments[self._position]
 
     def _repr_html_(self) -> str:
         files = [file.path for file in self._fragment.files]
@@ -427,6 +443,7 @@ def write_fragments(
     namespace_client: object = None,
     table_id: Sequence[str] | None = None,
     session: object = None,
+    storage_options_provider: None = None,
     **options: Unpack[FragmentKeywords],
 ) -> Transaction: ...
 @overload
@@ -443,6 +460,7 @@ def write_fragments(
     namespace_client: object = None,
     table_id: Sequence[str] | None = None,
     session: object = None,
+    storage_options_provider: None = None,
     **options: Unpack[FragmentKeywords],
 ) -> list[FragmentMetadata]: ...
 @takes(FragmentKeywords, defaults=DEFAULTS)
@@ -459,6 +477,7 @@ def write_fragments(
     namespace_client: object = None,
     table_id: Sequence[str] | None = None,
     session: object = None,
+    storage_options_provider: None = None,
     **options: Unpack[FragmentKeywords],
 ) -> list[FragmentMetadata] | Transaction:
     """Write rows into new fragments without committing them, so that many processes can write and one commits.
@@ -484,6 +503,8 @@ def write_fragments(
         version where it makes them.
     session
         Without effect.
+    storage_options_provider
+        None: pylance had it once, and Ray still hands it over.
 
     Examples
     --------
@@ -492,6 +513,8 @@ def write_fragments(
     [3]
     """
     from lancelet._api.row_writes import write_new_fragments
+
+    refuse_former("storage_options_provider", storage_options_provider, "namespace_client and table_id")
     from lancelet.writing.options import write_options
 
     refuse_unknown("write_fragments", options, FragmentKeywords)

@@ -24,6 +24,7 @@ from lancelet._naming.keywords import refuse_unknown, takes
 from lancelet.editing.metadata import delete_config_keys, update_config
 from lancelet.maintenance.compaction.commit import CompactionMetrics
 from lancelet.maintenance.compaction.options import CompactFilesOptions, CompactionOptions
+from lancelet.progress import ShownProgress, shown
 from lancelet.writing.options import CLEANUP_KEYS, cleanup_config
 
 if TYPE_CHECKING:
@@ -103,7 +104,9 @@ class DatasetOptimizer:
         self._dataset._move(optimize_indices(table, merged=merged, names=index_names, retrain=retrain))
 
     @takes(CompactFilesOptions)
-    def compact_files(self, **options: Unpack[CompactFilesOptions]) -> CompactionMetrics:
+    def compact_files(
+        self, *, progress: ShownProgress = None, **options: Unpack[CompactFilesOptions]
+    ) -> CompactionMetrics:
         """Rewrite neighbouring small fragments as larger ones, without the rows that are deleted.
 
         Rows keep their order within what is rewritten together, their stable row ids and their versions. Options that
@@ -138,6 +141,8 @@ class DatasetOptimizer:
             Fragments to leave as they are, between which nothing is put together.
         data_storage_version
             File version of the new files; that of the table by default.
+        progress
+            True shows bars; a function is called with each :class:`lancelet.progress.WorkProgress`.
 
         Examples
         --------
@@ -148,4 +153,5 @@ class DatasetOptimizer:
         """
         refuse_unknown("compact_files", options, CompactFilesOptions)
         wanted: Any = {name: value for name, value in options.items() if value is not None}
-        return Compaction.execute(self._dataset, wanted)
+        with shown(progress):
+            return Compaction.execute(self._dataset, wanted)

@@ -1,4 +1,4 @@
-"""Telling a program which fragments are being written."""
+"""How far long work is: bars for people, numbers for programs, and which fragments are being written."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from lancelet.errors import InvalidType
 from lancelet.runtime.steps import watched
 from lancelet.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from rich.progress import Progress, TaskID
 
@@ -25,6 +26,7 @@ __all__ = [
     "FragmentWriteProgress",
     "IndexProgress",
     "NoopFragmentWriteProgress",
+    "WorkProgress",
     "bars",
 ]
 
@@ -47,6 +49,66 @@ def bars() -> Iterator[None]:
         yield
     finally:
         _leave()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkProgress:
+    """How far a kind of work is."""
+
+    what: str
+    """What is counted, for example ``rows written``."""
+    done: int
+    total: int | None
+    """None where nobody knows how much it will be."""
+
+
+ShownProgress: TypeAlias = "bool | Callable[[WorkProgress], object] | None"
+"""What ``progress`` is: True shows bars, a function hears of every step."""
+
+
+def is_shown(progress: object) -> bool:
+    """Whether this is such a ``progress``, and not one of fragments that are written."""
+    return progress is None or isinstance(progress, bool) or (callable(progress) and not hasattr(progress, "begin"))
+
+
+@contextmanager
+def shown(progress: ShownProgress) -> Iterator[None]:
+    """Tell of the work inside of the block as somebody wants it.
+
+    A function hears of all that the process does meanwhile, whichever thread does it; it is called in that thread.
+    """
+    if progress is None or progress is False:
+        yield
+    elif progress is True:
+        with bars():
+            yield
+    elif callable(progress):
+        with watched(_Called(progress)):
+            yield
+    else:
+        raise InvalidType(f"progress is True, for bars, or a function, not {type(progress).__name__}")
+
+
+class _Called:
+    """Adds up what is done for a function."""
+
+    def __init__(self, callback: Callable[[WorkProgress], object]) -> None:
+        self._callback = callback
+        self._done: dict[str, int] = {}
+        self._totals: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def expect(self, what: str, amount: int) -> None:
+        self._add(self._totals, what, amount)
+
+    def step(self, what: str, amount: int) -> None:
+        self._add(self._done, what, amount)
+
+    def _add(self, numbers: dict[str, int], what: str, amount: int) -> None:
+        # Under the lock, so that the numbers that it hears never go back.
+        with self._lock:
+            numbers[what] = numbers.get(what, 0) + amount
+            self._callback(WorkProgress(what, self._done.get(what, 0), self._totals.get(what) or None))
 
 
 _lock: Final = threading.Lock()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, ClassVar, Literal
 
+from lancelet._naming.texts import check_text
 from lancelet.errors import InvalidInput, InvalidOption, InvalidType
 from lancelet.index.text.query import (
     MAX_EXPANSIONS,
@@ -389,9 +390,7 @@ class VectorSearchQuery:
 
 
 def _text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise InvalidType(f"{name} is a text, not {value!r}")
-    return value
+    return check_text(value, name)
 
 
 def _real(name: str, value: Any) -> float:

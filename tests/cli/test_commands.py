@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
 
 import lance
 import numpy as np
@@ -16,9 +20,11 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 import pytest
+import typer
 
 import lancelet
 from cli.terminal import Terminal
+from lancelet.cli.main import app
 
 ROWS = 300
 
@@ -87,6 +93,7 @@ def test_rows(run: Terminal, made: Path) -> None:
     total = run("query", made, "--sql", "SELECT sum(id) AS total FROM dataset WHERE id < 12", "--json")
     assert json.loads(total.text) == {"total": 21}
     assert "id_idx" in run("query", made, "id = 4", "--explain").text
+    assert "id_idx" in run("query", made, "id = 4", "--explain", "--json").json()["plan"]
 
 
 def test_the_past(run: Terminal, table: Path) -> None:
@@ -160,12 +167,12 @@ def test_indices(run: Terminal, table: Path) -> None:
 
 
 def test_names_of_versions(run: Terminal, table: Path) -> None:
-    assert run("tag", "create", table, "now", 4).code == 0
+    assert run("tag", "create", table, "now", 4, "--json").json() == {"tag": "now", "version": 4, "branch": None}
     assert run("tag", "move", table, "now", 3).code == 0
     assert {"tag": "now", "version": 3, "branch": None} in run("tag", "list", table, "--json").json()
     assert run("tag", "delete", table, "now").code == 0
     assert "now" not in run("tag", "list", table).text
-    assert run("branch", "create", table, "trial", 2).code == 0
+    assert run("branch", "create", table, "trial", 2, "--json").json()["rows"] == 600
     assert run("count", table, "--at", "trial").text.strip() == "600"
     assert "trial" in run("branch", "list", table).text
     assert run("branch", "delete", table, "trial", "-y").code == 0
@@ -275,6 +282,24 @@ def test_files_of_one_import_have_the_same_columns(run: Terminal, tmp_path: Path
         assert not (tmp_path / "u").exists()
 
 
+def test_a_file_that_cannot_be_read_is_named(run: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "good.csv").write_text("x,y\n1,p\n")
+    for name, text in {"bad.csv": "x,y\n1,p,q\n", "bad.jsonl": "{nope\n", "bad.parquet": "x", "bad.arrow": "x"}.items():
+        (tmp_path / name).write_text(text)
+        words = [tmp_path / "good.csv"] if name == "bad.csv" else []
+        done = run("import", *words, tmp_path / name, tmp_path / "t")
+        assert (done.code, f"{name} cannot be read as" in done.text) == (1, True), done.text
+        assert not (tmp_path / "t").exists()
+
+
+def test_a_table_of_facts_fits_a_narrow_terminal(run: Terminal, made: Path) -> None:
+    """Columns without anything in them are left out, and numbers and times stay whole."""
+    lines = run("history", made, width=80).text.splitlines()
+    assert "message" not in lines[0]
+    assert len([line for line in lines if line.strip()]) == 5
+    assert "message" in run("history", made, "--json").json()[0]
+
+
 def test_what_is_here(run: Terminal) -> None:
     assert "pyarrow" in run("doctor", "--json").json()["facts"]
     assert "lancelet" in run("--version").text
@@ -285,11 +310,18 @@ def test_what_is_here(run: Terminal) -> None:
     ("words", "code", "said"),
     [
         (("show", "nowhere"), 1, "was not found"),
+        (("show", "{table}x"), 1, "did you mean kelp.lance?"),
+        (("show", "{table}/../other"), 1, "tables there are kelp.lance"),
         (("count", "{table}", "--where", "nope = 1"), 1, "nope"),
         (("count", "{table}", "--where", "id ="), 1, "error:"),
         (("head", "{table}", "-c", "nope"), 1, "nope"),
         (("head", "{table}", "--at", "99"), 1, "99"),
+        (("head", "{table}", "--at", "nope"), 1, "the tags first and the branches dev"),
         (("head", "{table}", "--at", "dev:x"), 1, "BRANCH:NUMBER"),
+        (("ls", "{table}/nowhere"), 1, "no such folder"),
+        (("pages", "{table}", "--column", "nope"), 1, "it has: id, caption, v"),
+        (("index", "optimize", "{table}", "nope"), 1, "it has: id_idx"),
+        (("index", "create", "{table}", "id", "BTREE"), 1, "--replace"),
         (("head", "{table}", "--at", "1", "--as-of", "2020-01-01"), 1, "one of them"),
         (("head", "{table}", "-o", "region"), 1, "KEY=VALUE"),
         (("head", "{table}", "-n", "-1"), 2, "--limit"),
@@ -301,7 +333,7 @@ def test_what_is_here(run: Terminal) -> None:
         (("diff", "{table}", "1", "nope"), 1, "nope"),
         (("cleanup", "{table}", "--older-than", "soon"), 1, "7d"),
         (("cleanup", "{table}", "--older-than", "99999999999w"), 1, "error:"),
-        (("index", "create", "{table}", "id", "NONE"), 1, "NONE"),
+        (("index", "create", "{table}", "v", "NONE"), 1, "NONE"),
         (("index", "create", "{table}", "id", "BTREE", "--set", "x"), 1, "KEY=VALUE"),
         (("import", "{table}"), 1, "the table"),
         (("import", "nowhere.csv", "{table}"), 1, "nowhere.csv"),
@@ -354,6 +386,40 @@ def test_the_program_itself(table: Path) -> None:
     assert piped.stderr == ""
 
 
+def test_every_command_answers_in_json() -> None:
+    def commands(group: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+        for name, command in group.commands.items():
+            if hasattr(command, "commands"):
+                yield from commands(command, f"{above}{name} ")
+            else:
+                yield f"{above}{name}", command
+
+    found = dict(commands(typer.main.get_command(app)))
+    assert {"show", "tag create", "serve", "inspect", "drop"} <= found.keys()
+    plain = {name for name, one in found.items() if "--json" not in {opt for given in one.params for opt in given.opts}}
+    assert plain == set()
+
+
+def test_tables_in_a_bucket(run: Terminal, bucket: Any) -> None:
+    options = [word for pair in bucket.options.items() for word in ("-o", "=".join(pair))]
+    place = f"{bucket.uri}/kelp.lance"
+    lancelet.write_dataset({"id": range(30)}, place, storage_options=bucket.options)
+    assert run("count", place, *options).text.strip() == "30"
+    assert "kelp.lance" in run("ls", bucket.uri, *options).text
+    assert run("verify", place, *options).code == 0
+    assert run("index", "create", place, "id", "BTREE", *options).code == 0
+    assert run("tag", "create", place, "made", 1, *options).code == 0
+    assert run("diff", place, "made", 2, *options).code == 0
+    assert (
+        run("clone", place, f"{bucket.uri}/copy.lance", "--deep", "--at", "made", "--json", *options).json()["rows"]
+        == 30
+    )
+    assert run("drop", f"{bucket.uri}/copy.lance", "--yes", *options).code == 0
+    assert "copy.lance" not in run("ls", bucket.uri, *options).text
+    missing = run("show", f"{bucket.uri}/nothing", *options)
+    assert (missing.code, "was not found" in missing.text) == (1, True)
+
+
 def test_tables_are_served(tmp_path: Path) -> None:
     lancelet.connect(tmp_path / "space").create("kelp", {"id": [1, 2]})
     process = subprocess.Popen(
@@ -365,6 +431,12 @@ def test_tables_are_served(tmp_path: Path) -> None:
         address = process.stdout.readline().strip()
         space = lancelet.connect("rest", uri=address, token="a-secret-of-ours")
         assert space.open("kelp").count_rows() == 2
+        # The command line is a client too.
+        asked = subprocess.run(
+            [sys.executable, "-m", "lancelet", "count", f"{address}#kelp"],
+            capture_output=True, text=True, timeout=120, check=False, env={**os.environ, "LANCELET_TOKEN": "a-secret-of-ours"},
+        )  # fmt: skip
+        assert (asked.returncode, asked.stdout) == (0, "2\n"), asked.stderr
     finally:
         process.terminate()
         with process:
@@ -376,3 +448,31 @@ def test_tables_are_served(tmp_path: Path) -> None:
     )  # fmt: skip
     assert refused.returncode == 1
     assert "token" in refused.stderr
+
+
+def test_a_page_is_served_until_it_is_interrupted(made: Path) -> None:
+    # What is started in the background ignores interrupts.
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"{heard}; from lancelet.cli.main import run; run()", "inspect", made, "--no-browser", "--json"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with process:
+        assert process.stdout is not None
+        address = json.loads(process.stdout.readline())["address"]
+        assert address.startswith("http://127.0.0.1:")
+        with urlopen(f"{address}facts/overview") as answer:
+            assert json.loads(answer.read())["rows"] == 590
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+
+
+def test_shells_complete_words() -> None:
+    asked = {**os.environ, "_LANCELET_COMPLETE": "complete_bash", "COMP_WORDS": "lancelet ver", "COMP_CWORD": "1"}
+    program = "import sys; sys.argv = ['lancelet']; from lancelet.cli.main import run; run()"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False, env=asked
+    )
+    assert done.stdout.split() == ["verify"], done.stderr

@@ -138,6 +138,11 @@ filter="k < 20 and twice > 8", with_row_id=True
 filter=pc.field("k") < 7
 filter="k < 0"
 filter="true", columns=[]
+filter="k < 20", columns=[], limit=300
+filter="k < 20", columns=[], limit=3
+filter="k < 20", columns=[], offset=4
+filter="k < 20", columns=[], limit=300, offset=4
+order_by=["k"], columns=[], limit=5, offset=530
 order_by=["nope"]
 order_by=["k"], limit=3
 order_by=["k"], limit=3, offset=5, filter="i > 0"

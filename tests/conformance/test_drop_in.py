@@ -234,3 +234,47 @@ def test_what_is_deprecated(tmp_path: Path, library: Any, case: str) -> None:
         WARNED[case](library, dataset, uri)
     if library is lancelet and case != "fragments":
         assert {Path(warning.filename).name for warning in caught} == {Path(__file__).name}
+
+
+@BOTH
+def test_what_ray_and_daft_call(tmp_path: Path, library: Any) -> None:
+    """Datasets, fragments and parts of indices go to other processes and come back; the rest is done by their numbers."""
+    rows = pa.table({"id": range(100), "s": ["x", "y"] * 50})
+    dataset = library.write_dataset(rows, tmp_path / "t", max_rows_per_file=25)
+    sent = pickle.loads(pickle.dumps(dataset))
+    numbers = [fragment.metadata.id for fragment in sent.get_fragments()]
+    assert [sent.get_fragment(number).count_rows() for number in numbers] == [25] * 4
+    assert all(file.path.endswith(".lance") for one in sent.get_fragments() for file in one.data_files())
+    chosen = {"fragments": [sent.get_fragment(number) for number in numbers[1:3]], "columns": ["id"]}
+    found = pa.Table.from_batches(sent.scanner(**chosen, filter="id % 2 = 0").to_reader())
+    assert found["id"].to_pylist() == list(range(26, 75, 2))
+    told: dict[str, Any] = {"column": "id", "index_type": "BTREE", "name": "id_idx", "replace": False, "train": True}
+    parts = [pickle.dumps(sent.create_index_uncommitted(**told, fragment_ids=[number])) for number in numbers]
+    dataset = dataset.commit_existing_index_segments("id_idx", "id", [pickle.loads(part) for part in parts])
+    assert dataset.describe_indices()[0].num_rows_indexed == 100
+    again = [sent.create_index_uncommitted(**{**told, "replace": True}, fragment_ids=numbers)]
+    assert library.dataset(dataset.uri).commit_existing_index_segments("id_idx", "id", again).version == 3
+    written = library.fragment.write_fragments(
+        pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches()), tmp_path / "t", schema=rows.schema,
+        max_rows_per_file=1000, max_rows_per_group=1024, max_bytes_per_file=1 << 30, mode="append", storage_options={},
+    )  # fmt: skip
+    append = library.LanceOperation.Append([pickle.loads(pickle.dumps(fragment)) for fragment in written])
+    done = library.LanceDataset.commit(str(tmp_path / "t"), append, read_version=3, storage_options={})
+    assert done.count_rows() == 200
+
+
+def test_what_ray_still_hands_over(tmp_path: Path) -> None:
+    """An argument of earlier releases of pylance, always None; whoever uses it is told what to give instead."""
+    rows = pa.table({"id": [1, 2]})
+    former: dict[str, Any] = {"storage_options_provider": None}
+    written = lancelet.fragment.write_fragments(rows, tmp_path / "t", **former)
+    overwrite = lancelet.LanceOperation.Overwrite(rows.schema, written)
+    assert lancelet.LanceDataset.commit(tmp_path / "t", overwrite, **former).count_rows() == 2
+    assert lancelet.LanceDataset(tmp_path / "t", **former).count_rows() == 2
+    for act in (
+        lambda: lancelet.fragment.write_fragments(rows, tmp_path / "t", storage_options_provider=3),
+        lambda: lancelet.LanceDataset.commit(tmp_path / "t", overwrite, storage_options_provider=3),
+        lambda: lancelet.LanceDataset(tmp_path / "t", storage_options_provider=3),
+    ):
+        with pytest.raises(TypeError, match="namespace_client"):
+            act()

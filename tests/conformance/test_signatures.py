@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import ast
 import enum
 import importlib
 import inspect
 import pkgutil
 import re
+import subprocess
+import sys
 import typing
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import lance
 import pytest
 
+import lancelet
+
 # Modules that are not there, and why.
-LATER = "of later work"
 INSIDE = "pylance's own affair, not for its users"
 NO_MODULE = {
-    "otel": LATER,
-    **dict.fromkeys(("download",), "language models for text search are " + LATER),
-    **dict.fromkeys(("torch", "vector"), "needs packages that the tests do without; those in tests/vector compare it"),
+    "torch": "needs a package that the tests do without; read as text below, and run by tests/vector where there is one",
     **dict.fromkeys(("conftest", "dependencies", "lance"), INSIDE),
+    "io": "there is nothing in it",
 }
 
 
@@ -59,6 +63,7 @@ MISSING = {
         ),
         INNER,
     ),
+    **dict.fromkeys(("check_lindera", "import_requests"), "a step of pylance's downloads; ours needs neither package"),
     **dict.fromkeys(("PyDirectoryNamespace", "PyRestAdapter", "PyRestNamespace"), INNER),
     **dict.fromkeys(
         (
@@ -66,6 +71,7 @@ MISSING = {
             "dataset.IndexSegment",
             "dataset.td_to_micros",
             "fragment.Session",
+            "vector.write_dataset",
             *(f"indices.{module}.LanceFile{what}" for module in ("ivf", "pq") for what in ("Reader", "Writer")),
         ),
         BORROWED,
@@ -75,10 +81,6 @@ MISSING = {
 GIVEN = "users get it from a method and do not make it themselves"
 STRICT = "unknown options are refused rather than ignored"
 OTHER = {
-    **dict.fromkeys(
-        ("LanceDataset.create_index_uncommitted", "LanceDataset.create_scalar_index"),
-        "options are taken by name, those of full-text indices not yet",
-    ),
     **dict.fromkeys(
         (
             "BlobDescriptor",
@@ -128,6 +130,9 @@ OTHER = {
 }
 
 
+NOT_IN_TORCH = {"KMeans.rebuild_index": "a step of fit that pylance's own fit takes"}
+"""What only pylance's modules for torch have, and why."""
+
 OTHER_VALUES: dict[str, str] = {}
 """Constants that have another value here, and why."""
 
@@ -149,6 +154,10 @@ def _is_constant(name: str, value: Any) -> bool:
     return alias or (name.isupper() and isinstance(value, (bool, int, float, str, bytes, tuple, frozenset)))
 
 
+DEFINING = ("lance", "builtins", "_lib", "lance_namespace", "lance_namespace_urllib3_client")
+"""Packages whose classes and functions are pylance's to give; the last two have the requests of namespaces."""
+
+
 def _names() -> Iterator[tuple[str, str]]:
     """Module and name of every class, function and constant that pylance defines."""
     for module in _module_names():
@@ -158,7 +167,7 @@ def _names() -> Iterator[tuple[str, str]]:
             if getattr(typing, name, None) is value:
                 continue
             origin = getattr(value, "__module__", None) or "builtins"
-            defined = callable(value) and origin.partition(".")[0] in ("lance", "builtins", "_lib")
+            defined = callable(value) and origin.partition(".")[0] in DEFINING
             if defined or _is_constant(name, value):
                 yield module, name
 
@@ -168,7 +177,7 @@ def _shared() -> Iterator[tuple[str, Any, Any]]:
     seen = set()
     for module, name in _names():
         theirs, ours = (getattr(library, name, None) for library in _modules(module))
-        if ours is None or id(theirs) in seen:
+        if ours is None or ours is theirs or id(theirs) in seen:
             continue
         seen.add(id(theirs))
         yield name, theirs, ours
@@ -248,6 +257,35 @@ def test_names() -> None:
     assert {name for name, reason in MISSING.items() if reason != BORROWED} - known == set(), "these are there now"
 
 
+def test_modules_are_found_without_an_import_of_their_own() -> None:
+    """What ``import lance`` makes an attribute is one here, and so are the others."""
+    program = "import sys, lancelet; [getattr(lancelet, name) for name in sys.argv[1:]]"
+    names = [name for name in _module_names() if name and "." not in name]
+    assert {"query", "tracing", "otel", "optimize"} <= set(names)
+    subprocess.run([sys.executable, "-c", program, *names, "spark", "testing"], check=True, timeout=120)
+
+
+def test_names_are_completed() -> None:
+    """Editors and shells ask ``dir``, before anybody has asked for a name."""
+    program = "import lancelet; print(*dir(lancelet)); from lancelet import *"
+    done = subprocess.run([sys.executable, "-c", program], check=True, timeout=120, capture_output=True, text=True)
+    assert {*lancelet.__all__, "optimize", "file", "fragment"} <= set(done.stdout.split())
+
+
+def test_all_names_are_there_without_the_package_of_namespaces() -> None:
+    """Whoever calls what needs it is told what to install."""
+    program = (
+        "import sys; sys.modules['lance_namespace'] = None\n"
+        "from lancelet import *\n"
+        "import lancelet.namespace\n"
+        "for call in (lambda: connect('x'), lambda: lancelet.namespace.RestNamespace):\n"
+        "    try: call()\n"
+        "    except lancelet.errors.MissingPackage as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, timeout=120, capture_output=True, text=True)
+    assert done.stdout.count("pip install 'lancelet[namespace]'") == 2
+
+
 def test_constants() -> None:
     differences = {}
     for module, name in _names():
@@ -277,6 +315,41 @@ def test_what_is_called_is_called() -> None:
                 if mine is not None and _is_called(value) != _is_called(mine):
                     turned.add(f"{name}.{member}")
     assert turned == TURNED.keys()
+
+
+def _defined(module: Path) -> dict[str, list[str]]:
+    """Public classes, functions and methods that a file defines, each with the names of what it takes."""
+    found = {}
+    for node in ast.parse(module.read_text()).body:
+        inside = node.body if isinstance(node, ast.ClassDef) else []
+        for one, above in (
+            (node, ""),
+            *((method, f"{node.name}.") for method in inside if isinstance(node, ast.ClassDef)),
+        ):
+            if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)) and (
+                not one.name.startswith("_") or one.name == "__init__"
+            ):
+                taken = [*one.args.posonlyargs, *one.args.args, *one.args.kwonlyargs]
+                found[f"{above}{one.name}"] = [argument.arg for argument in taken if not argument.arg.startswith("_")]
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            found.setdefault(node.name, [])
+    return {name: taken for name, taken in found.items() if not name.startswith("_")}
+
+
+def test_what_needs_torch() -> None:
+    """Read, not imported: what pylance's modules define is defined here, and takes the same."""
+    theirs, ours = (Path(library.__path__[0], "torch") for library in (lance, lancelet))
+    modules = sorted(file.name for file in theirs.glob("*.py"))
+    assert "kmeans.py" in modules
+    absent = set()
+    for name in modules:
+        mine = _defined(ours / name)
+        for title, taken in _defined(theirs / name).items():
+            if title not in mine:
+                absent.add(title)
+            else:
+                assert set(taken) <= set(mine[title]), f"{title} of torch/{name}"
+    assert absent == NOT_IN_TORCH.keys()
 
 
 SHARED = {title: (theirs, ours) for title, theirs, ours in _shared()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +189,27 @@ def test_filters_find_what_engines_find_in_memory(tmp_path: Path) -> None:
         found = [connection.execute(query.format(name)).fetchall() for name in ("stored", "memory")]
         assert found[0] == found[1], condition
     connection.close()
+
+
+def test_duckdb_answers_where_datafusion_is_not_installed(where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = lancelet.dataset(where)
+    sql = "SELECT sum(k) AS total, s FROM dataset GROUP BY s ORDER BY s"
+    expected = dataset.sql(sql).build().to_stream_reader().read_all().to_pylist()
+    monkeypatch.setitem(sys.modules, "datafusion", None)
+    assert dataset.sql(sql).build().to_stream_reader().read_all().to_pylist() == expected
+    for wrong in (
+        "SELEC 1",
+        "SELECT nope FROM dataset",
+        "SELECT * FROM 'rows.csv'",
+        "SELECT CAST(s AS INT) FROM dataset",
+    ):
+        with pytest.raises(ValueError, match="in the query"):
+            dataset.sql(wrong).build().to_batch_records()
+    for change in ("CREATE TABLE t AS SELECT 1", "SET threads = 1", "COPY (SELECT 1) TO 'rows.csv'", ""):
+        with pytest.raises(ValueError, match="query"):
+            dataset.sql(change).build()
+    with pytest.raises(ImportError, match=r"lancelet\[sql\]"):
+        dataset.sql(sql).with_row_id().build()
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(ImportError, match=r"lancelet\[sql\]"):
+        dataset.sql(sql).build()

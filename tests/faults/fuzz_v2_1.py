@@ -29,10 +29,13 @@ from google.protobuf.message import DecodeError
 
 from lancelet.encoding.fetch import run
 from lancelet.encoding.rows import RowIndices, RowRange, Rows
+from lancelet.encoding.v2_1.leaf_batch import is_small
 from lancelet.errors import LanceletError
-from lancelet.file.reader import open_file
+from lancelet.file.reader import FileReader, StructuralFile, open_file
 from lancelet.format.proto import column_pb2, file_pb2
 from lancelet.format.proto import encodings21_pb2 as pb
+from lancelet.format.schema import Field
+from lancelet.testing import difference
 
 SECONDS = 20
 TYPE_URL = "/lance.encodings21.PageLayout"
@@ -362,6 +365,16 @@ def _sound(array: pa.Array | pa.ChunkedArray, rows: int) -> None:
             raise
 
 
+def _read_together(reader: FileReader, field: Field, rows: Rows) -> pa.Array | None:
+    """As scans of small files read their columns; None for what they read otherwise."""
+    batch = reader.batch([field]) if isinstance(reader, StructuralFile) and is_small(rows) else None
+    return None if batch is None else batch.read(rows)[0]
+
+
+def _one(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
+
+
 def problems(data: bytes, seed: int) -> list[str]:
     """What is neither an answer nor an error of lancelet's own."""
     found = []
@@ -379,10 +392,16 @@ def problems(data: bytes, seed: int) -> list[str]:
         for field in fields:
             for rows in _selections(min(reader.num_rows, 2**62), rng):
                 signal.alarm(SECONDS)
+                together = None
                 try:
-                    _sound(run(reader.read(field, rows), source), len(rows))
-                except LanceletError:
-                    continue
+                    together = _read_together(reader, field, rows)
+                    alone = run(reader.read(field, rows), source)
+                    _sound(alone, len(rows))
+                    if together is not None and (unlike := difference(together, _one(alone))) is not None:
+                        found.append(f"{field.name}: read together with others {unlike}")
+                except LanceletError as error:
+                    if together is not None:
+                        found.append(f"{field.name}: read together with others it is no error, alone {error}")
                 except TooSlow:
                     found.append(f"more than {SECONDS} s: {traceback.format_exc(limit=-6)}")
                 except Exception:

@@ -328,7 +328,7 @@ def test_the_folder_of_another_index(where: Path) -> None:
     for act in (
         lambda dataset: dataset.create_scalar_index("text", "BTREE", index_uuid=taken),
         lambda dataset: dataset.create_scalar_index("k", "BTREE", index_uuid=taken.upper()),
-        lambda dataset: dataset.create_index_uncommitted("k", "BITMAP", fragment_ids=[0], index_uuid=taken),
+        lambda dataset: dataset.create_index_uncommitted("k", "BITMAP", "b", fragment_ids=[0], index_uuid=taken),
     ):
         assert taken in str(refused(where, act))
     assert dataset.to_table(["k"], filter="k = 3")["k"].to_pylist() == [3]
@@ -350,6 +350,20 @@ def test_fragments(where: Path) -> None:
             where, lambda d, fragments=fragments: d.create_index_uncommitted("k", "BTREE", fragment_ids=fragments)
         )
         assert isinstance(error, kind), fragments
+
+
+def test_parts_of_an_index_that_is_there_need_to_be_told_so(where: Path) -> None:
+    """As pylance does it, with all of its arguments."""
+    lancelet.dataset(where).create_scalar_index("k", "BTREE")
+    told: dict[str, Any] = {"train": True, "metric": "cosine", "num_partitions": 3, "filter_nan": False}
+    for library in (lance, lancelet):
+        dataset = library.dataset(where)
+        with pytest.raises(RuntimeError, match="'k_idx' already exists"):
+            dataset.create_index_uncommitted("k", "BTREE", fragment_ids=[0])
+        part = dataset.create_index_uncommitted("k", "BTREE", replace=True, fragment_ids=[0, 1], **told)
+        assert (part.name, set(part.fragment_ids)) == ("k_idx", {0, 1})
+        empty = dataset.create_index_uncommitted("k", "BTREE", "other", fragment_ids=[0], train=False)
+        assert set(empty.fragment_ids) == set()
 
 
 def test_segments(where: Path) -> None:

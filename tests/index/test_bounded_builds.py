@@ -17,6 +17,7 @@ import lancelet
 from lancelet.index.folder import BUILD_MEMORY, SegmentWriter
 from lancelet.index.kind import Kind, NewRows
 from lancelet.index.minhash import kind as minhash
+from lancelet.index.minhash import segment
 from lancelet.index.scalar import rtree
 from lancelet.index.spilled_arrays import SpilledArrays
 from lancelet.table.commit.written import WrittenFiles
@@ -37,14 +38,20 @@ def texts() -> pa.Array:
     return pa.array([None if row % 37 == 3 else f"one w{draw.integers(0, 9)} two" for row in range(ROWS)])
 
 
+def same_texts() -> pa.Array:
+    """Nearly all the same."""
+    return pa.array([f"w{row} reef" if row % 300 == 0 else "kelp and tide" for row in range(ROWS)])
+
+
 @pytest.mark.parametrize(
     ("kind", "values", "options", "files"),
     [
         (rtree.KIND, points(), {"page_size": 100}, ("page_data.lance", "nulls.lance")),
         (rtree.KIND, points(), {"page_size": 5000}, ("page_data.lance", "nulls.lance")),
         (minhash.KIND, texts(), {}, ("signatures.lance", "bands.lance")),
+        (minhash.KIND, same_texts(), {}, ("signatures.lance", "bands.lance")),
     ],
-    ids=["RTREE", "RTREE of long pages", "MINHASHLSH"],
+    ids=["RTREE", "RTREE of long pages", "MINHASHLSH", "MINHASHLSH of equal texts"],
 )
 def test_a_build_in_little_memory_writes_the_same(
     tmp_path: Path,
@@ -77,6 +84,22 @@ def test_a_build_in_little_memory_writes_the_same(
         found.append([(table, dict(metadata)) for table, metadata in written])
     assert found[0] == found[1]
     assert not list(folder.iterdir())
+
+
+def test_keys_that_most_texts_have_are_not_sorted_together() -> None:
+    """What is held at once is bounded, whatever the keys are: all the same, a few, or all different."""
+    draw = np.random.default_rng(8)
+    high = np.uint64(2**40)
+    for keys in (np.full(3000, 7), draw.integers(0, 3, 3000), draw.zipf(1.2, 3000) % 2**40, np.arange(3000)[::-1]):
+        flat = keys.astype(np.uint64)
+        with SpilledArrays(1 << 30) as held:
+            for start in range(0, 3000, 100):
+                held.add(flat[None, start : start + 100])
+            parts = list(segment._keys_between(segment._Band(held, 0), np.uint64(0), high, 200))
+        order = np.argsort(flat, kind="stable")
+        assert np.concatenate([found for found, _ in parts]).tolist() == flat[order].tolist()
+        assert np.concatenate([docs for _, docs in parts]).tolist() == order.tolist()
+        assert max(len(found) for found, _ in parts) <= 200
 
 
 def test_rows_before_the_first_json_value_are_in_the_index(tmp_path: Path) -> None:

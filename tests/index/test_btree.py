@@ -184,7 +184,7 @@ def test_a_lookup_reads_few_pages(tmp_path: Path, name: str) -> None:
         assert folder.count.rows - before.rows <= 2 * 4096 + len(answer.rows)
         read = folder.count.parts
         segment.ask(IsIn(pa.repeat(value, 1)))
-        assert folder.count.parts == read + 1, "the page is kept, the ids are read"
+        assert folder.count.parts == read, "the page and the ids are kept"
         folder = IndexFolder(bench.snapshot, bench.entry)
         segment = KIND.open(folder, values.type)
         before = replace(folder.count)

@@ -234,7 +234,7 @@ class TestParts:
         dataset = lancelet.dataset(where)
         dataset.commit_existing_index_segments("parts", "c", self.parts(dataset))
         dataset.delete("k < 10")
-        again = dataset.create_index_uncommitted("c", "BTREE", "parts", fragment_ids=[1, 2, 3, 4])
+        again = dataset.create_index_uncommitted("c", "BTREE", "parts", replace=True, fragment_ids=[1, 2, 3, 4])
         dataset.commit_existing_index_segments("parts", "c", [again])
         assert coverage(where, "parts") == {1, 2, 3, 4}
         check_answers(where)

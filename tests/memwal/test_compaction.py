@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancelet
+from lancelet.editing.columns import alter
 from lancelet.errors import CommitConflict, WriterFenced
 from lancelet.memwal.compaction import compact_runs, mark_compacted, pending_runs
 from lancelet.memwal.details import require_details
@@ -191,17 +192,22 @@ def test_columns_that_came_later_are_null_and_names_follow(where: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["type", "anew", "not null"])
-def test_changes_after_which_rows_of_runs_have_no_value_are_told(where: Path, change: str) -> None:
+def test_changes_by_others_after_which_rows_of_runs_have_no_value_are_told(
+    where: Path, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Libraries of before did not refuse them.
+    monkeypatch.setattr(alter, "refuse_altered", lambda *_: None)
     dataset = lancelet.dataset(where)
     if change == "type":
         dataset.alter_columns({"path": "val", "data_type": pa.float32()})
     elif change == "anew":
         dataset.drop_columns(["val"])
-        dataset.add_columns(pa.field("val", pa.float64()))
+        lance.dataset(where).add_columns(pa.field("val", pa.float64()))
     else:
         dataset.add_columns(pa.field("more", pa.int64()))
         dataset.update({"more": "id"})
         dataset.alter_columns({"path": "more", "nullable": False})
+    dataset = lancelet.dataset(where)
     expected = "cannot be null" if change == "not null" else "'val' was given another type, or dropped and made anew"
     for act in (dataset.compact_mem_wal, dataset.lsm_scanner().to_table):
         with pytest.raises(OSError, match=expected):

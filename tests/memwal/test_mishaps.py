@@ -19,6 +19,8 @@ from lancelet.errors import (
     CorruptFile,
     InvalidInput,
     InvalidOption,
+    MemWalEnded,
+    MissingFile,
     NotSupported,
     PartialPut,
     ShardSealed,
@@ -30,6 +32,7 @@ from lancelet.errors import (
 from lancelet.file import FileCache
 from lancelet.memwal.collection import collect_garbage
 from lancelet.memwal.incoming import rows_to_put
+from lancelet.memwal.names import entry_path
 from lancelet.memwal.placing import ShardMap
 from lancelet.memwal.scan import LevelScan
 from lancelet.memwal.shard_manifest import list_shards
@@ -247,7 +250,7 @@ def test_a_field_inside_a_column_that_came_later_is_null_in_older_rows(tmp_path:
         lancelet.dataset(tmp_path).mem_wal_writer(str(SHARD)).close()
         lancelet.dataset(tmp_path).compact_mem_wal()
     lancelet.dataset(tmp_path).mem_wal_writer(str(SHARD)).put({"id": [5], "s": [{"a": 5, "b": True}]})
-    lancelet.dataset(tmp_path).alter_columns({"path": "s.b", "name": "c"})
+    lance.dataset(tmp_path).alter_columns({"path": "s.b", "name": "c"})
     with pytest.raises(NotSupported, match="column 's' was given another type"):
         lancelet.dataset(tmp_path).lsm_scanner(strong=True).to_table()
 
@@ -282,6 +285,31 @@ def test_a_store_that_contradicts_itself_is_named(where: Path) -> None:
     states.store = Lying(states.store, "", lambda: None)
     with pytest.raises(StorageError, match=r"said 4 times that this entry is there, and did not have it"):
         writer.put(rows([4]))
+
+
+def test_an_entry_that_the_store_refused_is_put_again_after_a_while(
+    where: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refusing(FaultyStore):
+        left = 3
+
+        def put_if_absent(self, path: str, data: bytes) -> bool:
+            if self.left:
+                self.left -= 1
+                raise StorageError(path, "slow down")
+            return super().put_if_absent(path, data)
+
+    waited: list[float] = []
+    monkeypatch.setattr("lancelet.memwal.log.sleep", waited.append)
+    writer = open_writer(where)
+    states: Any = writer.shard.states
+    states.store = Refusing(states.store, "none", lambda: None)
+    writer.put(rows([4]))
+    assert waited == [0.05, 0.1, 0.2]
+    assert 4 in ids(where, strong=True)
+    states.store.left = 4
+    with pytest.raises(StorageError, match="slow down"):
+        writer.put(rows([5]))
 
 
 def test_a_put_that_one_shard_refuses_is_settled_in_the_others_when_it_raises(tmp_path: Path) -> None:
@@ -366,6 +394,33 @@ def test_rows_of_before_an_overwrite_do_not_come_back(where: Path) -> None:
     shutil.rmtree(where / "_mem_wal")
     lancelet.dataset(where).initialize_mem_wal(unsharded=True)
     assert ids(where) == [9]
+
+
+def test_a_writer_is_told_that_the_table_lost_its_mem_wal(where: Path) -> None:
+    dataset = lancelet.dataset(where)
+    writer = dataset.writer()
+    writer.put(rows([4]))
+    lancelet.write_dataset(rows([9]), where, mode="overwrite")
+    for act in (writer.flush, writer.close):
+        with pytest.raises(MemWalEnded, match=r"version 3 of the table has no MemWAL any more .* put these rows again"):
+            act()
+    lancelet.dataset(where).checkout_version(2).restore()
+    assert 4 in ids(where, strong=True), "they are in the log"
+
+
+def test_writers_of_a_mem_wal_that_was_ended_are_fenced_by_the_next_one(where: Path) -> None:
+    dataset = lancelet.dataset(where)
+    writer = dataset.writer()
+    writer.put(rows([4]))
+    writer.flush()
+    dataset.compact_mem_wal()
+    dataset.cleanup_mem_wal(timedelta(0))
+    dataset.drop_index("__lance_mem_wal")
+    dataset.alter_columns({"path": "val", "data_type": pa.float32()})
+    dataset.initialize_mem_wal(unsharded=True)
+    with pytest.raises(WriterFenced):
+        writer.put(rows([5]))
+    assert ids(where, strong=True) == [1, 2, 3, 4]
 
 
 def test_shards_without_rows_go_on_after_an_overwrite(where: Path) -> None:
@@ -528,3 +583,42 @@ def test_a_shard_that_pylance_began_anew_in_a_clone_is_not_passed_over(where: Pa
         ):
             with pytest.raises(CorruptFile, match="the shard was begun anew, as in a clone"):
                 refused()
+
+
+def test_an_entry_that_cannot_be_read_is_given_up_on_demand_and_costs_its_own_rows(where: Path) -> None:
+    writer = open_writer(where)
+    for number in range(10, 14):
+        writer.put(rows([number], "new "))
+    entry = where / "_mem_wal" / str(SHARD) / entry_path(2)
+    damaged = entry.read_bytes()[:-200]
+    entry.write_bytes(damaged)
+    dataset = lancelet.dataset(where)
+    advice = r"entry 2 of the log cannot be read .* give_up_mem_wal_entry\(shard_id, 2\)"
+    for act in (dataset.lsm_scanner(strong=True).to_table, lambda: dataset.mem_wal_writer(str(SHARD))):
+        with pytest.raises(CorruptFile, match=advice):
+            act()
+    with pytest.raises(InvalidInput, match="entry 1 of .* can be read, and its rows would be lost"):
+        dataset.give_up_mem_wal_entry(str(SHARD), 1)
+    with pytest.raises(MissingFile):
+        dataset.give_up_mem_wal_entry(str(SHARD), 9)
+    assert Path(dataset.give_up_mem_wal_entry(str(SHARD), 2)).read_bytes() == damaged
+    found = set(dataset.lsm_scanner(strong=True).to_table()["id"].to_pylist())
+    assert found >= {10, 12, 13}
+    assert 11 not in found
+    with dataset.mem_wal_writer(str(SHARD)) as again:
+        again.put(rows([14], "new "))
+    dataset.compact_mem_wal()
+    assert set(dataset.to_table()["id"].to_pylist()) == {*found, 14}
+
+
+def test_an_entry_that_is_in_a_run_may_be_damaged(where: Path) -> None:
+    with open_writer(where) as writer:
+        for number in range(10, 14):
+            writer.put(rows([number], "new "))
+    entry = where / "_mem_wal" / str(SHARD) / entry_path(2)
+    entry.write_bytes(b"")
+    dataset = lancelet.dataset(where)
+    dataset.compact_mem_wal()
+    dataset.cleanup_mem_wal(timedelta(0))
+    assert entry.exists(), "it may be the first one of a writer that was fenced"
+    assert set(dataset.to_table()["id"].to_pylist()) >= {10, 11, 12, 13}

@@ -129,6 +129,32 @@ def test_a_writer_reads_what_it_wrote(tmp_path: Path) -> None:
         assert texts(found) == {1: "base 1", 2: "new 2", 9: "other 9"}
 
 
+def test_a_writer_of_all_shards_reads_what_it_wrote_without_its_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keyed_table(tmp_path, [1, 2], bucket_column="id", num_buckets=3)
+    dataset = lancelet.dataset(tmp_path)
+    with dataset.writer() as before:
+        before.put(rows(list(range(1, 8)), "run "))
+    writer = dataset.writer()
+    writer.put(rows([1], "new "))
+    monkeypatch.setattr("lancelet.memwal.view.read_log", lambda *_: pytest.fail("nobody needs the log"))
+    expected = {number: f"run {number}" for number in range(1, 8)} | {1: "new 1"}
+    first = writer.lsm_scanner()
+    assert texts(first.to_table()) == expected, "what others have in runs is there too"
+    writer.delete({"id": [2]})
+    assert texts(first.to_table()) == expected, "a scanner is of one moment"
+    del expected[2]
+    later = writer.lsm_scanner()
+    writer.flush()
+    dataset.compact_mem_wal()
+    dataset.cleanup_mem_wal(timedelta(0))
+    assert texts(later.to_table()) == expected, "what was compacted since is in the table"
+    assert texts(later.take_keys(pa.array([1, 2]))) == {1: "new 1"}
+    writer.close()
+    assert texts(writer.lsm_scanner().to_table()) == expected
+
+
 def _ours(where: Path, shard: Any) -> lancelet.ShardSnapshot:
     found = lancelet.ShardSnapshot(str(shard)).with_current_generation(2).with_spec_id(0)
     for generation, run in enumerate(runs(where, shard), 1):

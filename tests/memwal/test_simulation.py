@@ -92,7 +92,9 @@ def writer(world: World, store: WorldStore, story: Story, chance: random.Random,
     def live() -> None:
         place = chance.choices(range(len(SHARDS)), [5, 1])[0]
         config = WriterConfig(
-            max_wal_persist_retries=chance.choice([0, 3]), max_memtable_rows=chance.choice([3, 7, 100])
+            max_wal_persist_retries=chance.choice([0, 3]),
+            wal_persist_retry_base_delay_ms=0,
+            max_memtable_rows=chance.choice([3, 7, 100]),
         )
         shard = Shard.claim(open_snapshot(store), SHARDS[place], config)
         for _ in range(chance.randrange(1, 7)):

@@ -188,6 +188,8 @@ def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     dataset.tags.create("one", 1)
     dataset.create_branch("side")
     Path(where.removeprefix("file://"), "_versions", "x").write_bytes(b"no manifest")
+    # pylance sees that there is a catalog by now when it is first asked for something in it.
+    spaces.theirs.describe_table(ln.DescribeTableRequest(id=["n", "t"]))
     return spaces
 
 

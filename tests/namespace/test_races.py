@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -145,6 +146,42 @@ def failing_root(where: str, mode: str, at: int = -1, fault: Fault = Fault.REFUS
     store = Failing(open_store(where), at, fault)
     manifest = ManifestTable(store, settings.retries) if settings.manifest else None
     return Root(settings, store, manifest, where), store
+
+
+class Overtaken(Failing):
+    """A store whose root is somebody else's just before one of its operations."""
+
+    def __init__(self, inner: Any, turn: int, meanwhile: Callable[[], object]) -> None:
+        super().__init__(inner)
+        self.turn = turn
+        self.meanwhile = meanwhile
+
+    def _do(self, what: str, path: str, act: Any) -> Any:
+        self.turn -= 1
+        if self.turn == 0:
+            self.meanwhile()
+        return super()._do(what, path, act)
+
+
+def test_a_table_that_comes_after_its_name_was_looked_for(tmp_path: Path) -> None:
+    """Whenever another process writes it, there is one folder of that name, and none besides."""
+    turn, outcomes = 0, set()
+    while True:
+        turn += 1
+        where = str(tmp_path / str(turn))
+        prepare(where, "compatible")
+        settings = Settings.of({"root": where, **MODES["compatible"]})
+        store = Overtaken(open_store(where), turn, lambda where=where: lance.write_dataset(ROWS, f"{where}/t.lance"))
+        try:
+            create_table(Root(settings, store, ManifestTable(store, settings.retries), where), ["t"], ROWS)
+            outcomes.add("made")
+        except ln.TableAlreadyExistsError:
+            outcomes.add("there already")
+        assert {path.name for path in Path(where).iterdir()} == {"__manifest", "t.lance"}, turn
+        assert tables(plain(where, "compatible")) == ["t"]
+        if store.turn > 0:
+            break
+    assert outcomes == {"made", "there already"}
 
 
 def plain(where: str, mode: str) -> DirectoryNamespace:

@@ -358,6 +358,96 @@ def test_two_hundred_clients_at_once(tmp_path: Path) -> None:
     assert sorted(tables(direct)) == sorted(["t", *(f"t{number}" for number in range(0, 200, 20))])
 
 
+# Answers that are sent while they are made
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A root with a table ``t`` of some megabytes in several files."""
+    root = tmp_path_factory.mktemp("long")
+    # More than what the system keeps of a connection that nobody reads from.
+    rows = pa.table({"a": range(80_000), "s": [f"{number:0150}" for number in range(80_000)]})
+    lancelet.connect(root).create("t", rows, max_rows_per_file=10_000)
+    return root
+
+
+def _everything(client: Any) -> pa.Table:
+    asked = ln.QueryTableRequest(id=["t"], k=0, vector={})
+    return pa.ipc.open_file(client.query_table(asked).data).read_all()
+
+
+def test_long_answers_are_sent_as_they_are_read(long: Path) -> None:
+    expected = _everything(DirectoryNamespace(root=long))
+    assert expected.num_rows == 80_000
+    with served(long, limits=Limits(at_once=1)) as server:
+        for client in (RestNamespace, lance.namespace.RestNamespace):
+            assert _everything(client(uri=server.uri)).equals(expected)
+        connection = http.client.HTTPConnection(server.host, server.port, timeout=30)
+        # Twice: the connection goes on where the answer ended.
+        for _ in range(2):
+            connection.request("POST", "/v1/table/t/query", b'{"k": 0, "vector": {}}')
+            answer = connection.getresponse()
+            assert (answer.getheader("Transfer-Encoding"), answer.getheader("Content-Length")) == ("chunked", None)
+            assert pa.ipc.open_file(answer.read()).read_all().equals(expected)
+        connection.close()
+        old = converse(
+            server, b"POST /v1/table/t/query HTTP/1.0\r\nContent-Length: 22\r\n\r\n", b'{"k": 0, "vector": {}}'
+        )
+        assert pa.ipc.open_file(old.partition(b"\r\n\r\n")[2]).read_all().equals(expected)
+
+
+def test_long_answers_pass_through_servers(long: Path, tmp_path: Path) -> None:
+    expected = _everything(DirectoryNamespace(root=long))
+    with served(long) as server, RestAdapter("rest", {"uri": server.uri}, port=0) as front:
+        assert _everything(RestNamespace(uri=front.uri)).equals(expected)
+        with pytest.raises(ln.TableNotFoundError):
+            RestNamespace(uri=front.uri).query_table(ln.QueryTableRequest(id=["no"], k=0, vector={}))
+        connection = http.client.HTTPConnection(front.host, front.port, timeout=30)
+        connection.request("POST", "/v1/table/t/query", b'{"k": 0, "vector": {}}')
+        answer = connection.getresponse()
+        assert answer.getheader("Transfer-Encoding") == "chunked"
+        assert len(answer.read()) > 1 << 20
+        connection.close()
+    root = shutil.copytree(long, tmp_path / "root")
+    folder = next(path for path in root.rglob("data"))
+    last = lancelet.dataset(folder.parent).get_fragments()[-1].metadata.files[0].path
+    (folder / last).write_bytes(b"damaged")
+    with served(root) as server, RestAdapter("rest", {"uri": server.uri}, port=0) as front:
+        with pytest.raises(ln.LanceNamespaceError):
+            _everything(RestNamespace(uri=front.uri, retries=0))
+
+
+def test_clients_that_do_not_take_their_answer_hold_nobody_up(long: Path) -> None:
+    with served(long, limits=Limits(at_once=1, streams=1, head_seconds=1.0)) as server:
+        with socket.socket() as connection:
+            connection.settimeout(30)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.connect((server.host, server.port))
+            connection.sendall(b"POST /v1/table/t/query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 22\r\n\r\n")
+            connection.sendall(b'{"k": 0, "vector": {}}')
+            assert connection.recv(20).startswith(b"HTTP/1.1 200")
+            assert ask(server, "GET", "/v1/table") == (200, {"tables": ["t"]})
+            assert ask(server, "POST", "/v1/table/t/query", b'{"k": 0, "vector": {}}')[0] == 503
+        # Once the one is gone there is room again.
+        again = RestNamespace(uri=server.uri, retries=10)
+        assert _everything(again).num_rows == 80_000
+
+
+def test_answers_that_fail_halfway_are_not_taken_for_whole(long: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(long, tmp_path / "root")
+    folder = next(path for path in root.rglob("data"))
+    names = [fragment.files[0].path for fragment in lancelet.dataset(folder.parent)._snapshot.manifest.fragments]
+    (folder / names[-1]).write_bytes(b"damaged")
+    with served(root) as server:
+        for client in (RestNamespace(uri=server.uri, retries=0), lance.namespace.RestNamespace(uri=server.uri)):
+            with pytest.raises((ln.LanceNamespaceError, RuntimeError, OSError)):
+                _everything(client)
+        (folder / names[0]).write_bytes(b"damaged")
+        # What fails before anything is sent is told in words.
+        code, told = ask(server, "POST", "/v1/table/t/query", b'{"k": 0, "vector": {}}')
+        assert (code, "damaged" in told["error"] or names[0] in told["error"]) == (500, True), told
+
+
 def test_more_connections_than_there_may_be_are_told_to_come_again(space: Path) -> None:
     with served(space, limits=Limits(connections=2)) as server:
         kept = [http.client.HTTPConnection(server.host, server.port, timeout=30) for _ in range(2)]

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyspark
 
@@ -22,7 +22,6 @@ from spark.kept import kept
 MODE = os.environ.get("LANCELET_SPARK", "local")
 MODES = ("local", "plain", "cluster", "connect", "connect-plain")
 WORKERS = 2
-PRELOADED = Path(__file__).with_name("preloaded")
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
@@ -70,9 +69,13 @@ def started(mode: str, scratch: Path, settings: Mapping[str, str] | None = None)
 
 @contextmanager
 def preloaded_workers() -> Iterator[None]:
-    """The Java that is started meanwhile has Python daemons that have imported what their workers need."""
+    """The Java that is started meanwhile has Python daemons that have imported what their workers need, also those that the
+    bridge does not start. Spark starts a worker anew whenever one has raised an error, which tests provoke all the time.
+    """
+    from lancelet.spark.session import STARTUP
+
     before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(PRELOADED), before)))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(STARTUP), before)))
     try:
         yield
     finally:
@@ -119,6 +122,12 @@ def sign_of_life(process: subprocess.Popen[str], sign: str) -> str:
         found = re.search(sign, line)
         if found is not None:
             # The pipe must not fill up.
-            threading.Thread(target=lambda: [None for _ in process.stdout or ()], daemon=True).start()
+            threading.Thread(target=_drain, args=(process.stdout,), daemon=True).start()
             return found.group(1)
     raise RuntimeError(f"{process.args!r} did not start:\n{''.join(said)}")
+
+
+def _drain(output: IO[str]) -> None:
+    with output:
+        for _ in output:
+            pass

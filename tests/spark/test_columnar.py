@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from decimal import Decimal
 
 import numpy as np
 import psutil
@@ -120,6 +121,21 @@ def test_questions(spark, uri, rows_too, name):
         return
     keys = [(field.name, "ascending") for field in columns.schema if not pa.types.is_nested(field.type)]
     assert_identical(columns.sort_by(keys).combine_chunks(), rows.sort_by(keys).combine_chunks())
+
+
+def test_decimals_of_few_and_many_digits(spark, uri):
+    digits = ("0", "1", "-1", "9" * 18, "-" + "9" * 18)
+    few = [*(Decimal(text).scaleb(-2) for text in digits), None]
+    many = [*(Decimal(f"{text}9").scaleb(-2) for text in digits), None]
+    columns = {"few": pa.array(few, pa.decimal128(18, 2)), "many": pa.array(many, pa.decimal128(19, 2))}
+    columns["l"] = pa.array([few, few[::-1], [], None, few[:1], [None]], pa.list_(pa.decimal128(18, 2)))
+    columns["st"] = pa.array([{"d": value} for value in few], pa.struct({"d": pa.decimal128(18, 2)}))
+    table = pa.table({"id": range(6), **columns})
+    lancelet.write_dataset(table, uri)
+    frame = spark.read.format("lance").load(uri).orderBy("id")
+    assert [row.asDict(recursive=True) for row in frame.collect()] == table.to_pylist()
+    total = frame.where("id > 0").selectExpr("sum(few)", "sum(many)", "count(few)").first()
+    assert tuple(total) == (sum(few[1:5]), sum(many[1:5]), 4)
 
 
 def python_workers() -> set[int]:

@@ -88,6 +88,7 @@ def die_and_go_on(spark: Any, points: tuple[str, ...], folder: Path) -> None:
         check(point, job[2])
 
 
+@pytest.mark.soak
 def test_killed_between_write_and_commit(spark, tmp_path):
     die_and_go_on(spark, ("written",), tmp_path)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import uuid
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 import lancelet
 from drawing import examples
 from lancelet.errors import InvalidInput
+from lancelet.spark.chosen_rows import Order
 from lancelet.spark.options import chosen_types, read_options, size
 from lancelet.spark.plan import ReadJob, Split, plan_splits, read_split
 
@@ -177,3 +180,17 @@ def test_sizes_and_types():
     }
     with pytest.raises(InvalidInput, match="length of the vectors"):
         chosen_types({"vector.a": "many"})
+
+
+def test_wide_rows_that_come_first_in_an_order_are_read_some_at_a_time(tmp_path: Path) -> None:
+    chance = np.random.default_rng(5)
+    numbers = chance.permutation(400)
+    rows = pa.table({"n": numbers, "wide": [bytes([n % 251]) + chance.bytes(1 << 17) for n in numbers.tolist()]})
+    ds = lancelet.write_dataset(rows, tmp_path / "wide.lance")
+    job = ReadJob(ds.uri, ds.version, columns=("n", "wide"), order=Order(((("n",), False, False),)))
+    (split,) = plan_splits(ds.table.snapshot, job, split_bytes=1 << 30)
+    batches = list(read_split(job, replace(split, limit=150)))
+    assert max(batch.nbytes for batch in batches) < 16 << 20
+    found = pa.Table.from_batches(batches)
+    assert found["n"].to_pylist() == list(range(399, 249, -1))
+    assert [value[0] for value in found["wide"].to_pylist()] == [n % 251 for n in found["n"].to_pylist()]

@@ -21,7 +21,7 @@ from lancelet.index.text.blocks import (
 )
 from lancelet.index.text.fst import Fst
 from lancelet.index.text.fst_writer import FstWriter
-from lancelet.index.text.packing import Merger, hash_texts, make_run, make_run_of_postings, pack_postings
+from lancelet.index.text.packing import Merger, RunMaker, hash_texts, make_run_of_postings, pack_postings
 
 TOKENS = st.one_of(
     st.text(min_size=0, max_size=12).map(str.encode),
@@ -137,14 +137,11 @@ def test_runs_of_batches_become_the_postings_of_all(batches, data):
     block, tail = data.draw(st.sampled_from(SHAPES))
     joined = data.draw(st.booleans())
     runs, lengths, truth = [], [], {}
+    maker = RunMaker()
     for batch in batches:
         tokens = [(number, term, place) for number, doc in enumerate(batch) for place, term in enumerate(doc)]
-        documents, terms, places = (
-            (np.array(column, np.uint32) for column in zip(*tokens, strict=True))
-            if tokens
-            else (np.empty(0, np.uint32),) * 3
-        )
-        *run, kept, sizes = make_run(documents, terms, places, 31)
+        notes = np.array(tokens, np.uint32).reshape(-1, 3)
+        *run, kept, sizes = maker.make(notes, None, True, 31)
         assert kept.tolist() == [number for number, doc in enumerate(batch) if doc]
         base = sum(map(len, lengths))
         runs.append((*run, base))
@@ -227,15 +224,30 @@ def test_damaged_blocks_are_an_error_or_documents_that_there_are(given_postings,
         decode_impact(impacts[:50])
 
 
+def test_a_run_has_only_the_tokens_that_became_terms():
+    notes = np.array([[0, 2, 0], [1, 0, 0], [1, 1, 1], [3, 0, 4]], np.uint32)
+    numbers = np.array([3, 0xFFFFFFFF, 0xFFFFFFFF], np.uint32)
+    terms, counts, lasts, offsets, data, kept, sizes = RunMaker().make(notes, numbers, True, 4)
+    assert (terms.tolist(), counts.tolist(), lasts.tolist()) == ([3], [2], [1])
+    assert (kept.tolist(), sizes.tolist()) == ([1, 3], [1, 1])
+    assert (offsets.tolist(), data.tolist()) == ([0, 4], [1, 0, 3, 4])
+    *_, kept, sizes = RunMaker().make(notes, numbers, True, 4, 5)
+    assert (kept.tolist(), sizes.tolist()) == ([0, 1, 2, 3, 4], [0, 1, 0, 1, 0])
+
+
 def test_postings_that_do_not_fit_together_are_refused():
     numbers = np.arange(3, dtype=np.uint32)
-    with pytest.raises(ValueError, match="not of one number"):
-        make_run(numbers, numbers[:2], None, 5)
-    with pytest.raises(ValueError, match="do not ascend"):
-        make_run(numbers[::-1].copy(), numbers, None, 5)
+    maker = RunMaker()
+    with pytest.raises(ValueError, match="a position are needed"):
+        maker.make(numbers.reshape(1, 3)[:, :2].copy(), None, False, 5)
+    for refused in ([[1, 0, 0], [0, 0, 0]], [[0, 5, 0]]):
+        with pytest.raises(ValueError, match="documents do not ascend, or terms are not known"):
+            maker.make(np.array(refused, np.uint32), None, False, 5)
     with pytest.raises(ValueError, match="terms are not known"):
-        make_run(numbers, numbers, None, 2)
+        maker.make(np.array([[0, 1, 0]], np.uint32), np.array([0, 5], np.uint32), False, 5)
+    with pytest.raises(ValueError, match="terms are not known"):
+        maker.make(np.array([[2, 0, 0]], np.uint32), None, False, 1, 2)
     with pytest.raises(ValueError, match="positions do not ascend"):
-        make_run(np.zeros(2, np.uint32), np.zeros(2, np.uint32), np.array([3, 1], np.uint32), 1)
+        maker.make(np.array([[0, 0, 3], [0, 0, 1]], np.uint32), None, True, 1)
     with pytest.raises(ValueError, match="documents do not ascend"):
         make_run_of_postings(numbers[:1], np.array([0, 2]), numbers[:0:-1].copy(), np.ones(2, np.uint32), None)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import lance.query
+import pyarrow as pa
 import pytest
 
 import lancelet.query
@@ -137,3 +139,15 @@ def test_enumerations_are_texts_where_pylances_are() -> None:
     assert DocumentGranularity.ROW == "row"
     assert isinstance(WORD, FullTextQuery)
     assert FullTextOperator("AND") is FullTextOperator.AND
+
+
+def test_half_a_character_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    dataset = lancelet.write_dataset(pa.table({"text": ["kelp"]}), tmp_path / "t")
+    searches: list[Callable[[], object]] = [
+        lambda: MatchQuery("kelp \udc00", "text"),
+        lambda: dataset.to_table(full_text_query="kelp \udc00"),
+        lambda: dataset.search(text="kelp \udc00"),
+    ]
+    for search in searches:
+        with pytest.raises(InvalidInput, match="character 6 is half of a surrogate pair"):
+            search()

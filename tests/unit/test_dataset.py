@@ -56,6 +56,29 @@ def test_heavy_packages_and_the_unstable_file_version_are_left_alone(where: Path
     assert done.stdout.strip() == "[]"
 
 
+def test_few_rows_are_read_and_changed_without_pandas(tmp_path: Path) -> None:
+    rows = range(5000)
+    columns = {
+        "k": pa.array(rows),
+        "word": pa.array([f"word {row % 7}" for row in rows]),
+        "text": pa.array([None if row % 5 == 0 else f"text {row}" for row in rows]),
+        "tags": pa.array([["a"] * (row % 4) for row in rows]),
+        "vector": pa.array([[row, 0.5] for row in rows], pa.list_(pa.float32(), 2)),
+    }
+    lancelet.write_dataset(pa.table(columns), tmp_path)
+    script = """
+import sys, lancelet
+dataset = lancelet.dataset(sys.argv[1])
+print(dataset.take([4, 4321, 17]).num_rows)
+print(dataset.to_table(filter="k < 10 and word = 'word 3'").num_rows)
+print(dataset.delete("k = 12")["num_deleted_rows"])
+print(dataset.update({"text": "'new'"}, "k = 13")["num_rows_updated"])
+print("pandas" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["3", "1", "1", "1", "False"]
+
+
 def test_scans_share_a_few_threads(where: Path) -> None:
     dataset = lancelet.dataset(where)
     dataset.to_table()

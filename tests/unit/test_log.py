@@ -22,6 +22,9 @@ def test_a_program_can_follow_what_happens(caplog: pytest.LogCaptureFixture) -> 
         stale = lancelet.dataset(uri, version=1)
         assert dataset.to_table(["x"], filter="x = 3").num_rows == 1
         stale.insert({"x": [11]})
+        stale.insert({"x": [12]})
+        stale.optimize.compact_files()
+        stale.cleanup_old_versions(retain_versions=1)
     text = caplog.text
     for told in (
         "opened version 1 of memory://logged/t",
@@ -29,6 +32,8 @@ def test_a_program_can_follow_what_happens(caplog: pytest.LogCaptureFixture) -> 
         "came first; the change is tried on it",
         "a scan of memory://logged/t gives x",
         "x = 3 on memory://logged/t is told by indices",
+        "wrote 2 rows of 2 fragments of memory://logged/t anew, as 1",
+        "old versions of memory://logged/t: ",
     ):
         assert told in text
 

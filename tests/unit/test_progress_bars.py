@@ -71,3 +71,49 @@ def test_blocks_in_others_and_in_threads_share_the_bars(tmp_path: Path, capsys: 
         assert is_watched()
     assert capsys.readouterr().err.count("rows written") == 1
     assert not is_watched()
+
+
+def test_any_long_work_takes_a_function(tmp_path: Path) -> None:
+    """It hears what is done so far, and never less than before."""
+    heard: list[lancelet.progress.WorkProgress] = []
+    told = heard.append
+    rows = {"a": range(300), "v": pa.FixedSizeListArray.from_arrays(np.arange(2400, dtype=np.float32), 8)}
+    dataset = lancelet.write_dataset(pa.table(rows), tmp_path / "t", max_rows_per_file=100, progress=told)
+    late = pa.table({"a": [900], "v": rows["v"][:1]})
+    works = {
+        "written": lambda: dataset.insert(pa.table(rows), progress=told),
+        "merged": lambda: dataset.merge_insert("a").when_not_matched_insert_all().execute(late, progress=told),
+        "added": lambda: dataset.add_columns({"b": "a + 1"}, progress=told),
+        "joined": lambda: dataset.merge(pa.table({"a": [1], "c": [2]}), "a", progress=told),
+        "altered": lambda: dataset.alter_columns({"path": "b", "data_type": pa.int32()}, progress=told),
+        "indexed": lambda: dataset.create_scalar_index("a", "BTREE", progress=told),
+        "trained": lambda: dataset.create_index("v", "IVF_FLAT", num_partitions=2, progress=told),
+        "compacted": lambda: dataset.optimize.compact_files(progress=told),
+    }
+    assert heard[-1].what == "rows written"
+    assert heard[-1].done == 300
+    for name, work in works.items():
+        heard.clear()
+        work()
+        assert heard, name
+        for what in {one.what for one in heard}:
+            counts = [one.done for one in heard if one.what == what]
+            assert counts == sorted(counts), name
+    assert (heard[-1].done, heard[-1].total) == (dataset.count_rows(), dataset.count_rows())
+    assert not is_watched()
+
+
+def test_true_shows_bars(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dataset = lancelet.write_dataset({"a": range(500)}, tmp_path / "t", progress=True)
+    dataset.create_scalar_index("a", "BTREE", progress=True)
+    shown = capsys.readouterr().err
+    assert "rows written" in shown
+    assert "index: read rows" in shown
+    dataset.insert({"a": [1]}, progress=False)
+    assert capsys.readouterr().err == ""
+    for wrong in ("yes", 3):
+        with pytest.raises(TypeError, match="progress is True"):
+            dataset.insert({"a": [1]}, progress=wrong)
+        with pytest.raises(TypeError, match="progress is True"):
+            dataset.add_columns({"b": "a"}, progress=wrong)  # type: ignore[arg-type]
+    assert dataset.count_rows() == 501

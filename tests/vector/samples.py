@@ -15,6 +15,8 @@ from lancelet.index.segments import indexed_type
 from lancelet.index.vector.segment import VectorSegment
 
 ROWS, DIMENSION, PARTITIONS = 1500, 16, 5
+BUILDS = 4
+"""Training is chance, and pylance has no seed: what indices find is compared by the means of so many."""
 TYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "u8": np.uint8}
 KINDS = {
     "IVF_FLAT": {},

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lancelet._api.fragment_metadata import FragmentMetadata, fragment_metadata, stored_fragment
+from lancelet._naming.html import text_html
 from lancelet.errors import InvalidInput, InvalidType
 from lancelet.execution.table_reader import TableReader
 from lancelet.format.system_columns import ROW_ID_FIELD
@@ -113,6 +114,9 @@ class CompactionPlan:
 
     def __repr__(self) -> str:
         return f"CompactionPlan(read_version={self.read_version}, tasks=<{len(self.tasks)} compaction tasks>)"
+
+    def _repr_html_(self) -> str:
+        return text_html(str(self))
 
     def __str__(self) -> str:
         return self.explain()

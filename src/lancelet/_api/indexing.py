@@ -12,7 +12,7 @@ from lancelet.errors import InvalidInput, InvalidType, NotSupported
 from lancelet.execution.open_indices import prewarm
 from lancelet.index.kind import BuiltInStages, Stages
 from lancelet.index.registry import kind_named
-from lancelet.indexing.create import create_index
+from lancelet.indexing.create import create_index, name_index
 from lancelet.indexing.parts import build_part, commit_parts, merge_parts
 from lancelet.indexing.staging import merge_staged, stage_part
 from lancelet.progress import IndexProgress
@@ -82,15 +82,20 @@ def build_index_part(
     fragment_ids: list[int] | None,
     options: Mapping[str, object],
     *,
+    replace: bool,
+    train: bool,
     uuid: str | None,
     progress: Callable[[IndexProgress], None] | None,
 ) -> Index:
-    """Build a part of an index over some fragments, without committing it."""
+    """Build a part of an index over some fragments, without committing it; without ``train`` it covers none of them."""
     if fragment_ids is None:
         raise InvalidInput("create_index_uncommitted requires fragment_ids for distributed index build")
     kind, options = _choose_kind(index_type, options)
     names = _columns(column, kind)
     name = name or f"{'_'.join(names)}_idx"
+    name_index(table, names, kind, name, replace)
+    if not train:
+        fragment_ids = []
     if kind.learns:
         stages = _Staged(progress)
         part = build_part(table, names, kind, name, fragment_ids, options=options, uuid=uuid, stages=stages)

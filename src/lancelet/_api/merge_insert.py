@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lancelet._api.conversion import shown_transaction
 from lancelet._api.transaction import Transaction
+from lancelet._naming.html import LaidOut
 from lancelet.editing.merge.clauses import Clauses, Matched, WriteMode, key_fields, plan_merge, plan_others
 from lancelet.editing.merge.run import Merged, MergeResult, merge_rows, write_merge
 from lancelet.editing.merge.source import MergeSource
@@ -20,6 +21,7 @@ from lancelet.editing.moved import write_version
 from lancelet.errors import InvalidInput, InvalidType
 from lancelet.execution.plan import table_schema
 from lancelet.format.file_versions import writable_version
+from lancelet.progress import ShownProgress, shown
 from lancelet.table.commit.operations import CompactedSsTable
 from lancelet.table.commit.operations import Transaction as StoredTransaction
 from lancelet.table.commit.patience import CHANGE_RETRIES, CHANGE_SECONDS
@@ -183,7 +185,9 @@ class MergeInsertBuilder:
 
     # Execution
 
-    def execute(self, data_obj: object, *, schema: pa.Schema | None = None) -> MergeResult:
+    def execute(
+        self, data_obj: object, *, schema: pa.Schema | None = None, progress: ShownProgress = None
+    ) -> MergeResult:
         """Merge rows into the table, and move the dataset to the new version.
 
         Parameters
@@ -192,13 +196,15 @@ class MergeInsertBuilder:
             The rows: whatever :func:`lancelet.write_dataset` takes. A long stream is kept in a temporary file.
         schema
             The columns of an iterable of batches.
+        progress
+            True shows bars; a function is called with each :class:`lancelet.progress.WorkProgress`.
 
         Returns
         -------
         The numbers of rows that were inserted, updated and deleted.
         """
         self._clauses.check()
-        with MergeSource(data_obj, schema) as source:
+        with shown(progress), MergeSource(data_obj, schema) as source:
             snapshot, result = merge_rows(
                 self._dataset.table,
                 self._clauses,
@@ -224,7 +230,7 @@ class MergeInsertBuilder:
         """How a merge of rows with this schema would be done; the table's own schema by default."""
         snapshot = self._dataset.table.snapshot
         plan = plan_merge(snapshot, self._clauses, schema or table_schema(snapshot.manifest.schema))
-        return "\n".join(_lines(plan, snapshot, verbose=verbose)) + "\n"
+        return LaidOut("\n".join(_lines(plan, snapshot, verbose=verbose)) + "\n")
 
     def analyze_plan(self, data_obj: object, *, schema: pa.Schema | None = None) -> str:
         """Do everything but commit, and tell what it took. The files that were written are removed again."""

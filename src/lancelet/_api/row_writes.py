@@ -13,6 +13,7 @@ from lancelet._api.fragment_metadata import FragmentMetadata, fragment_metadata
 from lancelet._api.transaction import LanceOperation, Transaction
 from lancelet.errors import InvalidInput, InvalidType
 from lancelet.namespace_client.tables import manager_told, vended
+from lancelet.progress import ShownProgress, is_shown, shown
 from lancelet.schema import LanceSchema
 from lancelet.table.commit.operations import Append
 from lancelet.writing.fragments import Progress
@@ -45,7 +46,9 @@ def write_rows(
     target = Target.of(place, storage_options, base_store_params, manager, allowed_prefixes)
     if isinstance(place, (str, os.PathLike)) and manager is None and not is_shared:
         target = replace(target, anew=True)
-    return write_table(data, schema, target, options, call_progress(progress))
+    bars, told = _sorted(progress)
+    with shown(bars):
+        return write_table(data, schema, target, options, call_progress(told))
 
 
 def write_new_fragments(
@@ -70,7 +73,9 @@ def write_new_fragments(
         # Rows that are appended have to fit the newest version.
         manager_told(namespace_client, table_id) if options.mode == "append" else None,
     )
-    operation = write_operation(data, schema, target, options, call_progress(progress))
+    bars, told = _sorted(progress)
+    with shown(bars):
+        operation = write_operation(data, schema, target, options, call_progress(told))
     fragments = [fragment_metadata(fragment) for fragment in operation.fragments]
     read_version = 0 if target.snapshot is None else target.snapshot.version
     if isinstance(operation, Append):
@@ -78,6 +83,11 @@ def write_new_fragments(
     bases = list(operation.initial_bases) or None
     overwrite = LanceOperation.Overwrite(LanceSchema(operation.schema), fragments, bases)
     return fragments, Transaction(read_version, overwrite)
+
+
+def _sorted(progress: Any) -> tuple[ShownProgress, object]:
+    """What bars or a function show, and what hears of fragments: one of them is None."""
+    return (progress, None) if is_shown(progress) else (None, progress)
 
 
 class NumberedProgress:
@@ -107,5 +117,7 @@ def call_progress(progress: object) -> Progress | None:
 
 def _with_methods(progress: object) -> Any:
     if not (callable(getattr(progress, "begin", None)) and callable(getattr(progress, "complete", None))):
-        raise InvalidType(f"progress has the methods begin and complete, {type(progress)} has not")
+        raise InvalidType(
+            f"progress is True, a function, or something with the methods begin and complete, not {type(progress)}"
+        )
     return progress

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypedDict
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet._naming.html import LaidOut, text_html
 from lancelet._naming.keywords import refuse_unknown
 from lancelet.errors import FilterSyntaxError, InvalidInput, InvalidType, NotSupported
 from lancelet.execution.blobs import has_blobs
@@ -727,7 +728,15 @@ class LanceScanner:
         """What the scan will do, as a tree."""
         from lancelet.execution.explain import explain
 
-        return explain(self._ds.table, self._plan, verbose=verbose)
+        return LaidOut(explain(self._ds.table, self._plan, verbose=verbose))
+
+    def __repr__(self) -> str:
+        columns = ", ".join(self.projected_schema.names)
+        snapshot = self._ds.table.snapshot
+        return f"<LanceScanner of {snapshot.uri!r}, version {snapshot.version}: {columns}>"
+
+    def _repr_html_(self) -> str:
+        return text_html(self.explain_plan())
 
     def analyze_plan(self, count_rows: bool = False) -> str:
         """Run the scan, and tell what it did and what it cost."""
@@ -751,7 +760,7 @@ class LanceScanner:
         from lancelet.execution.explain import explain
 
         tree = explain(self._ds.table, self._plan, found=scan.candidates, use=scan.use)
-        return "\n".join([cost, *(f"  {line}" for line in tree.splitlines())])
+        return LaidOut("\n".join([cost, *(f"  {line}" for line in tree.splitlines())]))
 
     def take(self, indices: object) -> NoReturn:
         """Not supported: see :meth:`lancelet.LanceDataset.take`."""

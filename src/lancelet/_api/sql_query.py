@@ -1,16 +1,18 @@
-"""Queries in SQL on one table: DataFusion runs them, scans of the table feed it.
+"""Queries in SQL on one table: DataFusion runs them, or DuckDB where only that is installed; scans of the table feed it.
 
 ::
 
     dataset.sql("SELECT ...") ── SqlQueryBuilder ── build() ──> SqlQuery ── to_batch_records(), to_stream_reader()
 
-DataFusion hands the columns and the filters that it can down to the scan, where indices answer them.
+Both hand the columns and the filters that they can down to the scan, where indices answer them. DuckDB has a dialect of its
+own, and none of the options that the table is read with.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -18,7 +20,7 @@ import sqlglot
 from sqlglot import expressions as sqlx
 
 from lancelet._naming.extras import import_extra
-from lancelet.errors import InvalidInput, InvalidType, LanceletError
+from lancelet.errors import InvalidInput, InvalidType, LanceletError, MissingPackage
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from lancelet._api.protocols import Askable
 
+_ASKING: Final = frozenset(["SELECT", "SELECT_STATEMENT", "EXPLAIN", "EXPLAIN_STATEMENT"])
 _BLOBS: Final = ("all_binary", "blobs_descriptions", "all_descriptions")
 
 
@@ -95,8 +98,10 @@ class SqlQueryBuilder:
         ValueError
             It is not SQL, or names a column or table that is not there.
         ImportError
-            DataFusion is not installed: ``pip install 'lancelet[sql]'``.
+            Neither DataFusion nor DuckDB is installed: ``pip install 'lancelet[sql]'``.
         """
+        if find_spec("datafusion") is None and find_spec("duckdb") is not None:
+            return SqlQuery(self._sql, self._with_duckdb())
         engine = import_extra("datafusion", "sql", "SQL on a dataset")
         from lancelet._api.table_provider import FFILanceTableProvider
 
@@ -111,6 +116,24 @@ class SqlQueryBuilder:
         with _told(sql):
             context.register_table(self._name, table)
             return SqlQuery(sql, context.sql_with_options(sql, queries))
+
+    def _with_duckdb(self) -> Any:
+        if self._rows or self._options:
+            raise MissingPackage(
+                "row ids, sizes of batches and blobs of a query in SQL need the package datafusion: pip install 'lancelet[sql]'"
+            )
+        engine = import_extra("duckdb", "sql", "SQL on a dataset")
+        # Nothing but this table: no files, no other databases.
+        connection = engine.connect(":memory:", config={"enable_external_access": "false"})
+        connection.register(self._name, self._dataset)
+        with _told(self._sql):
+            kinds = {str(one.type).rpartition(".")[2] for one in connection.extract_statements(self._sql)}
+            if not kinds <= _ASKING:
+                raise InvalidInput(f"a query asks, and changes nothing, unlike {self._sql!r}")
+            found = connection.sql(self._sql)
+        if found is None:
+            raise InvalidInput(f"there is no query in {self._sql!r}")
+        return found
 
 
 class SqlQuery:
@@ -152,8 +175,8 @@ def _told(sql: str) -> Iterator[None]:
     except ValueError as error:
         raise InvalidInput(f"{error}, in the query {sql!r}") from error
     except Exception as error:
-        # Some of its errors have no class of their own.
-        if type(error) is not Exception:
+        # Some of DataFusion's errors have no class of their own, and DuckDB's have one that is nobody else's.
+        if type(error) is not Exception and not type(error).__module__.startswith(("duckdb", "_duckdb")):
             raise
         raise InvalidInput(f"{error}, in the query {sql!r}") from error
 

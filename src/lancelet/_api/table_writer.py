@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from lancelet._api.lsm_scanner import LsmScanner
+    from lancelet.memwal.view import ShardView
+
+    Scan = Callable[[Sequence[ShardView]], LsmScanner]
+    """Makes a scanner of the newest version with shards of which the writer knows best."""
+
 T = TypeVar("T")
 _CALLS = Pool("lancelet-memwal-call", 32)
 
@@ -35,6 +41,8 @@ class TableWriter:
     >>> with dataset.writer() as writer:
     ...     done = writer.put({"id": [2, 3], "x": ["b", "c"]})
     ...     done = writer.delete({"id": [1]})
+    ...     sorted(writer.lsm_scanner().to_table()["id"].to_pylist())
+    [2, 3]
     >>> done.is_durable
     True
     >>> sorted(dataset.lsm_scanner().to_table()["id"].to_pylist())
@@ -51,8 +59,9 @@ class TableWriter:
     7
     """
 
-    def __init__(self, router: Router) -> None:
+    def __init__(self, router: Router, scan: Scan) -> None:
         self._router = router
+        self._scan = scan
 
     def put(self, data: Any, *, schema: pa.Schema | None = None) -> Acknowledgements:
         """Write rows. With ``durable_write``, the default, they are in the log when this returns."""
@@ -76,6 +85,10 @@ class TableWriter:
         """Have all rows in runs, and take no more."""
         self._router.close()
 
+    def lsm_scanner(self) -> LsmScanner:
+        """A scanner of the newest version with all that this writer has in its logs so far, and the runs of other shards."""
+        return self._scan(self._router.views())
+
     def stats(self) -> dict[str, dict[str, int]]:
         """What was written to each shard."""
         return {writer.shard_id: writer.stats() for writer in self._router.writers}
@@ -89,7 +102,7 @@ class TableWriter:
         self.close()
 
     async def __aenter__(self) -> AsyncTableWriter:
-        return AsyncTableWriter(self._router)
+        return AsyncTableWriter(self._router, self._scan)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -140,8 +153,9 @@ class AsyncTableWriter:
     See :class:`TableWriter`.
     """
 
-    def __init__(self, router: Router) -> None:
+    def __init__(self, router: Router, scan: Scan) -> None:
         self._router = router
+        self._scan = scan
 
     async def put(self, data: Any, *, schema: pa.Schema | None = None) -> Acknowledgements:
         """Write rows; awaited, they are in the log."""
@@ -154,6 +168,10 @@ class AsyncTableWriter:
     async def flush(self) -> None:
         """Have all rows in runs."""
         await _outside(self._router.flush)
+
+    def lsm_scanner(self) -> LsmScanner:
+        """A scanner of the newest version with all that this writer has in its logs so far, and the runs of other shards."""
+        return self._scan(self._router.views())
 
     def _durable(self, parts: Sequence[Acknowledgement]) -> Acknowledgements:
         done = Acknowledgements(parts)

@@ -22,6 +22,10 @@ class Tags:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
 
+    def __repr__(self) -> str:
+        names = ", ".join(f"{tag.name} at {_at(tag.branch, tag.version)}" for tag in list_tags(self._snapshot.root))
+        return f"<Tags of {self._snapshot.root.uri!r}: {names or 'none'}>"
+
     def list(self) -> dict[str, Entry]:
         """All tags by name: branch, version, times, size of the manifest and metadata of each."""
         return {tag.name: _tag(tag) for tag in list_tags(self._snapshot.root)}
@@ -92,6 +96,11 @@ class Branches:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
 
+    def __repr__(self) -> str:
+        branches = list_branches(self._snapshot.root)
+        names = ", ".join(f"{one.name} from {_at(one.parent_branch, one.parent_version)}" for one in branches)
+        return f"<Branches of {self._snapshot.root.uri!r}: {names or 'none'}>"
+
     def list(self) -> dict[str, Entry]:
         """All branches by name."""
         return {branch.name: _branch(branch) for branch in list_branches(self._snapshot.root)}
@@ -146,3 +155,7 @@ def _ordered(entries: Mapping[str, tuple[int, T]], order: str | None) -> list[tu
     sign = 1 if order == "asc" else -1
     names = sorted(entries, key=lambda name: (sign * entries[name][0], name))
     return [(name, entries[name][1]) for name in names]
+
+
+def _at(branch: str | None, version: int) -> str:
+    return str(version) if branch is None else f"{branch}:{version}"

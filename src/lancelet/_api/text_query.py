@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
+from lancelet._naming.texts import check_text
 from lancelet.errors import InvalidInput, InvalidType
 from lancelet.execution.matching_plan import Matching, matching_of
 from lancelet.index.text.query import CombinedFields, Match, MultiMatch, Query, leaves
@@ -33,6 +34,7 @@ def check_text_query(query: object, columns: object) -> None:
         raise InvalidType(
             f"full_text_query is a text, a dict of query and columns, or a query of lancelet.query, not {query!r}"
         )
+    check_text(query, "full_text_query")
     if columns is None:
         return
     if isinstance(columns, str) or not isinstance(columns, Sequence):

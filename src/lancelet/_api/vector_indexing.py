@@ -16,6 +16,7 @@ from lancelet.index.vector.options import ACCELERATOR, FILE_VERSIONS, PRECOMPUTE
 from lancelet.log import LOGGER
 
 if TYPE_CHECKING:
+    from lancelet._api.transaction import Index
     from lancelet.execution.table_reader import TableReader
     from lancelet.progress import IndexProgress
     from lancelet.table.manifest.snapshot import Snapshot
@@ -53,7 +54,18 @@ def build_any_index(
     if is_vector_type(index_type):
         options = vector_options(index_type, {**vector, **options})
         if fragment_ids is not None:
-            build_index_part(table, column, index_type, name, fragment_ids, options, uuid=uuid, progress=progress)
+            build_index_part(
+                table,
+                column,
+                index_type,
+                name,
+                fragment_ids,
+                options,
+                replace=replace,
+                train=train,
+                uuid=uuid,
+                progress=progress,
+            )
             return table.snapshot
     return build_index(
         table,
@@ -67,6 +79,37 @@ def build_any_index(
         uuid=uuid,
         progress=progress,
         named={},
+    )
+
+
+def build_any_part(
+    table: TableReader,
+    column: str | list[str],
+    index_type: Any,
+    name: str | None,
+    vector: Mapping[str, Any],
+    options: Mapping[str, Any],
+    *,
+    replace: bool,
+    train: bool,
+    fragment_ids: list[int] | None,
+    uuid: str | None,
+    progress: Callable[[IndexProgress], None] | None,
+) -> Index:
+    """See :meth:`lancelet.LanceDataset.create_index_uncommitted`; ``vector`` are options that only vector indices have."""
+    if is_vector_type(index_type):
+        options = vector_options(index_type, {**vector, **options})
+    return build_index_part(
+        table,
+        column,
+        index_type,
+        name,
+        fragment_ids,
+        options,
+        replace=replace,
+        train=train,
+        uuid=uuid,
+        progress=progress,
     )
 
 

@@ -59,7 +59,8 @@ def write_dataset(
     data_cache_bytes, max_page_bytes
         Bytes to collect before pages are written, over all columns and for each.
     progress
-        An object whose ``begin`` and ``complete`` are called with the metadata of each fragment.
+        True shows bars, and a function is called with each :class:`lancelet.progress.WorkProgress`; or an object whose
+        ``begin`` and ``complete`` are called with the metadata of each fragment.
     storage_options
         Options of the object store; see :func:`lancelet.store.open_store`.
     data_storage_version

@@ -31,5 +31,25 @@ def rows_html(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return f"<table><tr>{head}</tr>{body}</table>"
 
 
+def text_html(text: str) -> str:
+    """Lines that are laid out already.
+
+    Examples
+    --------
+    >>> text_html("a < b")
+    '<pre>a &lt; b</pre>'
+    """
+    return f"<pre>{escape(text)}</pre>"
+
+
+class LaidOut(str):
+    """Lines for people, which a notebook shows as lines; otherwise a text like any other."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return text_html(self)
+
+
 def _shown(value: object) -> str:
     return escape(f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value))

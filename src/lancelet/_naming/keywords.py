@@ -82,3 +82,18 @@ def refuse_unknown(call: str, options: Mapping[str, object], known: type) -> Non
     for name in options:
         if name not in known.__annotations__:
             raise InvalidType(f"{call}() got an unexpected keyword argument {name!r}")
+
+
+def refuse_former(name: str, value: object, instead: str) -> None:
+    """Raise when an argument is used that pylance had once: engines that were written for it still hand over None.
+
+    Examples
+    --------
+    >>> refuse_former("lock", None, "a store")
+    >>> refuse_former("lock", 3, "a store")
+    Traceback (most recent call last):
+    ...
+    lancelet.errors.InvalidType: lock is no longer taken; give a store
+    """
+    if value is not None:
+        raise InvalidType(f"{name} is no longer taken; give {instead}")

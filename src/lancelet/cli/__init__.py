@@ -8,6 +8,7 @@
     look       ls show head count query history diff fragments files pages columns indices
     keep       verify repair compact cleanup index tag branch restore clone drop
     move       import export
+    with_spark import and export of much data
     page       inspect
     serving    serve
     machine    doctor

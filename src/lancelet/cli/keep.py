@@ -47,7 +47,8 @@ def verify(
     """Check a table: every file, size, row count and reference. Ends with 3 if something is wrong."""
     place = location(table, options) if at is None else open_table(table, at, None, options).uri
     version = None if at is None else reference(open_table(place, options=options), at)
-    report = verify_table(place, version, deep=deep, storage_options=storage_options(options))
+    with counted("checking", None):
+        report = verify_table(place, version, deep=deep, storage_options=storage_options(options))
     if json:
         Printer(as_json=True).json(report)
     else:
@@ -143,7 +144,8 @@ def cleanup(
     if not json:
         printer.text(explained)
     if _agreed(printer, yes, "Remove them?"):
-        stats = dataset.cleanup_old_versions(**told)
+        with counted("removing", None):
+            stats = dataset.cleanup_old_versions(**told)
         facts = {"versions removed": stats.old_versions, "freed": Size(stats.bytes_removed)}
         printer.facts("", facts, raw=stats)
 
@@ -164,11 +166,16 @@ def create_index(
     """Build an index over a column."""
     printer, dataset = Printer(as_json=json), open_table(table, options=options)
     told: dict[str, Any] = dict(_setting(one) for one in settings or ())
+    title = name or f"{column}_idx"
+    if not replace and title in {one.name for one in dataset.describe_indices()}:
+        raise InvalidInput(
+            f"{dataset.uri} has an index {title} already: --replace builds it anew, --name gives another name"
+        )
     is_vector = kind.upper().startswith("IVF")
     build: Callable[..., Any] = dataset.create_index if is_vector else dataset.create_scalar_index
     with staged() as progress:
         build(column, kind.upper(), name=name, replace=replace, progress_callback=progress, **told)
-    printer.facts("", {"version": dataset.version, "index": name or f"{column}_idx", "rows": dataset.count_rows()})
+    printer.facts("", {"version": dataset.version, "index": title, "rows": dataset.count_rows()})
 
 
 @index.command("optimize")
@@ -181,8 +188,11 @@ def optimize_index(
 ) -> None:
     """Have indices cover the rows that came since."""
     printer, dataset = Printer(as_json=json), open_table(table, options=options)
+    for name in names or ():
+        _known_index(dataset, name)
     before = dataset.version
-    dataset.optimize.optimize_indices(index_names=names or None, retrain=retrain)
+    with counted("extending", None):
+        dataset.optimize.optimize_indices(index_names=names or None, retrain=retrain)
     changed = "nothing to do" if dataset.version == before else f"version {dataset.version}"
     printer.facts("", {"result": changed}, raw={"version": dataset.version, "changed": dataset.version != before})
 
@@ -191,12 +201,16 @@ def optimize_index(
 def drop_index(table: Place, name: str, yes: Yes = False, options: Options = None, json: Json = False) -> None:
     """Drop an index; its files go with a later cleanup."""
     printer, dataset = Printer(as_json=json), open_table(table, options=options)
-    if name not in {one.name for one in dataset.describe_indices()}:
-        known = ", ".join(one.name for one in dataset.describe_indices()) or "none"
-        raise InvalidInput(f"{dataset.uri} has no index {name!r}; it has: {known}")
+    _known_index(dataset, name)
     if _agreed(printer, yes, f"Drop the index {name}?"):
         dataset.drop_index(name)
         printer.facts("", {"version": dataset.version, "dropped": name})
+
+
+def _known_index(dataset: LanceDataset, name: str) -> None:
+    known = [one.name for one in dataset.describe_indices()]
+    if name not in known:
+        raise InvalidInput(f"{dataset.uri} has no index {name!r}; it has: {', '.join(known) or 'none'}")
 
 
 @tag.command("list")
@@ -208,23 +222,31 @@ def list_tags(table: Place, options: Options = None, json: Json = False) -> None
 
 
 @tag.command("create")
-def create_tag(table: Place, name: str, version: str, options: Options = None) -> None:
+def create_tag(table: Place, name: str, version: str, options: Options = None, json: Json = False) -> None:
     """Name a version."""
     dataset = open_table(table, options=options)
     dataset.tags.create(name, reference(dataset, version))
+    _tell_tag(dataset, name, json)
 
 
 @tag.command("move")
-def move_tag(table: Place, name: str, version: str, options: Options = None) -> None:
+def move_tag(table: Place, name: str, version: str, options: Options = None, json: Json = False) -> None:
     """Have a tag name another version."""
     dataset = open_table(table, options=options)
     dataset.tags.update(name, reference(dataset, version))
+    _tell_tag(dataset, name, json)
+
+
+def _tell_tag(dataset: LanceDataset, name: str, json: bool) -> None:
+    made: Any = dataset.tags.list()[name]
+    Printer(as_json=json).facts("", {"tag": name, "version": made["version"], "branch": made.get("branch")})
 
 
 @tag.command("delete")
-def delete_tag(table: Place, name: str, options: Options = None) -> None:
+def delete_tag(table: Place, name: str, options: Options = None, json: Json = False) -> None:
     """Remove a tag; the version stays until a cleanup."""
     open_table(table, options=options).tags.delete(name)
+    Printer(as_json=json).facts("", {"deleted": name})
 
 
 @branch.command("list")
@@ -237,19 +259,25 @@ def list_branches(table: Place, options: Options = None, json: Json = False) -> 
 
 @branch.command("create")
 def create_branch(
-    table: Place, name: str, version: Annotated[str | None, typer.Argument()] = None, options: Options = None
+    table: Place,
+    name: str,
+    version: Annotated[str | None, typer.Argument()] = None,
+    options: Options = None,
+    json: Json = False,
 ) -> None:
     """Begin a branch at a version; at the newest by default."""
     dataset = open_table(table, options=options)
-    dataset.create_branch(name, None if version is None else reference(dataset, version))
+    made = dataset.create_branch(name, None if version is None else reference(dataset, version))
+    Printer(as_json=json).facts("", {"branch": name, "version": made.version, "rows": made.count_rows()})
 
 
 @branch.command("delete")
-def delete_branch(table: Place, name: str, yes: Yes = False, options: Options = None) -> None:
+def delete_branch(table: Place, name: str, yes: Yes = False, options: Options = None, json: Json = False) -> None:
     """Remove a branch with its versions."""
-    dataset = open_table(table, options=options)
-    if _agreed(Printer(as_json=False), yes, f"Remove the branch {name} with its versions?"):
+    printer, dataset = Printer(as_json=json), open_table(table, options=options)
+    if _agreed(printer, yes, f"Remove the branch {name} with its versions?"):
         dataset.branches.delete(name)
+        printer.facts("", {"deleted": name})
 
 
 @app.command()
@@ -280,21 +308,24 @@ def clone(
     dataset = open_table(table, options=options)
     version = dataset.version if at is None else reference(dataset, at)
     make = dataset.deep_clone if deep else dataset.shallow_clone
-    made = make(target, version, storage_options(options))
+    with counted("cloning", None):
+        made = make(target, version, storage_options(options))
     Printer(as_json=json).facts("", {"table": made.uri, "version": made.version, "rows": made.count_rows()})
 
 
 @app.command()
-def drop(table: Place, yes: Yes = False, options: Options = None) -> None:
+def drop(table: Place, yes: Yes = False, options: Options = None, json: Json = False) -> None:
     """Remove a table with everything in its folder."""
+    printer = Printer(as_json=json)
     dataset = open_table(table, options=options)
     question = f"Remove {dataset.uri} with {dataset.count_rows():,} rows and all its versions?"
-    if _agreed(Printer(as_json=False), yes, question):
+    if _agreed(printer, yes, question):
         named = in_namespace(table, options)
         if named is not None:
             named[0].drop(named[1])
         else:
             LanceDataset.drop(dataset.uri, storage_options(options))
+        printer.facts("", {"dropped": dataset.uri})
 
 
 def age(text: str) -> timedelta:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -10,8 +12,8 @@ import typer
 from lancelet.changes.differences import differences
 from lancelet.cli.places import AsOf, At, Json, Options, Place, in_namespace, open_table, reference, storage_options
 from lancelet.cli.printing import Printer, Size
-from lancelet.errors import InvalidInput, LanceletError
-from lancelet.inspect.layout import column_facts, file_facts, fragment_facts, page_facts
+from lancelet.errors import InvalidInput, LanceletError, MissingFile
+from lancelet.inspect.layout import column_facts, file_facts, fragment_facts, page_facts, stored_columns
 from lancelet.inspect.overview import overview
 from lancelet.inspect.past import past_versions
 from lancelet.store import open_store
@@ -40,6 +42,8 @@ def list_tables(
         found = [*spaces, *((f"{name}.{one}" if name else one, "table") for one in space.tables(name or ()))]
         printer.rows(("name", "kind"), found, empty=f"no tables in the namespace {root}")
         return
+    if "://" not in root and not Path(root).is_dir():
+        raise MissingFile(root, "there is no such folder")
     store = open_store(root, storage_options(options))
     rows: list[tuple[Any, ...]] = []
     damaged = []
@@ -153,7 +157,8 @@ def query(
     most = 100 if limit is None else limit
     scanner = dataset.scanner(_names(columns), filter=where, limit=most, order_by=_order(order))
     if explain:
-        printer.text(scanner.explain_plan(verbose=True))
+        plan = scanner.explain_plan(verbose=True)
+        printer.json({"plan": plan}) if json else printer.text(plan)
         return
     if printer.batches(scanner.projected_schema, scanner.to_batches()) == most and most and not json:
         printer.say(f"the first {most:,} rows; --limit for more")
@@ -210,9 +215,9 @@ def diff(
             "columns added": found.added_columns,
             "columns dropped": found.dropped_columns,
             "columns changed": found.changed_columns,
-            "fragments added": found.added_fragments,
-            "fragments removed": found.removed_fragments,
-            "fragments changed": found.changed_fragments,
+            "fragments added": _runs(found.added_fragments),
+            "fragments removed": _runs(found.removed_fragments),
+            "fragments changed": _runs(found.changed_fragments),
         }
         Printer(as_json=False).facts("", {name: value for name, value in facts.items() if value not in ((), unknown)})
     if not found.are_none:
@@ -257,7 +262,12 @@ def pages(
     json: Json = False,
 ) -> None:
     """Every page: its column, bytes and encoding."""
-    found = list(page_facts(open_table(table, at, as_of, options).table.snapshot, column))
+    snapshot = open_table(table, at, as_of, options).table.snapshot
+    if column is not None:
+        known = stored_columns(snapshot)
+        if column not in known:
+            raise InvalidInput(f"{snapshot.uri} stores no column {column!r}; it has: {', '.join(known) or 'none'}")
+    found = list(page_facts(snapshot, column))
     rows = ((one.fragment, one.column, one.page, Size(one.bytes), one.encoding) for one in found)
     Printer(as_json=json).rows(("fragment", "column", "page", "size", "encoding"), rows, raw=found, empty="no pages")
 
@@ -277,6 +287,23 @@ def indices(table: Place, at: At = None, as_of: AsOf = None, options: Options = 
     Printer(as_json=json).rows(
         ("index", "kind", "columns", "rows", "segments", "size"), rows, raw=raw, empty="no indices"
     )
+
+
+def _runs(numbers: Iterable[int]) -> tuple[str, ...]:
+    """Numbers for people, neighbours put together.
+
+    Examples
+    --------
+    >>> _runs([1, 2, 3, 7])
+    ('1 to 3', '7')
+    """
+    found: list[list[int]] = []
+    for number in sorted(numbers):
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return tuple(f"{first:,}" if first == last else f"{first:,} to {last:,}" for first, last in found)
 
 
 def _names(columns: str | None) -> list[str] | None:

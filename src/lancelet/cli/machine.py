@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import platform
-import shutil
-import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any, Final
@@ -15,6 +13,7 @@ from lancelet._api.processor import simd_info
 from lancelet.cli.keep import FOUND
 from lancelet.cli.places import Json
 from lancelet.cli.printing import Printer
+from lancelet.spark.java import find_java
 
 app = typer.Typer()
 _NEEDED: Final = ("lancelet", "pyarrow", "numpy", "protobuf", "obstore")
@@ -26,6 +25,12 @@ _EXTRAS: Final = {
     "boto3": "dynamodb",
     "shapely": "geo",
     "icu4py": "icu",
+    "jieba": "jieba",
+    "PyStemmer": "text",
+    "pillow": "images",
+    "ml_dtypes": "bfloat16",
+    "pydantic": "pydantic",
+    "opentelemetry-sdk": "otel",
 }
 
 
@@ -40,10 +45,10 @@ def doctor(
     facts |= {
         name: _version(name) or f"not installed: pip install 'lancelet[{extra}]'" for name, extra in _EXTRAS.items()
     }
-    facts["instructions"] = simd_info()
-    facts["java"], problems = _java()
-    if _version("pyspark") is None:
-        problems = []
+    facts["instructions"] = simd_info()["tier"]
+    java = find_java()
+    facts["java"] = None if java.program is None else f"{java.title}, {java.program}"
+    problems = [java.problem] if java.problem is not None and _version("pyspark") is not None else []
     if spark:
         from lancelet.spark import doctor as examine
         from lancelet.spark import local_session
@@ -64,13 +69,3 @@ def _version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
-
-
-def _java() -> tuple[str | None, list[str]]:
-    """The Java that Spark would take, and what is wrong with it."""
-    program = shutil.which("java")
-    if program is None:
-        return None, ["there is no java on the path, which Spark needs: install a JDK of version 17 or later"]
-    done = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30, check=False)  # noqa: S603
-    line = (done.stderr or done.stdout).strip().splitlines()
-    return f"{line[0] if line else 'unknown'}, {program}", []

@@ -39,10 +39,14 @@ _TOLD: Final = (
 """What mistakes of users, stores and files end in; anything else is a mistake of ours, and is shown whole."""
 
 
+_OF_OTHERS: Final = (("lance_namespace", "LanceNamespaceError"), ("pyspark.errors", "PySparkException"))
+"""What namespaces and Spark raise, if a command asked one."""
+
+
 def _told() -> tuple[type[Exception], ...]:
-    """Those, and what namespaces raise if a command asked one."""
-    loaded = sys.modules.get("lance_namespace")
-    return _TOLD if loaded is None else (*_TOLD, loaded.LanceNamespaceError)
+    """Those, and those of others that are loaded."""
+    loaded = ((sys.modules.get(module), name) for module, name in _OF_OTHERS)
+    return (*_TOLD, *(getattr(module, name) for module, name in loaded if module is not None))
 
 
 def _print_version(wanted: bool) -> None:

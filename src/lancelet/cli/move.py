@@ -16,6 +16,7 @@ from lancelet._naming.plain_values import json_text, rows_of
 from lancelet.cli.places import AsOf, At, Json, Options, Place, in_namespace, open_table, storage_options
 from lancelet.cli.printing import Printer
 from lancelet.cli.progress import counted
+from lancelet.cli.with_spark import export_with_spark, import_with_spark
 from lancelet.dataset import LanceDataset
 from lancelet.errors import InvalidInput, MissingFile, UnfitData
 
@@ -61,7 +62,7 @@ def import_rows(
         if new or options or in_namespace(table) is not None:
             told = "--file-version, --stable-row-ids, --storage-option and names of a namespace"
             raise InvalidInput(f"{told} do not go with --spark; write with Spark itself, or without --spark")
-        _import_with_spark(files, table, kind, mode)
+        import_with_spark(files, table, kind, mode)
         dataset = open_table(table, options=options)
     else:
         with counted("rows", None) as step:
@@ -81,6 +82,7 @@ def export_rows(
     columns: Annotated[str | None, typer.Option("--columns", "-c", metavar="A,B", help="Only these.")] = None,
     format: Format = None,  # noqa: A002
     force: Annotated[bool, typer.Option("--force", help="In place of a file that is there.")] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="With Spark, into a folder of files: for much data.")] = False,
     at: At = None,
     as_of: AsOf = None,
     options: Options = None,
@@ -88,8 +90,13 @@ def export_rows(
 ) -> None:
     """Write a table's rows into a file: Parquet, CSV, JSON (an object a line) or Arrow."""
     path, kind = Path(target), _format(target, format)
+    if spark:
+        dataset = open_table(table, at, as_of, options)
+        rows = export_with_spark(dataset, target, kind, where, columns, force, storage_options(options))
+        Printer(as_json=json).facts("", {"folder": target, "rows": rows})
+        return
     if "://" in target:
-        raise InvalidInput(f"rows are exported to a file on this machine, not to {target}")
+        raise InvalidInput(f"rows are exported to a file on this machine, not to {target}; --spark writes there")
     if not path.absolute().parent.is_dir():
         raise MissingFile(str(path.absolute().parent), "there is no such folder")
     if path.exists() and not force:
@@ -127,16 +134,27 @@ def _format(file: str, told: str | None) -> str:
 
 def _batches(files: list[str], kind: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """The rows of files as they are read; all have the columns of the first."""
-    readers = (_reader(file, kind) for file in files)
-    first = next(readers)
+    with _naming(files[0], kind):
+        schema, batches = _reader(files[0], kind)
 
     def rest() -> Iterator[pa.RecordBatch]:
-        yield from first[1]
-        for file, (_, batches) in zip(files[1:], readers, strict=True):
-            for batch in batches:
-                yield _fitted(batch, first[0], file)
+        with _naming(files[0], kind):
+            yield from batches
+        for file in files[1:]:
+            with _naming(file, kind):
+                for batch in _reader(file, kind)[1]:
+                    yield _fitted(batch, schema, file)
 
-    return first[0], rest()
+    return schema, rest()
+
+
+@contextmanager
+def _naming(file: str, kind: str) -> Iterator[None]:
+    """What Arrow says of a file that it cannot read, with the file's name."""
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        raise UnfitData(f"{file} cannot be read as {kind}: {error}") from error
 
 
 def _fitted(batch: pa.RecordBatch, schema: pa.Schema, file: str) -> pa.RecordBatch:
@@ -238,15 +256,3 @@ def _sink(path: Path, schema: pa.Schema, kind: str) -> Any:
             yield write
 
     return {"parquet": parquet, "arrow": arrow, "csv": csv, "json": json}[kind]()
-
-
-def _import_with_spark(files: list[str], table: str, kind: str, mode: str) -> None:
-    from lancelet.spark import local_session
-
-    spark = local_session()
-    reader = spark.read.option("header", "true").option("inferSchema", "true") if kind == "csv" else spark.read
-    if kind == "arrow":
-        raise InvalidInput("Spark does not read Arrow files; import them without --spark")
-    frame = reader.format(kind).load(files)
-    how = {"create": "errorifexists", "append": "append", "overwrite": "overwrite"}[mode]
-    frame.write.format("lance").mode(how).save(table)

@@ -4,6 +4,7 @@
 
     TABLE                        a path, or a URI of a store: s3://bucket/kelp.lance
     ROOT#name                    a table of the namespace in ROOT: s3://bucket/tables#sales.orders
+    http://host:2333#name        a table of the namespace behind a server; LANCELET_TOKEN is what it is shown
     --at 3 | NAME | BRANCH:3     a version, a tag, a branch or a version of it
     --as-of 2026-11-16T12:00     the newest version at a time
     --storage-option key=value   for the store; more than once
@@ -11,15 +12,17 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from lancelet._api.entry import dataset
 from lancelet.dataset import LanceDataset
-from lancelet.errors import InvalidInput
+from lancelet.errors import InvalidInput, TableNotFound
 
 if TYPE_CHECKING:
     from lancelet.namespace import Connection
@@ -32,6 +35,8 @@ AsOf = Annotated[str | None, typer.Option("--as-of", metavar="TIME", help="The n
 Options = Annotated[
     list[str] | None, typer.Option("--storage-option", "-o", metavar="KEY=VALUE", help="For the store; more than once.")
 ]
+_MOST_NAMED: Final = 5
+TOKEN: Final = "LANCELET_TOKEN"
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -53,7 +58,9 @@ def in_namespace(place: str, options: Any = None) -> tuple[Connection, str] | No
         return None
     from lancelet.namespace import connect
 
-    return connect(root, storage_options=storage_options(options)), name
+    token = os.environ.get(TOKEN) if root.startswith(("http://", "https://")) else None
+    known: dict[str, Any] = {} if token is None else {"token": token}
+    return connect(root, storage_options=storage_options(options), **known), name
 
 
 def location(place: str, options: Any = None) -> str:
@@ -69,12 +76,35 @@ def open_table(place: str, at: str | None = None, as_of: str | None = None, opti
     if named is not None:
         found = named[0].open(named[1])
     else:
-        found = dataset(place, storage_options=storage_options(options), asof=as_of)
+        found = _opened(place, storage_options(options), as_of)
     if at is not None:
         return found.checkout_version(reference(found, at))
     if named is not None and as_of is not None:
         return dataset(found.uri, storage_options=storage_options(options), asof=as_of)
     return found
+
+
+def _opened(place: str, options: dict[str, str] | None, as_of: str | None) -> LanceDataset:
+    try:
+        return dataset(place, storage_options=options, asof=as_of)
+    except TableNotFound as error:
+        like = [] if "://" in place else _neighbours(Path(place))
+        if like:
+            raise TableNotFound(error.uri, f"{error.reason}; {_near(Path(place).name, like)}") from None
+        raise
+
+
+def _neighbours(path: Path) -> list[str]:
+    """The tables beside a path."""
+    try:
+        return sorted(one.name for one in path.absolute().parent.iterdir() if (one / "_versions").is_dir())
+    except OSError:
+        return []
+
+
+def _near(name: str, tables: list[str]) -> str:
+    close = difflib.get_close_matches(name, tables, 3)
+    return f"did you mean {' or '.join(close)}?" if close else f"tables there are {', '.join(tables[:_MOST_NAMED])}"
 
 
 def reference(table: LanceDataset, text: str) -> Any:
@@ -88,8 +118,16 @@ def reference(table: LanceDataset, text: str) -> Any:
         if not _is_number(number):
             raise InvalidInput(f"a version of a branch is BRANCH:NUMBER, not {text!r}")
         return (None if branch == "main" else branch), int(number)
-    if text in table.branches.list():
+    branches = table.branches.list()
+    if text in branches:
         return text, None
+    tags = table.tags.list()
+    if text not in tags:
+        known = [
+            f"{kind} {', '.join(sorted(names))}" for kind, names in (("tags", tags), ("branches", branches)) if names
+        ]
+        told = f"; there are the {' and the '.join(known)}" if known else ""
+        raise InvalidInput(f"{table.uri} has no tag or branch {text!r}{told}")
     return text
 
 

@@ -21,6 +21,7 @@ from lancelet.errors import printable
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _WIDEST: Final = 60
+_WIDEST_TYPE: Final = 24
 _ITEMS: Final = 6
 
 
@@ -56,14 +57,21 @@ class Printer:
         if not listed:
             self.out.print(safe(empty, "dim"))
             return
-        numbers = [
-            all(row[at] is None or isinstance(row[at], (int, float)) for row in listed) for at in range(len(heads))
-        ]
+        # A column in which nothing is says nothing, and takes the room of the others.
+        columns = [at for at in range(len(heads)) if any(shown(row[at]) not in ("-", "") for row in listed)]
         table = Table(box=None, pad_edge=False, header_style="bold")
-        for head, is_number in zip(heads, numbers, strict=True):
-            table.add_column(head, justify="right" if is_number else "left", overflow="fold")
+        for at in columns:
+            kinds = {type(row[at]) for row in listed if row[at] is not None}
+            is_number = all(issubclass(kind, (int, float)) for kind in kinds)
+            table.add_column(
+                heads[at],
+                justify="right" if is_number else "left",
+                overflow="fold",
+                # Half a number or half a time is none.
+                no_wrap=is_number or kinds == {datetime},
+            )
         for row in listed:
-            table.add_row(*(safe(shown(value)) for value in row))
+            table.add_row(*(safe(shown(row[at])) for at in columns))
         self.out.print(table)
 
     def batches(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
@@ -77,7 +85,9 @@ class Printer:
             return count
         table = Table(box=None, pad_edge=False, header_style="bold")
         for column in schema:
-            table.add_column(Text("\n").join([safe(column.name), safe(str(column.type), "dim")]), overflow="fold")
+            table.add_column(
+                Text("\n").join([safe(column.name), safe(_cut(str(column.type), _WIDEST_TYPE), "dim")]), overflow="fold"
+            )
         for batch in batches:
             count += batch.num_rows
             for row in rows_of(batch):
@@ -88,6 +98,10 @@ class Printer:
     def json(self, value: Any) -> None:
         """One value."""
         typer.echo(json_text(value, indent=2))
+
+    def address(self, address: str) -> None:
+        """Where something can be reached, on one line."""
+        typer.echo(json_text({"address": address}) if self.as_json else address)
 
     def text(self, value: object) -> None:
         """Lines that are laid out already."""
@@ -158,4 +172,8 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     text = "null" if value is None else str(value).replace("\n", "⏎")
-    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+    return _cut(text, _WIDEST)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -7,14 +7,25 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 if TYPE_CHECKING:
     from lancelet.progress import IndexProgress
 
 
+class _Count(ProgressColumn):
+    """How far it is: nothing where nobody counts, a number where the end is not known."""
+
+    def render(self, task: Task) -> Text:
+        done = f"{int(task.completed):,}"
+        if task.total is not None:
+            return Text(f"{done} of {int(task.total):,}")
+        return Text(done if task.completed else "")
+
+
 def _progress() -> Progress:
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    columns = TextColumn("{task.description}"), BarColumn(), _Count(), TimeElapsedColumn()
     return Progress(*columns, console=Console(stderr=True), transient=True)
 
 

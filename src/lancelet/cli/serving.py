@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from lancelet.cli.places import Options, storage_options
+from lancelet.cli.places import TOKEN, Json, Options, storage_options
+from lancelet.cli.printing import Printer
 
 app = typer.Typer()
 
@@ -21,14 +22,19 @@ def serve_tables(
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any.")] = 2333,
     token: Annotated[
         str | None,
-        typer.Option("--token", envvar="LANCELET_TOKEN", help="What clients show; better in LANCELET_TOKEN than here."),
+        typer.Option("--token", envvar=TOKEN, help="What clients show; better in LANCELET_TOKEN than here."),
     ] = None,
     tls_cert: Annotated[str | None, typer.Option("--tls-cert", metavar="FILE", help="A certificate.")] = None,
     tls_key: Annotated[str | None, typer.Option("--tls-key", metavar="FILE", help="Its key.")] = None,
     options: Options = None,
+    json: Json = False,
 ) -> None:
     """Serve the tables of a folder over HTTP, by the REST specification of lance-namespace."""
     from lancelet.namespace import serve
 
+    def tell(address: str) -> None:
+        # One line, so that whoever started it need not wait for more.
+        Printer(as_json=json).address(address)
+
     given: dict[str, Any] = {"tls_cert": tls_cert, "tls_key": tls_key, "storage_options": storage_options(options)}
-    serve(os.fspath(root), host, port, token=token, ready=typer.echo, **given)
+    serve(os.fspath(root), host, port, token=token, ready=tell, **given)

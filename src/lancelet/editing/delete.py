@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet.editing.retry import retried
+from lancelet.encoding.plain import numpy_array
 from lancelet.errors import FilterSyntaxError, InvalidType, RowNotFound
 from lancelet.execution.plan import ScanPlan, plan_filter
 from lancelet.execution.row_numbers import row_numbers
@@ -73,11 +74,11 @@ def delete_offsets(table: TableReader, fragment: Fragment, offsets: Iterable[int
 
 def _delete(table: TableReader, predicate: Predicate) -> tuple[Snapshot, int]:
     snapshot = table.snapshot
-    check_writable(snapshot.manifest.path, snapshot.manifest.message.writer_feature_flags)
+    check_writable(snapshot.manifest.path, snapshot.manifest.head.writer_feature_flags)
     condition, text = _condition(table, predicate)
     with WrittenFiles(snapshot.store) as files:
         rows = matching_rows(table, condition)
-        deletion = delete_rows(snapshot, rows, predicate=text, files=files)
+        deletion = delete_rows(snapshot, rows, predicate=text, files=files, known=table.deletions)
         done = commit(snapshot, deletion.operation, affected_rows=deletion.affected_rows, files=files)
     return done, deletion.num_rows
 
@@ -102,6 +103,7 @@ def matching_rows(
     """Physical offsets of the rows that match, by fragment."""
     outputs: tuple[tuple[str, Expr], ...] = ((ROW_ADDRESS, Column((ROW_ADDRESS,), pa.uint64())),)
     plan = ScanPlan(table.snapshot.manifest.schema, outputs, condition, fragment_ids=fragments)
-    found = Scan(table, plan).to_table().column(0).to_numpy()
+    chunks = Scan(table, plan).to_table().column(0).chunks
     # Rows come in the order of the table.
+    found = np.concatenate([np.empty(0, np.uint64), *map(numpy_array, chunks)])
     return {number: offsets for number, _, offsets in by_fragment(found)}

@@ -16,7 +16,7 @@ same fragment then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -204,7 +204,7 @@ def rows_moved(
         Keys of the rows that are new.
     """
     ascending = gone if np.all(gone[1:] > gone[:-1]) else np.sort(gone)
-    rows: Mapping[int, npt.ArrayLike] = {number: offsets for number, _, offsets in by_fragment(ascending)}
+    rows = {number: offsets.astype(np.uint32) for number, _, offsets in by_fragment(ascending)}
     deletion = delete_rows(snapshot, rows, files=files)
     operation = ops.Update(
         deletion.operation.deleted_fragment_ids,

@@ -73,7 +73,7 @@ def update_rows(
 
     def attempt(table: TableReader) -> tuple[Snapshot, int]:
         snapshot = table.snapshot
-        check_writable(snapshot.manifest.path, snapshot.manifest.message.writer_feature_flags)
+        check_writable(snapshot.manifest.path, snapshot.manifest.head.writer_feature_flags)
         plan = plan_update(snapshot.manifest.schema, updates, where)
         with WrittenFiles(snapshot.store) as files:
             change, count = _rewritten(table, plan, RowWriter.of(snapshot, files, version), updates)

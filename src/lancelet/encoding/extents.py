@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import Bytes, Indices, Ranges
 
 DEFAULT_GAP = 4096
@@ -86,7 +87,7 @@ def take_variable(data: Bytes, positions: Indices, lengths: Indices) -> tuple[In
     mixed = pa.LargeBinaryArray.from_buffers(
         pa.large_binary(), 2 * count - 1, [None, pa.py_buffer(borders), pa.py_buffer(data)]
     )
-    chosen = mixed.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int64)))
+    chosen = mixed.take(arrow_array(np.arange(0, 2 * count, 2, dtype=np.int64)))
     return offsets, np.frombuffer(chosen.buffers()[2], np.uint8, total)
 
 

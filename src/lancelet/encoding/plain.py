@@ -1,11 +1,12 @@
 """Plain arrays between numpy and Arrow, by their buffers.
 
-``pa.array`` and ``Array.to_numpy`` look for pandas first, and import it where it
+``pa.array``, ``pa.scalar`` and ``Array.to_numpy`` look for pandas first, and import it where it
 is installed; a process that reads its first rows should not wait for that.
 """
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import numpy as np
@@ -57,3 +58,33 @@ def numpy_array(array: pa.Array) -> npt.NDArray[Any]:
     if data is None:
         return np.empty(0, kind)
     return np.frombuffer(data, kind, len(array), array.offset * np.dtype(kind).itemsize)
+
+
+def list_offsets(lists: pa.Array) -> npt.NDArray[Any]:
+    """Where each list begins among the values, and where the last one ends; no lists may come without a buffer."""
+    if len(lists) == 0:
+        return np.zeros(1, np.int64 if pa.types.is_large_list(lists.type) else np.int32)
+    return numpy_array(lists.offsets)
+
+
+def arrow_scalar(value: object, kind: pa.DataType) -> pa.Scalar:
+    """What ``pa.scalar`` makes; integers, doubles and texts of their own types without a look for pandas.
+
+    Examples
+    --------
+    >>> arrow_scalar(7, pa.int16())
+    <pyarrow.Int16Scalar: 7>
+    """
+    data: list[bytes] = []
+    if type(value) is int and pa.types.is_integer(kind):
+        signed, bits = pa.types.is_signed_integer(kind), kind.bit_width
+        if -(1 << bits - 1) <= value < 1 << bits - 1 if signed else 0 <= value < 1 << bits:
+            data = [value.to_bytes(bits // 8, "little", signed=signed)]
+    elif type(value) is float and pa.types.is_float64(kind):
+        data = [struct.pack("<d", value)]
+    elif type(value) is str and pa.types.is_string(kind):
+        text = value.encode()
+        data = [struct.pack("<ii", 0, len(text)), text]
+    if not data:
+        return pa.scalar(value, kind)
+    return pa.Array.from_buffers(kind, 1, [None, *map(pa.py_buffer, data)])[0]

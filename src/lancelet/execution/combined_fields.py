@@ -24,14 +24,19 @@ Ids = npt.NDArray[np.uint64]
 Reals = npt.NDArray[np.float32]
 
 
-def find_combined(query: CombinedFields, columns: Sequence[ColumnSearch]) -> Answer:
-    """All rows that match, and their scores."""
-    _check(columns)
-    indexed = next(column for column in columns if column.index is not None)
-    # A word that is asked for twice counts once, as in pylance.
-    words = tuple(dict.fromkeys(term for term, _ in indexed.words(query.text)))
+def find_combined(
+    query: CombinedFields, columns: Sequence[ColumnSearch], told: Sequence[Statistics] | None = None
+) -> Answer:
+    """All rows that match, and their scores.
+
+    ``told`` are the statistics of the columns, where they are not those of what is looked at here; the columns agree on
+    tokens then.
+    """
+    if told is None:
+        agree(columns)
+    words = words_of(query, columns)
     read = [column.contents(words) for column in columns]
-    statistics = _together([one.statistics for one in read], query.boosts)
+    statistics = _together(told or [one.statistics for one in read], query.boosts)
     ids = np.unique(np.concatenate([np.empty(0, np.uint64), *(_matching(one, words) for one in read)]))
     norm = np.full(len(ids), 0.3, np.float32)
     slope = np.float32(0.9 / statistics.mean)
@@ -50,7 +55,13 @@ def find_combined(query: CombinedFields, columns: Sequence[ColumnSearch]) -> Ans
     return scores, ids
 
 
-def _check(columns: Sequence[ColumnSearch]) -> None:
+def words_of(query: CombinedFields, columns: Sequence[ColumnSearch]) -> tuple[bytes, ...]:
+    """What is looked for in columns that agree on tokens; a word that is asked for twice counts once, as in pylance."""
+    return tuple(dict.fromkeys(term for term, _ in columns[0].words(query.text)))
+
+
+def agree(columns: Sequence[ColumnSearch]) -> None:
+    """Have all columns make the same tokens; raises where they cannot."""
     names = [column.column.name for column in columns]
     indexed = [column for column in columns if column.index is not None]
     if not indexed:

@@ -20,6 +20,16 @@ LITTLE_ROWS = 64
 LITTLE_BYTES = 1 << 20
 """So few rows, or so little, are read one fragment after the other."""
 
+FEWEST_TOGETHER = 16
+MOST_TOGETHER = 64
+TOGETHER_ROWS = 1 << 15
+"""Units of few rows are read so many at a time: handing each to a thread, and a filter to each, takes longer than reading it."""
+
+WHOLE_PAGES_BYTES = 32 << 20
+"""Scans fetch pages of remote files whole, of as many columns as have so many bytes in a page together."""
+SMALL_PAGE = 64 << 10
+"""So small ones come whole when single rows of them are read."""
+
 # Rows that were chosen
 
 SPARSE_SHARE = 0.1

@@ -6,9 +6,11 @@ leaves too, when a nested column was added later. What no file has is null.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -19,8 +21,9 @@ from lancelet.encoding.fetch import gather, run
 from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
 from lancelet.encoding.v2_1.column import Records
+from lancelet.encoding.v2_1.leaf_batch import is_small
 from lancelet.errors import CorruptFile
-from lancelet.execution.costs import BIG_COLUMN, FEW_TAKEN, RANGES_AT_ONCE, TAKE_PIECE
+from lancelet.execution.costs import BIG_COLUMN, FEW_TAKEN, RANGES_AT_ONCE, TAKE_PIECE, WHOLE_PAGES_BYTES
 from lancelet.execution.overlays import apply_overlays
 from lancelet.execution.shown import stored_type
 from lancelet.execution.split_fields import merged, pruned
@@ -36,7 +39,7 @@ from lancelet.format.system_columns import (
     ROW_ID,
     ROW_ID_FIELD,
 )
-from lancelet.store import FAULT_AROUND
+from lancelet.store import FAULT_AROUND, Extent, WholeRanges
 from lancelet.table.manifest.fragment import Fragment, Spilled
 from lancelet.table.manifest.snapshot import Snapshot
 from lancelet.table.rows.addresses import row_addresses
@@ -60,6 +63,8 @@ class FragmentReader:
     snapshot: Snapshot
     fragment: Fragment
     cache: FileCache
+    scanned: WholePages | None = None
+    """What is about to be read in units, of remote files."""
 
     @cached_property
     def files(self) -> tuple[OpenFile, ...]:
@@ -142,6 +147,28 @@ class FragmentReader:
                 stored += more[0]
                 decoded += more[1]
         return stored, decoded
+
+    def scanning(self, fields: Sequence[Field], rows: RowRange, largest: int = WHOLE_PAGES_BYTES) -> FragmentReader:
+        """A reader for somebody who is about to read some rows in units, each of which is to be released once.
+
+        Pages of these fields, unless some are larger than that, come whole where they are fetched.
+        """
+        return replace(self, scanned=WholePages(tuple(fields), rows, largest))
+
+    def release(self, rows: RowRange) -> None:
+        """Let go of the pages that are kept for some rows."""
+        if self.scanned is not None:
+            for pages in self.scanned.by_file(self).values():
+                pages.release(rows.start, rows.stop)
+
+    def extents(self, field: Field, rows: RowRange) -> Iterator[tuple[int, list[list[Extent]]]]:
+        """The files that a field is fetched from, each with the places of the pages of its columns there."""
+        holders = self._holders(field)
+        for index in holders:
+            file = self.files[index]
+            own = pruned(field, self._columns[index]) if len(holders) > 1 else field
+            if own is not None and file.source.mapped is None and isinstance(file.reader, StructuralFile):
+                yield index, file.reader.extents(own, rows)
 
     def records(self, field: Field, count: int) -> Records | None:
         """Where the values of a column lie in a mapped file, of which so many are about to be looked at; None: they are read."""
@@ -254,9 +281,14 @@ class FragmentReader:
     def _read_file(self, index: int, fields: Sequence[Field], rows: Rows) -> list[Column]:
         file = self.files[index]
         if file.source.mapped is None:
-            arrays: list[Column] = run(gather([file.reader.read(field, rows) for field in fields]), file.source)
+            steps = [file.reader.read(field, rows) for field in fields]
+            pages = {} if self.scanned is None else self.scanned.by_file(self)
+            arrays: list[Column] = run(gather(steps), pages.get(index, file.source))
             return arrays
-        return [_read_mapped(file, field, rows) for field in fields]
+        if not is_small(rows):
+            return [_read_mapped(file, field, rows) for field in fields]
+        together = _read_together(file, fields, rows)
+        return [_read_mapped(file, f, rows) if c is None else c for f, c in zip(fields, together, strict=True)]
 
     def _read_split(self, field: Field, holders: Sequence[int], rows: Rows) -> Column:
         """A field whose leaves lie in several files."""
@@ -272,6 +304,18 @@ class FragmentReader:
 
     def _overlaid(self, field: Field, column: Column, rows: Rows) -> Column:
         return apply_overlays(self.snapshot, self.fragment, self.cache, field, column, rows)
+
+
+def _read_together(file: OpenFile, fields: Sequence[Field], rows: Rows) -> Sequence[Column | None]:
+    """Few rows of many fields of a mapped file in one go; None for each that is to be read alone."""
+    batch = file.reader.batch(fields) if isinstance(file.reader, StructuralFile) else None
+    if batch is None:
+        return [None] * len(fields)
+    if isinstance(rows, RowRange):
+        file.source.reserve(1, batch.stored_bytes * len(rows) // max(file.reader.num_rows, 1) * RANGES_AT_ONCE)
+    else:
+        file.source.reserve(0, min(batch.stored_bytes, len(fields) * len(rows) * FAULT_AROUND))
+    return batch.read(rows)
 
 
 def _read_mapped(file: OpenFile, field: Field, rows: Rows) -> Column:
@@ -294,6 +338,51 @@ def _read_mapped(file: OpenFile, field: Field, rows: Rows) -> Column:
         file.source.reserve(0, min(whole, min(len(piece), TAKE_PIECE) * FAULT_AROUND))
         pieces.append(run(file.reader.read(field, piece), file.source))
     return pieces[0] if len(pieces) == 1 else _joined(pieces)
+
+
+class WholePages:
+    """Small pages of remote files, which come whole; found when the first unit is read, not when it is planned."""
+
+    __slots__ = ("_by_file", "_fields", "_largest", "_lock", "_rows")
+
+    def __init__(self, fields: tuple[Field, ...], rows: RowRange, largest: int) -> None:
+        self._fields = fields
+        self._rows = rows
+        self._largest = largest
+        self._by_file: dict[int, WholeRanges] | None = None
+        self._lock = threading.Lock()
+
+    def by_file(self, reader: FragmentReader) -> Mapping[int, WholeRanges]:
+        """The files that have such pages, by their place in the fragment."""
+        with self._lock:
+            if self._by_file is None:
+                columns: dict[int, list[list[Extent]]] = {}
+                for field in self._fields:
+                    for index, extents in reader.extents(field, self._rows):
+                        columns.setdefault(index, []).extend(extents)
+                small = {index: _small_pages(extents, self._largest) for index, extents in columns.items()}
+                self._by_file = {
+                    index: WholeRanges(reader.files[index].source, pages) for index, pages in small.items() if pages
+                }
+            return self._by_file
+
+
+def _small_pages(columns: Sequence[Sequence[Extent]], largest: int) -> list[Extent]:
+    """The pages, in file order, of as many columns as may be in memory, those without large ones first."""
+    found: list[Extent] = []
+    left = WHOLE_PAGES_BYTES
+    for pages in sorted(columns, key=_largest):
+        left -= _largest(pages)
+        if left < 0 or _largest(pages) > largest:
+            break
+        found += pages
+    found.sort()
+    # A file may say that pages share bytes.
+    return found if all(one.stop <= other.start for one, other in pairwise(found)) else []
+
+
+def _largest(pages: Sequence[Extent]) -> int:
+    return max((page.stop - page.start for page in pages), default=0)
 
 
 def _pick(sequence: RowIdSequence | VersionSequence, rows: Rows) -> npt.NDArray[np.uint64]:

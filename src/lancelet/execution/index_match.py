@@ -415,6 +415,9 @@ def _is_nan(value: object) -> bool:
 
 
 def _array(scalars: list[pa.Scalar], dtype: pa.DataType) -> pa.Array:
+    if len(scalars) == 1 and scalars[0].type == dtype:
+        # Without a look for pandas, which a process may have to import first.
+        return pa.repeat(scalars[0], 1)
     return pa.array(scalars, dtype)
 
 

@@ -123,8 +123,11 @@ class MatchingScan(RankedScan):
                 parts = [[self.evaluate(part, None) for part in group] for group in (must, should, must_not)]
                 return best([_combined(*parts)], limit)
             case CombinedFields():
-                return best([find_combined(query, [self.column(name) for name in query.columns])], limit)
+                return best([self._find_combined(query)], limit)
         raise AssertionError(f"{query!r} is a query of one column")
+
+    def _find_combined(self, query: CombinedFields) -> Answer:
+        return find_combined(query, [self.column(name) for name in query.columns])
 
     def column(self, name: str) -> ColumnSearch:
         """The search of one column."""

@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.errors import IndexNotFound
@@ -211,7 +213,7 @@ class TableIndices:
         if not len(manifest.indices):
             return
         fields = {node.id: node for node in manifest.schema.walk()}
-        fragments, counts = manifest.fragments, self._table.row_counts.tolist()
+        ids, counts = manifest.fragments.ids, self._table.row_counts
         for entry in read_indices(manifest):
             node = fields.get(entry.fields[0]) if len(entry.fields) == 1 else None
             kind = None if node is None else kind_over(node, entry)
@@ -222,9 +224,16 @@ class TableIndices:
             covered = self._where.coverage(entry)
             if not covered:
                 continue
-            rows = sum(counts[place] for number in covered if (place := fragments.position(number)) is not None)
+            rows = int(counts.sum() if len(covered) == len(ids) else counts[_are_in(ids, covered)].sum())
             dtype = scan_field(node).type
             yield IndexPart(entry, kind, dtype, covered, RowSet.whole(covered), rows, kind.keys(entry))
+
+
+def _are_in(ids: npt.NDArray[np.int64], covered: frozenset[int]) -> npt.NDArray[np.bool_]:
+    """Which ids a set that is not empty has."""
+    known = np.sort(np.fromiter(covered, np.int64, len(covered)))
+    found: npt.NDArray[np.bool_] = known[np.minimum(np.searchsorted(known, ids), len(known) - 1)] == ids
+    return found
 
 
 def prewarm(table: TableReader, name: str, segments: Collection[UUID] | None = None) -> None:

@@ -331,16 +331,15 @@ def parse(text: str | pc.Expression, visible: pa.Schema) -> Expr:
 
 def needed_fields(schema: Schema, exprs: Iterable[Expr]) -> tuple[tuple[Field, ...], tuple[str, ...]]:
     """Fields, pruned to what the expressions use, and system columns."""
-    paths: list[tuple[str, ...]] = []
+    paths: dict[tuple[str, ...], None] = {}
     system: list[str] = []
-    names = set(schema.names)
     for expr in exprs:
         for path in sorted(columns_of(expr)):
-            if path[0] in SYSTEM_FIELDS and path[0] not in names:
+            if path[0] in SYSTEM_FIELDS and path[0] not in schema.by_name:
                 if path[0] not in system:
                     system.append(path[0])
             elif path not in paths and not is_search_column(schema, path):
-                paths.append(path)
+                paths[path] = None
     return schema.project(paths).fields, tuple(system)
 
 
@@ -350,9 +349,9 @@ def _scanned_column(schema: Schema, name: str) -> Column:
     pylance reads a path as an expression, and so finds its first name in another case too; not those of struct fields.
     """
     _check_name(name)
-    if name not in schema.names:
+    if name not in schema.by_name:
         top, *below = split_path(name)
-        if below and top not in schema.names:
+        if below and top not in schema.by_name:
             top = next((known for known in schema.names if known.lower() == top.lower()), top)
             return _column_at(schema, name, (top, *below))
     return column_of(schema, name)

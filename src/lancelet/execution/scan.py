@@ -9,7 +9,8 @@ and only the needed chunks when few are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -30,8 +31,10 @@ from lancelet.execution.costs import (
     MOST_SPARSE_ROWS,
     MOST_TESTED_SHARE,
     MOST_UNIT_BYTES,
+    SMALL_PAGE,
     SPARSE_SHARE,
     SPARSE_WIDE_SHARE,
+    TOGETHER_ROWS,
     WIDE_BYTES,
 )
 from lancelet.execution.fragment_reader import Column as Values
@@ -39,8 +42,8 @@ from lancelet.execution.fragment_reader import FragmentReader
 from lancelet.execution.plan import ScanPlan, column_of, needed_fields
 from lancelet.execution.shown import resolve_batch, show_column
 from lancelet.execution.table_reader import TableReader
-from lancelet.execution.threads import core_count, ordered_map
-from lancelet.execution.units import LOCAL_UNIT, REMOTE_UNIT, Unit, choose, cut
+from lancelet.execution.threads import checkpoint, core_count, ordered_map
+from lancelet.execution.units import LOCAL_UNIT, REMOTE_UNIT, Chosen, Unit, choose, cut, group
 from lancelet.expressions.expr import Column, Expr
 from lancelet.expressions.sort import sort_table
 from lancelet.format.schema import Field
@@ -232,7 +235,7 @@ class Scan:
             units: Iterable[Unit] = self._limited_units(skip, left)
             skip, left = 0, None
         elif self.candidates is None:
-            units = self._units()
+            units = self._passing_units() if self._filters_first and left is None else self._units()
         elif self.candidates.is_counted:
             units = self._chosen_units(self.candidates, skip, left)
             skip, left = 0, None
@@ -240,24 +243,39 @@ class Scan:
             units = self._chosen_units(self.candidates)
         if left == 0:
             return
-        for part in self._tables(units):
+        for part in self._tables(units, alone=left is not None):
             if skip:
                 dropped = min(skip, part.num_rows)
                 skip -= dropped
-                part = part.slice(dropped)
+                part = _part_of(part, dropped)
                 if part.num_rows == 0:
                     continue
             if left is not None:
-                part = part.slice(0, left)
+                part = _part_of(part, 0, left)
                 left -= part.num_rows
             yield part
             if left == 0:
                 return
 
-    def _tables(self, units: Iterable[Unit]) -> Iterator[pa.Table]:
-        for part in ordered_map(self._read, units, 1 if self._threads == 1 or self._is_little else self._threads + 1):
-            if part is not None and part.num_rows:
-                yield part
+    def _tables(self, units: Iterable[Unit], *, alone: bool = False) -> Iterator[pa.Table]:
+        """What is read of each unit; of each ``alone`` where the consumer may soon have enough."""
+        alone = alone or len(self.table.snapshot.manifest.fragments) == 1
+        ahead = 1 if self._threads == 1 or self._is_little else self._threads + 1
+        for parts in ordered_map(self._read, ([unit] for unit in units) if alone else self._groups(units), ahead):
+            for part in parts:
+                if part.num_rows:
+                    yield part
+
+    def _groups(self, units: Iterable[Unit]) -> Iterator[list[Unit]]:
+        """Units that are read together, as long as that is no more than a unit may be."""
+        queue = iter(units)
+        first = next(queue, None)
+        if first is None:
+            return
+        # Remote files are read side by side, and of blobs nobody knows how large they are.
+        is_apart = self.plan.blobs_as_binary or not self.table.snapshot.store.is_local
+        most = 0 if is_apart or len(first.rows) >= TOGETHER_ROWS else min(self._unit_rows(first.reader), TOGETHER_ROWS)
+        yield from group(itertools.chain((first,), queue), most)
 
     @property
     def _is_little(self) -> bool:
@@ -282,16 +300,71 @@ class Scan:
         table = sort_table(pa.concat_tables(parts), plan.order_by).slice(plan.offset, plan.limit)
         yield table.select([name for name, _ in plan.outputs])
 
-    def _units(self) -> Iterator[Unit]:
-        """All rows, cut into units."""
+    def _units(self, fields: Sequence[Field] | None = None) -> Iterator[Unit]:
+        """All rows, cut into units; of some fields alone, or of all that the scan reads."""
         rows_a_unit = None
         for owner, reader, (first, last) in self._pieces():
             if rows_a_unit is None:
-                rows_a_unit = self._unit_rows(reader)
+                rows_a_unit = self._unit_rows(reader, fields)
             stages = self._stages(self.plan.filter, reader)
             before = self._rows_before(owner)
+            if not self.table.snapshot.store.is_local and self.plan.limit is None:
+                reader = reader.scanning(stages[0].fields if stages else self._fields, RowRange(first, last))
             for start in range(first, last, rows_a_unit):
                 yield Unit(reader, RowRange(start, min(start + rows_a_unit, last)), before, stages)
+
+    @property
+    def _filters_first(self) -> bool:
+        """Whether all rows of a fragment are tested before the other columns of those that pass are asked for."""
+        plan = self.plan
+        if plan.filter is None or not plan.late or plan.blobs_as_binary or self.table.snapshot.store.is_local:
+            return False
+        return any(field not in self._filter_fields for field in self._fields)
+
+    def _passing_units(self) -> Iterator[Unit]:
+        """Units of the rows that pass the filter.
+
+        In a remote file, every column of a unit is at least a request: the filter is tested for as many rows at once as
+        its own columns allow, and units go around what passes.
+        """
+
+        def test(unit: Unit) -> tuple[Unit, Indices | None, dict[Field, Values]]:
+            found: dict[Field, Values] = {}
+            passing = self._selected(unit, found)
+            unit.reader.release(unit.rows)
+            return unit, passing, found
+
+        tested = ordered_map(test, self._units(self._filter_fields), 1 if self._threads == 1 else self._threads + 1)
+        for unit, passing, found in tested:
+            chosen = Chosen(np.arange(len(unit.rows)) if passing is None else passing, None)
+            columns = {field: found[field] for field in self._fields if field in found}
+            # What describes a small page and the page itself come with one request.
+            plain = [f for f in self._fields if f not in columns and pa.types.is_primitive(f.arrow_type)]
+            reader = unit.reader.scanning(plain, unit.rows, SMALL_PAGE)
+            for rows, places in self._cut(reader, chosen, columns) if len(chosen) else ():
+                yield replace(
+                    unit,
+                    reader=reader,
+                    rows=rows.shift(unit.rows.start),
+                    stages=(),
+                    chosen=None if len(places) == len(rows) else places.offsets,
+                    columns={field: column.slice(rows.start, len(rows)) for field, column in columns.items()},
+                )
+
+    def _cut(
+        self, reader: FragmentReader, chosen: Chosen, columns: Mapping[Field, Values]
+    ) -> Iterator[tuple[RowRange, Chosen]]:
+        """Rows of a remote file in pieces; of narrow columns that are still to be read, all that lies between them is, too."""
+        stored = decoded = widest = 1.0
+        for field in self._fields:
+            if field not in columns:
+                sizes = reader.row_bytes([field])
+                part = chosen.share if sizes[0] >= WIDE_BYTES and chosen.share < SPARSE_WIDE_SHARE else 1.0
+                stored, decoded, widest = stored + sizes[0] * part, decoded + sizes[1] * part, widest + max(sizes)
+        reach = min(REMOTE_UNIT.decoded / decoded, REMOTE_UNIT.stored / stored, REMOTE_UNIT.rows)
+        step = self.plan.batch_size
+        few = max(int(min(MIN_UNIT_ROWS, MOST_UNIT_BYTES / widest)), 1)
+        return cut(chosen, max(int(reach) // step, 1) * step, few)
 
     @property
     def _counts_offsets(self) -> bool:
@@ -382,12 +455,12 @@ class Scan:
         fields = {field.id: field for field in (*self._filter_fields, *self._fields)}
         return reader.row_bytes(list(fields.values()))
 
-    def _unit_rows(self, reader: FragmentReader, *, sparse: bool = False) -> int:
+    def _unit_rows(self, reader: FragmentReader, fields: Sequence[Field] | None = None, *, sparse: bool = False) -> int:
         """How many rows a unit has, or reaches over when only a few of them are read, ``sparse``."""
         if self.plan.blobs_as_binary:
             # Descriptors do not tell how large the blobs are; the caller's batch is what fits into memory.
             return self.plan.batch_size
-        stored, decoded = self._row_bytes(reader)
+        stored, decoded = self._row_bytes(reader) if fields is None else reader.row_bytes(fields)
         most = LOCAL_UNIT if self.table.snapshot.store.is_local else REMOTE_UNIT
         rows = min(most.decoded / max(decoded, 1), most.stored / max(stored, 1))
         # Of rows as wide as images, even that few would be too much.
@@ -405,20 +478,66 @@ class Scan:
 
         def one(unit: Unit) -> R | None:
             chosen = self._selected(unit, {})
-            return None if chosen is not None and len(chosen) == 0 else work(unit, chosen)
+            result = None if chosen is not None and len(chosen) == 0 else work(unit, chosen)
+            unit.reader.release(unit.rows)
+            return result
 
         units = self._units() if self.candidates is None else self._chosen_units(self.candidates)
         for result in ordered_map(one, units, 1 if self._threads == 1 or self._is_little else self._threads + 1):
             if result is not None:
                 yield result
 
-    def _read(self, unit: Unit) -> pa.Table | None:
-        """The rows of a unit that belong to the result."""
-        found: dict[Field, Values] = {}
-        chosen = self._selected(unit, found)
+    def _read(self, units: Sequence[Unit]) -> Sequence[pa.Table]:
+        """The rows of some units that belong to the result."""
+        if len(units) == 1:
+            alone = dict(units[0].columns)
+            parts = self._rows(units[0], self._selected(units[0], alone), alone)
+            units[0].reader.release(units[0].rows)
+            return parts
+        found: list[dict[Field, Values]] = [{} for _ in units]
+        chosen = zip(units, self._selected_together(units, found), found, strict=True)
+        return [part for unit, rows, columns in chosen for part in self._rows(unit, rows, columns)]
+
+    def _rows(self, unit: Unit, chosen: Indices | None, found: dict[Field, Values]) -> Sequence[pa.Table]:
+        """The chosen rows of a unit (None: all), if there are any."""
         if chosen is None:
-            return self._whole(unit, found)
-        return self._chosen(unit, chosen, found) if len(chosen) else None
+            return (self._whole(unit, found),)
+        return (self._chosen(unit, chosen, found),) if len(chosen) else ()
+
+    def _selected_together(
+        self, units: Sequence[Unit], found: Sequence[dict[Field, Values]]
+    ) -> Iterator[Indices | None]:
+        """:meth:`_selected` of each unit; the first condition is tested for all of them at once where they are alike."""
+        stages = units[0].stages
+        lives = self._lives(units) if all(unit.stages is stages and unit.is_whole for unit in units) else None
+        if not stages or lives is None or any(_is_intricate(field) for field in stages[0].fields):
+            for unit, columns in zip(units, found, strict=True):
+                checkpoint()
+                yield self._selected(unit, columns)
+            return
+        batches = []
+        for unit, columns in zip(units, found, strict=True):
+            checkpoint()
+            read = unit.reader.read(stages[0].fields, unit.rows)
+            columns.update(zip(stages[0].fields, read, strict=True))
+            batches.append(self._batch(unit, stages[0].fields, read, stages[0].system, unit.rows))
+        from lancelet.expressions.evaluate import mask
+
+        marks: npt.NDArray[np.bool_] = numpy_array(mask(stages[0].condition, pa.concat_batches(batches)))
+        stop = 0
+        for unit, columns, live in zip(units, found, lives, strict=True):
+            checkpoint()
+            start, stop = stop, stop + len(unit.rows)
+            passing: Indices = np.flatnonzero(marks[start:stop] if live is None else marks[start:stop] & live)
+            yield self._tested(unit, None if len(passing) == len(unit.rows) else passing, columns, stages[1:])
+
+    def _lives(self, units: Sequence[Unit]) -> list[npt.NDArray[np.bool_] | None] | None:
+        """Which rows of each unit are not deleted; None when those of a unit are so few that only they are tested."""
+        if self.plan.include_deleted:
+            return [None] * len(units)
+        lives = [unit.reader.live(unit.rows) for unit in units]
+        few = any(live is not None and np.count_nonzero(live) < SPARSE_SHARE * len(live) for live in lives)
+        return None if few else lives
 
     def _selected(self, unit: Unit, found: dict[Field, Values]) -> Indices | None:
         """Places of the rows of a unit that belong to the result; None: all. Columns read whole go into ``found``."""
@@ -427,14 +546,16 @@ class Scan:
             live = None if self.plan.include_deleted else unit.reader.live(unit.rows)
             chosen = None if live is None else np.flatnonzero(live)
         if unit.sure is None or not unit.stages:
-            return self._tested(unit, chosen, found)
+            return self._tested(unit, chosen, found, unit.stages)
         every = np.arange(len(unit.rows)) if chosen is None else chosen
-        passed = self._tested(unit, every[~unit.sure], found)
+        passed = self._tested(unit, every[~unit.sure], found, unit.stages)
         return every if passed is None else np.union1d(every[unit.sure], passed)
 
-    def _tested(self, unit: Unit, chosen: Indices | None, found: dict[Field, Values]) -> Indices | None:
-        """Of the chosen rows (None: all), those that pass the filter."""
-        for stage in unit.stages:
+    def _tested(
+        self, unit: Unit, chosen: Indices | None, found: dict[Field, Values], stages: Sequence[Stage]
+    ) -> Indices | None:
+        """Of the chosen rows (None: all), those that pass some conditions."""
+        for stage in stages:
             if chosen is not None and len(chosen) == 0:
                 break
             chosen = self._passing(unit, stage, chosen, found)
@@ -491,8 +612,8 @@ class Scan:
         for field in self._fields:
             if field in found:
                 continue
-            wide = reader.row_bytes([field])[0] >= WIDE_BYTES
-            (sparse if late and share < (SPARSE_WIDE_SHARE if wide else SPARSE_SHARE) else dense).append(field)
+            few = share < SPARSE_SHARE or (share < SPARSE_WIDE_SHARE and reader.row_bytes([field])[0] >= WIDE_BYTES)
+            (sparse if late and few else dense).append(field)
         rows = RowIndices(chosen + unit.rows.start)
         picked = dict(zip(sparse, reader.read(sparse, rows), strict=True))
         picks = arrow_array(chosen)
@@ -571,6 +692,11 @@ def _each_once(numbers: Indices) -> tuple[Indices, Indices | None]:
     return ascending, places
 
 
+def _is_intricate(field: Field) -> bool:
+    """Whether arrays of several fragments cannot just be laid end to end."""
+    return bool(field.children) or pa.types.is_dictionary(field.arrow_type)
+
+
 def _repeats(numbers: Sequence[int] | None) -> bool:
     return numbers is not None and len(set(numbers)) < len(numbers)
 
@@ -578,6 +704,14 @@ def _repeats(numbers: Sequence[int] | None) -> bool:
 def _rows_only(count: int) -> pa.Table:
     """A table without columns that still has rows."""
     return pa.table({"": pa.nulls(count)}).select([])
+
+
+def _part_of(table: pa.Table, start: int, count: int | None = None) -> pa.Table:
+    """Some rows of a table; Arrow's slices of one without columns do not end where it does."""
+    if table.num_columns:
+        return table.slice(start, count)
+    left = table.num_rows - start
+    return _rows_only(left if count is None else min(left, count))
 
 
 def _null_where_not(live: npt.NDArray[np.bool_], column: pa.Array) -> pa.Array:

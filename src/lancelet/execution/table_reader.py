@@ -53,6 +53,12 @@ class TableReader:
             self._readers[position] = found
         return found
 
+    def deletions(self, fragment_id: int) -> DeletionVector:
+        """What is deleted of a fragment that is there."""
+        position = self.snapshot.manifest.fragments.position(fragment_id)
+        assert position is not None
+        return self.reader(position).deletions
+
     def kept(self, key: Hashable, make: Callable[[], T]) -> T:
         """What is small and the same for all reads that are asked in one way, made by the first of them."""
         found: T | None = self._kept.get(key)
@@ -84,7 +90,7 @@ class TableReader:
     def ids_repeat(self) -> bool:
         """Whether fragments share ids, as an old release wrote them."""
         ids = self.snapshot.manifest.fragments.ids
-        return len(np.unique(ids)) < len(ids)
+        return not np.all(ids[1:] > ids[:-1]) and len(np.unique(ids)) < len(ids)
 
     @cached_property
     def row_counts(self) -> Indices:

@@ -215,6 +215,16 @@ class ColumnSearch:
         """The names of all fields that lead to the column."""
         return tuple(field.name for field in self.column.chain(self.table.snapshot.manifest.schema))
 
+    def agree(self, params: Params) -> None:
+        """Have texts become tokens as elsewhere; an index that has others, or not all that is known of them, is not asked.
+
+        This comes before anything is searched.
+        """
+        own = None if self._first is None else self._first.segment.params
+        if own is not None and not (own.same_tokens(params) and own.with_position >= params.with_position):
+            self.index = self._first = None
+        self.params = params
+
     def words(self, text: str) -> list[tuple[bytes, int]]:
         """The terms of a text, and their places in it."""
         return Analyzer(self.params).query(text) if self._first is None else self._first.words(text)
@@ -255,6 +265,15 @@ class ColumnSearch:
         """Those of what is looked at here: of the index, and of texts that are not indexed."""
         wanted = tuple(terms)
         return self._indexed_statistics(wanted), sum((one.statistics() for one in self._excerpts(wanted)), NO_TEXTS)
+
+    def counted_statistics(self, terms: Iterable[bytes]) -> Statistics:
+        """Those of the texts that may be found, and of no others."""
+        wanted = tuple(terms)
+        total = sum((one.statistics() for one in self._excerpts(wanted)), NO_TEXTS)
+        for one in self.partitions:
+            keep = one.search.mask(self._key, partial(self._mask, one))
+            total += one.search.statistics(wanted) if keep is None else one.search.statistics_of(wanted, keep)
+        return total
 
     def _answer(self, asked: Asked, excerpts: Sequence[FlatExcerpt], limit: int | None) -> Answer:
         count = -1 if limit is None else limit

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from lancelet.runtime.threads import Pool, Task, checkpoint, core_count
 
-__all__ = ["core_count", "ordered_map"]
+__all__ = ["checkpoint", "core_count", "ordered_map"]
 
 T = TypeVar("T")
 R = TypeVar("R")

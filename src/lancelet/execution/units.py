@@ -3,12 +3,13 @@
 A unit is a range of physical rows of one fragment, small enough that a few of
 them fit into the read-ahead. Where candidates are known, a unit goes around some
 of them: dense ones are cut like all rows, and where there are none for long; few ones make one unit, however far apart.
+Units of little work are read in groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -16,12 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lancelet.encoding.rows import Indices, RowIndices, RowRange
-from lancelet.execution.costs import GAP_ROWS, MIN_UNIT_ROWS
-from lancelet.execution.fragment_reader import FragmentReader
+from lancelet.execution.costs import FEWEST_TOGETHER, GAP_ROWS, MIN_UNIT_ROWS, MOST_TOGETHER
+from lancelet.execution.fragment_reader import Column, FragmentReader
 
 if TYPE_CHECKING:
     from lancelet.execution.candidates import Candidates
     from lancelet.execution.filtering import Stage
+    from lancelet.format.schema import Field
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,13 @@ class Unit:
     """Places in the range of the live rows to look at; None: all that are live."""
     sure: npt.NDArray[np.bool_] | None = None
     """Which of the chosen rows pass untested; None: none."""
+    columns: Mapping[Field, Column] = field(default_factory=dict, compare=False)
+    """What was read of it before."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of its rows that are live are looked at."""
+        return self.chosen is None and self.sure is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,3 +138,17 @@ def _cut(chosen: Chosen, step: int, few: int) -> Iterator[tuple[RowRange, Chosen
 def _placed(chosen: Chosen) -> tuple[RowRange, Chosen]:
     first, last = int(chosen.offsets[0]), int(chosen.offsets[-1])
     return RowRange(first, last + 1), Chosen(chosen.offsets - first, chosen.sure)
+
+
+def group(units: Iterable[Unit], most_rows: int) -> Iterator[list[Unit]]:
+    """Neighbouring units with few rows, to be read together; groups grow, so that the first rows do not wait for many."""
+    waiting: list[Unit] = []
+    rows, most = 0, FEWEST_TOGETHER
+    for unit in units:
+        if waiting and (rows + len(unit.rows) > most_rows or len(waiting) == most):
+            yield waiting
+            waiting, rows, most = [], 0, min(2 * most, MOST_TOGETHER)
+        waiting.append(unit)
+        rows += len(unit.rows)
+    if waiting:
+        yield waiting

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancelet.encoding.plain import numpy_type
+from lancelet.encoding.plain import arrow_scalar, numpy_type
 from lancelet.errors import InvalidInput
 from lancelet.expressions.coercion import DAY, TICKS, is_bytes, is_list_like, is_number, is_text
 from lancelet.expressions.expr import Literal
@@ -56,7 +56,7 @@ def to_scalar(literal: Literal) -> pa.Scalar:
         # A null stays None: pyarrow cannot put a null list into a list of lists.
         items = [None if item is None else to_scalar(Literal(item, kind.value_type)) for item in value]
         return pa.scalar(items, kind)
-    return pa.scalar(value, kind)
+    return arrow_scalar(value, kind)
 
 
 def number_from_text(text: str) -> Literal:
@@ -245,7 +245,7 @@ def _placed_text(text: str, kind: pa.DataType) -> Placed | None:
     try:
         return Placed(parse_text(text, kind))
     except ValueError:
-        raise InvalidInput(f"{text!r} is not a value of type {kind}; compare with a {kind} literal") from None
+        raise InvalidInput(f"{text!r} is not a value of type {kind}; compare with a value of that type") from None
 
 
 def _placed_number(value: object, origin: pa.DataType, kind: pa.DataType, narrow: bool) -> Placed:

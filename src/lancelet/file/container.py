@@ -24,10 +24,16 @@ from lancelet.format.proto import column_pb2, file_pb2
 from lancelet.format.schema import Schema
 
 MAGIC = b"LANC"
-TAIL_BYTES = 64 * 1024
+SMALL_BYTES = 64 << 10
+TAIL_BYTES = 60 << 10
 _FOOTER = struct.Struct("<QQQIIHH4s")
 _ENTRY = struct.Struct("<QQ")
 _NEAR_BYTES = 4096
+
+
+def tail_length(size: int) -> int:
+    """How much of the end of a file to read first: small files come whole, of others what most metadata fits into."""
+    return size if size <= SMALL_BYTES else TAIL_BYTES
 
 
 def file_version(major: int, minor: int, path: str) -> str:
@@ -68,7 +74,7 @@ class Container:
         if size < _FOOTER.size:
             raise CorruptFile(path, f"{size} bytes are too few for a Lance file", "footer")
         if tail is None:
-            length = min(size, TAIL_BYTES)
+            length = tail_length(size)
             (tail,) = source.read([(size - length, length)])
         version = version_of_footer(tail, path)
         first, cmo, gbo, buffers, columns, _, _, _ = _FOOTER.unpack(tail[-_FOOTER.size :].tobytes())

@@ -7,16 +7,18 @@ from typing import Protocol, overload
 
 from lancelet.encoding.fetch import FileBytes
 from lancelet.encoding.grammars import open_page
+from lancelet.encoding.kernels.page_plans import PagePlans
 from lancelet.encoding.place import Place
-from lancelet.encoding.rows import Decode, Rows
+from lancelet.encoding.rows import Decode, RowRange, Rows
 from lancelet.encoding.v2_1.assemble import leaf_types, read_field
 from lancelet.encoding.v2_1.column import LeafColumn, LeafType, Records
+from lancelet.encoding.v2_1.leaf_batch import BoundBatch, LeafBatch
 from lancelet.errors import CorruptFile
-from lancelet.file.container import TAIL_BYTES, Container, version_of_footer
+from lancelet.file.container import Container, tail_length, version_of_footer
 from lancelet.format.file_versions import LEGACY, V2_0
 from lancelet.format.proto import column_pb2
 from lancelet.format.schema import Field, Schema
-from lancelet.store import ByteSource
+from lancelet.store import ByteSource, Extent
 
 _WIDE_BYTES = 256
 _LEGACY_BYTES = 4096
@@ -59,7 +61,7 @@ def open_file(source: ByteSource, columns: Mapping[int, int] | None = None) -> F
     """
     if source.size < 16:
         raise CorruptFile(source.path, f"{source.size} bytes are too few for a Lance file", "footer")
-    length = min(source.size, TAIL_BYTES)
+    length = tail_length(source.size)
     (tail,) = source.read([(source.size - length, length)])
     version = version_of_footer(tail, source.path)
     if version == LEGACY:
@@ -73,7 +75,19 @@ def open_file(source: ByteSource, columns: Mapping[int, int] | None = None) -> F
 class StructuralFile:
     """A file of version 2.1 or later: one column a leaf, nesting in levels."""
 
-    __slots__ = ("_bound", "_bytes", "_column_of", "_columns", "_container", "_place", "_source", "num_rows", "version")
+    __slots__ = (
+        "_batch",
+        "_bound",
+        "_bytes",
+        "_column_of",
+        "_columns",
+        "_container",
+        "_place",
+        "_plans",
+        "_source",
+        "num_rows",
+        "version",
+    )
 
     def __init__(self, source: ByteSource, container: Container, columns: Mapping[int, int] | None) -> None:
         self._source = source
@@ -82,9 +96,11 @@ class StructuralFile:
         self._bytes = FileBytes(source.path, source.size, source.mapped, pieces)
         self._columns: dict[tuple[int, LeafType], LeafColumn] = {}
         self._bound: dict[int, tuple[Field, dict[int, LeafColumn]]] = {}
+        self._batch: BoundBatch | None = None
         self._place = Place(source.path)
         self.version = container.version
         self.num_rows = int(container.descriptor(source).length)
+        self._plans = None if source.mapped is None else PagePlans(source.mapped, container.columns, self.num_rows)
         if columns is None:
             owners = [leaf_id for field in self.schema().fields for leaf_id in leaf_types(field)]
             columns = {field_id: index for index, field_id in enumerate(owners)}
@@ -92,13 +108,25 @@ class StructuralFile:
 
     @property
     def nbytes(self) -> int:
-        return self._container.nbytes + sum(column.nbytes for column in list(self._columns.values()))
+        plans = 0 if self._plans is None else self._plans.nbytes
+        return self._container.nbytes + plans + sum(column.nbytes for column in list(self._columns.values()))
 
     def schema(self) -> Schema:
         return self._container.schema(self._source)
 
     def read(self, field: Field, rows: Rows) -> Decode:
         return read_field(field, self._leaves(field), rows, self._place)
+
+    def batch(self, fields: Sequence[Field]) -> BoundBatch | None:
+        """Some fields of a mapped file, to read few rows of all of them in one go; kept while the same are asked for."""
+        if self._plans is None:
+            return None
+        leaves = LeafBatch.of(fields)
+        # Other threads may ask for other fields meanwhile.
+        batch = self._batch
+        if batch is None or batch.leaves is not leaves:
+            batch = self._batch = leaves.bind(self._plans, self._column_of, self._place)
+        return batch
 
     def check(self, field: Field) -> None:
         self._leaves(field)
@@ -108,11 +136,24 @@ class StructuralFile:
         leaves = self._leaves(field)
         return leaves[field.id].records() if len(leaves) == 1 and field.id in leaves else None
 
+    def extents(self, field: Field, rows: RowRange) -> list[list[Extent]]:
+        """Of each column of a field, where the pages lie of which all rows are in a range."""
+        return [
+            [Extent(start, stop, inside.start, inside.stop) for start, stop, inside in leaf.extents(rows)]
+            for leaf in self._leaves(field).values()
+        ]
+
     def row_bytes(self, field: Field) -> tuple[float, float]:
-        stored = sum(leaf.stored_bytes for leaf in self._leaves(field).values()) / max(self.num_rows, 1)
+        stored = self._stored_bytes(field) / max(self.num_rows, 1)
         # Wide plain values of a mapped file are handed out as they lie there.
         viewed = self._bytes.mapped is not None and field.owns_column and stored >= _WIDE_BYTES
         return stored, 0 if viewed else 2 * stored
+
+    def _stored_bytes(self, field: Field) -> int:
+        index = self._column_of.get(field.id, -1)
+        if self._plans is not None and not field.children and (stored := self._plans.stored_bytes(index)) >= 0:
+            return stored
+        return sum(leaf.stored_bytes for leaf in self._leaves(field).values())
 
     def _leaves(self, field: Field) -> dict[int, LeafColumn]:
         """The columns of a field; kept for as long as the same field object is asked for."""

@@ -14,8 +14,9 @@ import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from types import TracebackType
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +44,9 @@ PAGE_BYTES = 8 << 20
 _LEAST_SHARE = 4096
 ALIGNMENT = 64
 _PAD = b"\x48" * ALIGNMENT
+_PADS = [np.frombuffer(_PAD[:short], np.uint8) for short in range(ALIGNMENT)]
+_LITTLE = 16 << 10
+"""Buffers of a page that are no larger go to the sink together."""
 _ENCODINGS = (
     column_pb2.AnyMessage(type_url="/lance.encodings.ColumnEncoding", value=value).SerializeToString()
     for value in (b"\x0a\x00", b"\x1a\x04\x0a\x02\x0a\x00")
@@ -58,6 +62,9 @@ _FOOTER = struct.Struct("<QQQIIHH4s")
 _ENTRY = struct.Struct("<QQ")
 _SMALL = 256 << 10
 """Less data than this is encoded on the spot: handing it to a thread takes longer."""
+_KEPT_CHECKS = 64
+"""So many schemas that were found good are not looked at again."""
+_KEPT_FIELDS = 4096
 _HELD = 64 << 20
 """Once batches of this size have come in, what still waits of them is copied, so that they can be freed."""
 
@@ -85,12 +92,17 @@ class _Column:
     rows: int = 0
 
 
+_Encode: TypeAlias = Callable[[list[pa.Array]], list[EncodedPage]]
+_Encoder: TypeAlias = tuple[tuple[tuple[Field, bool], ...], _Encode]
+"""The fields that own the columns, each with whether it is of blobs, and what makes pages of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Group:
     """Columns that are encoded together: a leaf, or a whole field of 2.0."""
 
     columns: list[_Column]
-    encode: Callable[[list[pa.Array]], list[EncodedPage]]
+    encode: _Encode
 
 
 @dataclass(slots=True)
@@ -194,22 +206,9 @@ class FileWriter:
         return self._side_files[number]
 
     def _queue(self, top: Field) -> _Queue:
-        if self._version == V2_0:
-            columns = [_column(owner, owner.is_blob) for owner in column_fields(top)]
-            groups = [_Group(columns, partial(encode_field, field=top))]
-        else:
-            groups = [
-                _Group(
-                    [_column(leaf.field, False)],
-                    partial(
-                        encode_column,
-                        leaf=leaf,
-                        options=EncodeOptions.of(self._version, leaf.path, leaf.field.metadata, top.metadata),
-                    ),
-                )
-                for leaf in leaves_of(top)
-            ]
-        return _Queue(top, groups, holds_blobs(top))
+        encoders, blobs = _encoders(top, self._version)
+        groups = [_Group([_column(*owner) for owner in owners], encode) for owners, encode in encoders]
+        return _Queue(top, groups, blobs)
 
     def __enter__(self) -> FileWriter:
         return self
@@ -261,6 +260,11 @@ class FileWriter:
         queue.arrays.append(array)
         queue.nbytes += size
         if queue.nbytes >= self._page_bytes:
+            self._flush(queue)
+
+    def end_pages(self) -> None:
+        """Make pages of what waits: what comes next is better off apart from it."""
+        for queue in self._queues:
             self._flush(queue)
 
     def _let_go(self) -> None:
@@ -354,10 +358,29 @@ class FileWriter:
         priority = 0 if self._version == V2_0 else column.rows
         message = column.metadata.pages.add(length=page.length, priority=priority)
         message.encoding.direct.encoding = described.SerializeToString()
-        for pieces in page.buffers:
-            message.buffer_offsets.append(self._place(*pieces))
-            message.buffer_sizes.append(sum(piece.nbytes for piece in pieces))
+        offsets, sizes = self._place_all(page.buffers)
+        message.buffer_offsets.extend(offsets)
+        message.buffer_sizes.extend(sizes)
         column.rows += page.rows
+
+    def _place_all(self, buffers: Sequence[Sequence[Bytes]]) -> tuple[list[int], list[int]]:
+        """Write buffers, each at the next aligned position; little ones in one piece. Where they are, and their sizes."""
+        begin = at = self._sink.tell()
+        offsets, sizes, parts = [], [], []
+        for pieces in buffers:
+            short = -at % ALIGNMENT
+            if short:
+                parts.append(_PADS[short])
+                at += short
+            offsets.append(at)
+            parts += pieces
+            at += sum([piece.nbytes for piece in pieces])
+            sizes.append(at - offsets[-1])
+        if len(parts) > 1 and at - begin <= _LITTLE:
+            parts = [np.concatenate(parts)]
+        for part in parts:
+            self._sink.write(part)
+        return offsets, sizes
 
     def _place(self, *pieces: Bytes) -> int:
         """Write a buffer at the next aligned position."""
@@ -369,7 +392,7 @@ class FileWriter:
     def _align(self) -> int:
         short = -self._sink.tell() % ALIGNMENT
         if short:
-            self._sink.write(_PAD[:short])
+            self._sink.write(_PADS[short])
         return self._sink.tell()
 
     def _write_end(self, columns: Sequence[column_pb2.ColumnMetadata]) -> None:
@@ -409,6 +432,7 @@ def page_size(columns: int, data_cache_bytes: int | None, max_page_bytes: int | 
     return pages if max_page_bytes is None else min(pages, max_page_bytes)
 
 
+@lru_cache(maxsize=_KEPT_CHECKS)
 def check_schema(schema: Schema, version: str) -> None:
     """Refuse what a file of this version cannot hold."""
     if not is_writable(version):
@@ -440,6 +464,19 @@ def check_schema(schema: Schema, version: str) -> None:
             raise NotSupported(f"field '{node.name}': Blob v2 requires file version >= 2.2 (got 2.1)")
         if node.logical_type.startswith("dict:") and node.arrow_type.value_type.id == pa.bool_().id:
             raise NotSupported(f"field '{node.name}': dictionaries of booleans cannot be stored")
+
+
+@lru_cache(maxsize=_KEPT_FIELDS)
+def _encoders(top: Field, version: str) -> tuple[tuple[_Encoder, ...], bool]:
+    """What the columns of a field are encoded by, and whether there are blobs in it."""
+    if version == V2_0:
+        owners = tuple((owner, owner.is_blob) for owner in column_fields(top))
+        return ((owners, partial(encode_field, field=top)),), holds_blobs(top)
+    found = []
+    for leaf in leaves_of(top):
+        options = EncodeOptions.of(version, leaf.path, leaf.field.metadata, top.metadata)
+        found.append((((leaf.field, False),), partial(encode_column, leaf=leaf, options=options)))
+    return tuple(found), holds_blobs(top)
 
 
 def _column(owner: Field, blobs: bool) -> _Column:

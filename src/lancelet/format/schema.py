@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
@@ -53,7 +54,15 @@ class Field:
         object.__setattr__(self, "metadata", dict(self.metadata))
 
     def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
         return hash((self.id, self.name, self.logical_type, self.nullable, self.children))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Texts have other hashes in other processes.
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
 
     @property
     def extension_name(self) -> str | None:
@@ -205,6 +214,11 @@ class Schema:
         """Names of the columns."""
         return [field.name for field in self.fields]
 
+    @cached_property
+    def by_name(self) -> Mapping[str, Field]:
+        """The columns by their names; of several with one name the first."""
+        return {field.name: field for field in reversed(self.fields)}
+
     def paths(self) -> list[str]:
         """Paths of all fields as a projection takes them, for error texts."""
 
@@ -226,9 +240,10 @@ class Schema:
         With ``any_case``, a name that no field has exactly is that of the first field that differs in case alone.
         """
         steps = split_path(path) if isinstance(path, str) else path
-        fields, found = self.fields, []
+        fields, found = self.fields, list[Field]()
         for step in steps:
-            match = next((field for field in fields if field.name == step), None)
+            # There may be very many columns, but not so many fields inside of one.
+            match = next((f for f in fields if f.name == step), None) if found else self.by_name.get(step)
             if match is None and any_case:
                 match = next((field for field in fields if field.name.lower() == step.lower()), None)
             if match is None:

@@ -231,6 +231,10 @@ class IndexFileWriter:
         """Add rows, in the columns of the schema."""
         self._writer.write_batch(batch)
 
+    def end_pages(self) -> None:
+        """Have what comes next in other pages than what came before."""
+        self._writer.end_pages()
+
     def add_global_buffer(self, data: bytes) -> int:
         """Add a buffer and tell its number."""
         return self._writer.add_global_buffer(data)

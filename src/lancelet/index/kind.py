@@ -223,7 +223,7 @@ class Kind(KnownKind, ABC):
     reads_stored_json: bool = False
     """Whether it is on JSON alone, and reads that as it is stored."""
     is_heavy: bool = False
-    """Whether what a build costs goes by the bytes of the column, and not by its rows."""
+    """Whether what a build costs goes by the bytes of the column, and not by its rows; ``num_workers`` bounds its threads."""
     takes_items: bool = False
     """Whether it is on fields of structs too that are items of lists."""
     takes_json: bool = False

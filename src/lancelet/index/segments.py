@@ -151,9 +151,10 @@ class Whereabouts:
     @cached_property
     def _overlaid(self) -> tuple[tuple[int, int, frozenset[int]], ...]:
         """Overlays: the fragment, the version that added it, and the fields."""
+        manifest = self.snapshot.manifest
         return tuple(
             (fragment.id, overlay.committed_version, frozenset(overlay.data_file.fields))
-            for fragment in self.snapshot.manifest.message.fragments
+            for fragment in map(manifest.message.fragments.__getitem__, manifest.fragments.with_overlays)
             for overlay in fragment.overlays
         )
 

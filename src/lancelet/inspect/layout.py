@@ -9,14 +9,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
 
 from lancelet.execution.table_reader import TableReader
 from lancelet.file.lance_file import LanceFileReader
 from lancelet.format.schema import Field
+from lancelet.table.manifest.names import DATA_DIR
 from lancelet.table.manifest.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from lancelet.table.manifest.fragment import DataFile, Fragment
+
+    Files: TypeAlias = Sequence[tuple[Fragment, DataFile]]
 
 _WORDS: Final = re.compile(r"(\w+) \{|scheme: COMPRESSION_(\w+)")
 _SHOWN: Final = {
@@ -77,6 +86,8 @@ class ColumnFacts:
     bytes: int
     encodings: tuple[str, ...]
     """The most frequent first."""
+    counts: tuple[int, ...] = ()
+    """Pages of each encoding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,62 +104,93 @@ class PageFacts:
     """As it stands in the file."""
 
 
-def fragment_facts(snapshot: Snapshot) -> Iterator[FragmentFacts]:
-    """Fragments in their order."""
-    for reader in TableReader(snapshot).readers():
+def fragment_facts(snapshot: Snapshot, positions: slice = slice(None)) -> Iterator[FragmentFacts]:
+    """Fragments in their order: all of them, or those at some positions."""
+    table = TableReader(snapshot)
+    for position in range(len(snapshot.manifest.fragments))[positions]:
+        reader = table.reader(position)
         files, physical = reader.fragment.files, reader.physical_rows
         size = sum(file.size or 0 for file in files)
         yield FragmentFacts(reader.fragment.id, reader.num_rows, physical - reader.num_rows, len(files), size)
 
 
-def file_facts(snapshot: Snapshot) -> Iterator[FileFacts]:
-    """Data files in the order of their fragments."""
+def file_facts(snapshot: Snapshot, positions: slice = slice(None)) -> Iterator[FileFacts]:
+    """Data files in the order of their fragments, of all or of those at some positions."""
     manifest = snapshot.manifest
     names = _names(manifest.schema.fields)
-    for fragment in manifest.fragments:
+    for position in range(len(manifest.fragments))[positions]:
+        fragment = manifest.fragments[position]
         for file in fragment.files:
             base = None if file.base_id is None else manifest.base_paths[file.base_id].path
             columns = tuple(names[number] for number in file.fields if number in names)
             yield FileFacts(fragment.id, file.path, base, file.version, columns, file.size)
 
 
-def page_facts(snapshot: Snapshot, column: str | None = None) -> Iterator[PageFacts]:
-    """Pages of all columns, or of one; files of the version 0.1 have other pages and are left out."""
+def data_files(snapshot: Snapshot) -> list[tuple[Fragment, DataFile]]:
+    """Data files with pages, in the order of their fragments; files of the version 0.1 have other pages and are left out."""
+    return [
+        (fragment, file) for fragment in snapshot.manifest.fragments for file in fragment.files if not file.is_legacy
+    ]
+
+
+def stored_columns(snapshot: Snapshot) -> list[str]:
+    """The columns that data files have pages of: plain ones, and the leaves of nested ones."""
+    ids = {number for _, file in data_files(snapshot) for number in file.fields}
+    return [name for number, name in _names(snapshot.manifest.schema.fields).items() if number in ids]
+
+
+def page_facts(snapshot: Snapshot, column: str | None = None, files: Files | None = None) -> Iterator[PageFacts]:
+    """Pages of all columns, or of one; of all data files, or of some out of :func:`data_files`."""
     names = _names(snapshot.manifest.schema.fields)
-    for fragment in snapshot.manifest.fragments:
-        for file in fragment.files:
-            if file.is_legacy:
-                continue
-            wanted = {
-                index: names[field]
-                for field, index in zip(file.fields, file.column_indices, strict=True)
-                if index >= 0 and field in names and (column is None or names[field] == column)
-            }
-            if not wanted:
-                continue
-            place = snapshot.places.data_file(file)
-            reader = LanceFileReader.at(place.store, place.path)
-            for index in sorted(wanted):
-                for at, page in enumerate(reader.describe_column(index).pages):
-                    size = sum(buffer.size for buffer in page.buffers)
-                    short = short_encoding(page.encoding)
-                    yield PageFacts(fragment.id, file.path, wanted[index], at, size, short, page.encoding)
+    for fragment, file in data_files(snapshot) if files is None else files:
+        wanted = {
+            index: names[field]
+            for field, index in zip(file.fields, file.column_indices, strict=True)
+            if index >= 0 and field in names and (column is None or names[field] == column)
+        }
+        if not wanted:
+            continue
+        place = snapshot.places.data_file(file)
+        reader = LanceFileReader.at(place.store, place.path)
+        for index in sorted(wanted):
+            for at, page in enumerate(reader.describe_column(index).pages):
+                size = sum(buffer.size for buffer in page.buffers)
+                short = short_encoding(page.encoding)
+                yield PageFacts(fragment.id, file.path, wanted[index], at, size, short, page.encoding)
 
 
-def column_facts(snapshot: Snapshot) -> list[ColumnFacts]:
-    """Stored columns by their bytes, the largest first."""
+def column_facts(snapshot: Snapshot, files: Files | None = None) -> list[ColumnFacts]:
+    """Stored columns by their bytes, the largest first; of all data files, or of some as in :func:`page_facts`."""
+    return columns_of(snapshot, page_facts(snapshot, files=files))
+
+
+def columns_of(snapshot: Snapshot, pages: Iterable[PageFacts]) -> list[ColumnFacts]:
+    """What pages add up to, column by column."""
     kinds = {name: node.logical_type for node, name in _walk(snapshot.manifest.schema.fields)}
-    pages: dict[str, list[PageFacts]] = {}
-    for page in page_facts(snapshot):
-        pages.setdefault(page.column, []).append(page)
+    sizes: dict[str, int] = {}
+    encodings: dict[str, dict[str, int]] = {}
+    for page in pages:
+        sizes[page.column] = sizes.get(page.column, 0) + page.bytes
+        counts = encodings.setdefault(page.column, {})
+        counts[page.encoding] = counts.get(page.encoding, 0) + 1
     found = []
-    for name, of_column in pages.items():
-        counts: dict[str, int] = {}
-        for page in of_column:
-            counts[page.encoding] = counts.get(page.encoding, 0) + 1
+    for name, size in sizes.items():
+        counts = encodings[name]
         order = tuple(sorted(counts, key=lambda one: (-counts[one], one)))
-        found.append(ColumnFacts(name, kinds[name], len(of_column), sum(page.bytes for page in of_column), order))
+        numbers = tuple(counts[one] for one in order)
+        found.append(ColumnFacts(name, kinds[name], sum(numbers), size, order, numbers))
     return sorted(found, key=lambda one: (-one.bytes, one.name))
+
+
+def written_times(snapshot: Snapshot, most: int) -> dict[str, datetime]:
+    """When data files of the table's own folder were written, by their paths; none if there are more than ``most``."""
+    found = {}
+    folder = f"{DATA_DIR}/"
+    for entry in snapshot.store.list_objects(DATA_DIR):
+        found[entry.path.removeprefix(folder)] = entry.modified
+        if len(found) > most:
+            return {}
+    return found
 
 
 def short_encoding(description: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lancelet._naming.html import rows_html
 from lancelet.execution.threads import ordered_map
 from lancelet.table.manifest.manifest import read_manifest
 from lancelet.table.manifest.versions import list_versions
@@ -17,13 +18,24 @@ if TYPE_CHECKING:
 _MANIFESTS_AT_ONCE = 16
 
 
-def list_version_entries(store: Store) -> list[dict[str, Any]]:
+class Versions(list[dict[str, Any]]):
+    """Versions as dicts, which a notebook shows as a table."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        counts = ("total_rows", "total_fragments", "total_files_size")
+        rows = ([one["version"], one["timestamp"], *(int(one["metadata"][count]) for count in counts)] for one in self)
+        return rows_html(("version", "committed", "rows", "fragments", "bytes"), rows)
+
+
+def list_version_entries(store: Store) -> Versions:
     """All versions, oldest first; reads every manifest."""
 
     def entry(name: ManifestName) -> dict[str, Any]:
         return version_entry(read_manifest(store, name.path))
 
-    return list(ordered_map(entry, list_versions(store), 1 if store.is_local else _MANIFESTS_AT_ONCE))
+    return Versions(ordered_map(entry, list_versions(store), 1 if store.is_local else _MANIFESTS_AT_ONCE))
 
 
 def newest_manifests(snapshot: Snapshot, count: int) -> list[Manifest]:

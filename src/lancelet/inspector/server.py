@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 from lancelet._naming.plain_values import json_text
 from lancelet.dataset import LanceDataset
 from lancelet.errors import InvalidInput, LanceletError, printable
-from lancelet.inspector.facts import FACTS
+from lancelet.inspector.facts import FACTS, MAIN
 
 _STATIC: Final[Mapping[str, tuple[str, str]]] = {
     "": ("index.html", "text/html; charset=utf-8"),
@@ -86,13 +86,19 @@ class Inspector:
         self._server.server_close()
 
     def table_at(self, version: str | None) -> LanceDataset:
-        """The table at a version; without one the newest, or the one that was opened if the page does not follow."""
+        """The table at a version, ``3`` or ``BRANCH:3``; without one the newest, or the one that was opened if the page
+        does not follow."""
         if version is None and not self.follows:
             return self._table
-        if version is not None and not (version.isascii() and version.isdigit()):
-            raise InvalidInput(f"a version is a number, not {version!r}")
         branch = self._table.table.snapshot.manifest.branch
-        return self._table.checkout_version((branch, None if version is None else int(version)))
+        if version is None:
+            return self._table.checkout_version((branch, None))
+        name, sign, number = version.rpartition(":")
+        if not (number.isascii() and number.isdigit()):
+            raise InvalidInput(f"a version is a number, or a branch and a number, not {version!r}")
+        if sign:
+            branch = None if name == MAIN else name
+        return self._table.checkout_version((branch, int(number)))
 
     def allows(self, host: str, token: str) -> bool:
         """Whether a request is from the page: names that other sites give to this address are not taken."""

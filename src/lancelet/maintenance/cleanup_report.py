@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from lancelet._naming.html import text_html
 from lancelet.errors import InvalidCleanup, InvalidInput, InvalidType
 from lancelet.table.cleanup.plan import CleanupPlan, CleanupPolicy, CleanupReferencedBranch, plan_cleanup
 from lancelet.table.cleanup.run import CleanupStats, DeleteRate, run_cleanup
@@ -55,6 +56,9 @@ class CleanupExplanation:
     candidate_file_limit: int
     referenced_branches: list[CleanupReferencedBranch]
     warnings: list[str]
+
+    def _repr_html_(self) -> str:
+        return text_html(str(self))
 
     def __str__(self) -> str:
         stats = self.stats

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lancelet._naming.html import text_html
 from lancelet.errors import CorruptFile, InvalidInput
 from lancelet.maintenance.damaged_versions import aside_path, damaged_versions, set_aside
 from lancelet.maintenance.validation.report import Finding, show_table
@@ -46,6 +47,9 @@ class RepairReport:
     uri: str
     dry_run: bool
     actions: tuple[RepairAction, ...]
+
+    def _repr_html_(self) -> str:
+        return text_html(str(self))
 
     def __str__(self) -> str:
         title = f"{self.uri}: " + ("would do" if self.dry_run else "did") + f" {len(self.actions)} thing(s)"

@@ -12,11 +12,12 @@ States of shards stay: they are small, and the newest one is found through them.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from lancelet.errors import NotFound
+from lancelet.errors import CorruptFile, NotFound
 from lancelet.memwal.details import read_details
 from lancelet.memwal.log import read_entry
 from lancelet.memwal.names import WAL_DIR, entry_path, is_staged, number_of, run_generation
@@ -102,15 +103,23 @@ def _drop_entries(shard: Store, replayed: int) -> int:
         for name in shard.list_names(WAL_DIR)
         if (position := number_of(name, ".arrow")) is not None and position <= replayed
     )
-    epochs = {position: read_entry(shard, position).epoch for position in positions}
-    needed, known = set(), 0
+    needed: set[int] = set()
+    known: int | None = None
     for position in positions:
-        if epochs[position] != known:
+        epoch = _epoch(shard, position)
+        if epoch is None or epoch != known:
             needed.add(position)
-        known = epochs[position]
+        known = epoch
     gone = [entry_path(position) for position in positions if position not in needed]
     shard.delete_many(gone)
     return len(gone)
+
+
+def _epoch(shard: Store, position: int) -> int | None:
+    """The epoch of an entry; None for one that cannot be read, which may be the first of a writer. Its rows are in a run."""
+    with suppress(CorruptFile):
+        return read_entry(shard, position).epoch
+    return None
 
 
 def _drop_leftovers(states: ShardStates, older_than: timedelta, now: datetime) -> int:

@@ -138,7 +138,7 @@ def is_behind(newest: Snapshot, group: Group) -> bool:
 def _merge(group: Group, pace: Pace | None, table: TableReader) -> Compacted:
     """Commit runs to a version of the table."""
     snapshot = table.snapshot
-    check_writable(snapshot.manifest.path, snapshot.manifest.message.writer_feature_flags)
+    check_writable(snapshot.manifest.path, snapshot.manifest.head.writer_feature_flags)
     if is_behind(snapshot, group):
         raise CommitConflict(
             snapshot.uri, snapshot.version, "runs of the MemWAL that were to be compacted are in the table"

@@ -21,12 +21,15 @@ class WriterConfig:
     durable_write: bool = True
     """Whether a put waits until its rows are in the log."""
     enable_memtable: bool = True
+    """Kept for others: writers here always have MemTables."""
     max_wal_buffer_size: int = 10 << 20
     """Bytes that wait for the log, at most, where puts do not wait themselves."""
     max_wal_flush_interval_ms: int = 100
     """How long they wait, at most."""
     max_wal_persist_retries: int = 3
+    """How often an entry that the store refused is put again."""
     wal_persist_retry_base_delay_ms: int = 50
+    """How long to wait before that; each time twice as long."""
     max_memtable_size: int = 256 << 20
     max_memtable_rows: int = 100_000
     max_memtable_batches: int = 8_000

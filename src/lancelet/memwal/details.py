@@ -27,6 +27,7 @@ from lancelet.memwal.sharding import (
     spec_to_proto,
     unsharded_spec,
 )
+from lancelet.memwal.told import ToldShard, read_told
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.index_upkeep import MEM_WAL_INDEX, SYSTEM_INDICES
 from lancelet.table.commit.run import commit
@@ -46,6 +47,8 @@ class MemWalDetails:
     message: mem_wal_pb2.MemWalIndexDetails
     indices: tuple[str, ...]
     """The names of all indices of the version."""
+    path: str = ""
+    """Of the manifest that says it."""
 
     @cached_property
     def specs(self) -> tuple[ShardingSpec, ...]:
@@ -76,10 +79,17 @@ class MemWalDetails:
             for one in self.message.index_catchup
         }
 
+    @cached_property
+    def told(self) -> Mapping[UUID, ToldShard]:
+        """What it tells of shards, as they were at some moment."""
+        return read_told(self.message.inline_snapshots, self.specs, self.path)
+
     def shown(self) -> dict[str, Any]:
         """As ``mem_wal_index_details`` tells it."""
         message = self.message
+        snapshots = {"shard_snapshots": [one.shown() for one in self.told.values()]} if self.told else {}
         return {
+            **snapshots,
             "num_shards": message.num_shards,
             "maintained_indexes": list(message.maintained_indexes),
             "maintain_all_indexes": message.maintain_all_indexes,
@@ -111,7 +121,7 @@ def read_details(manifest: Manifest) -> MemWalDetails | None:
         return None
     message = parse_message(entry.index_details.value, mem_wal_pb2.MemWalIndexDetails, manifest.path, "MemWAL index")
     names = dict.fromkeys(index.name for index in manifest.indices if index.name not in SYSTEM_INDICES)
-    return MemWalDetails(message, tuple(names))
+    return MemWalDetails(message, tuple(names), manifest.path)
 
 
 def require_details(snapshot: Snapshot) -> MemWalDetails:

@@ -12,10 +12,19 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from time import sleep
 from typing import TYPE_CHECKING
 
-from lancelet.errors import CorruptFile, MissingFile, ShardSealed, StorageError, UncertainPut, WriterFenced
-from lancelet.memwal.names import entry_path
+from lancelet.errors import (
+    CorruptFile,
+    InvalidInput,
+    MissingFile,
+    ShardSealed,
+    StorageError,
+    UncertainPut,
+    WriterFenced,
+)
+from lancelet.memwal.names import GIVEN_UP_DIR, entry_path
 from lancelet.memwal.wal_entry import WalEntry, decode_entry, encode_sentinel
 
 if TYPE_CHECKING:
@@ -69,17 +78,42 @@ def read_log(shard: Store, manifest: ShardManifest) -> Iterator[WalEntry]:
         position += 1
 
 
+def give_up_entry(states: ShardStates, position: int) -> str:
+    """Put a sentinel in the place of an entry that cannot be read; returns where its file is kept."""
+    store, path = states.store, entry_path(position)
+    damaged = store.read_all(path)
+    with suppress(CorruptFile):
+        read_entry(store, position)
+        raise InvalidInput(
+            f"entry {position} of {store.uri} can be read, and its rows would be lost: it is not given up"
+        )
+    kept = f"{GIVEN_UP_DIR}/{path.rpartition('/')[2]}"
+    store.put(kept, damaged)
+    store.put(path, encode_sentinel(_epoch_before(store, position)))
+    return store.join(kept)
+
+
+def _epoch_before(shard: Store, position: int) -> int:
+    """That of the last entry before a position that can be read; none of a later writer's."""
+    for earlier in range(position - 1, -1, -1):
+        with suppress(CorruptFile, MissingFile):
+            return read_entry(shard, earlier).epoch
+    return 1
+
+
 class Log:
     """The end of a shard's log, for the writer that has the shard."""
 
-    __slots__ = ("_attempts", "_states", "epoch", "tail")
+    __slots__ = ("_attempts", "_delay", "_states", "epoch", "tail")
 
-    def __init__(self, states: ShardStates, epoch: int, tail: int, attempts: int) -> None:
+    def __init__(self, states: ShardStates, epoch: int, tail: int, attempts: int, delay: float = 0.0) -> None:
         self._states = states
         self.epoch = epoch
         self.tail = tail
         """The last position that is taken."""
         self._attempts = attempts
+        self._delay = delay
+        """Seconds before the second attempt; each time twice as long."""
 
     def fence(self) -> list[WalEntry]:
         """Put a sentinel at the end; returns the entries that others got in before it."""
@@ -110,7 +144,9 @@ class Log:
         store = self._states.store
         failure: StorageError | None = None
         uncertain = False
-        for _ in range(self._attempts):
+        for attempt in range(self._attempts):
+            if failure is not None:
+                sleep(self._delay * 2 ** (attempt - 1))
             try:
                 if store.put_if_absent(path, data):
                     return True

@@ -27,6 +27,8 @@ from lancelet.errors import InvalidInput
 MEM_WAL_DIR: Final = "_mem_wal"
 MANIFEST_DIR: Final = "manifest"
 WAL_DIR: Final = "wal"
+GIVEN_UP_DIR: Final = "given_up"
+"""Where entries of the log go that could not be read; nobody looks there."""
 HINT: Final = f"{MANIFEST_DIR}/version_hint.json"
 PK_INDEX_DIR: Final = "_pk_index"
 BLOOM_FILTER: Final = "bloom_filter.bin"

@@ -47,7 +47,9 @@ class ShardMap:
         known: dict[bytes | None, UUID] = {}
         sealed: dict[UUID, bytes | None] = {}
         for manifest in iterate_shards(base.store):
-            value = dict(manifest.field_values).get(spec.fields[0].field_id)
+            told = details.told.get(manifest.shard)
+            values = dict(manifest.field_values) or ({} if told is None else told.field_values)
+            value = values.get(spec.fields[0].field_id)
             compacted = details.compacted.get(manifest.shard, 0)
             has_rows = any(run.generation > compacted for run in manifest.sstables)
             if manifest.sealed:

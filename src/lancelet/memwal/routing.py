@@ -15,6 +15,7 @@ from lancelet.memwal.incoming import check_columns, check_place, rows_to_delete,
 from lancelet.memwal.names import shard_of
 from lancelet.memwal.placing import Place, ShardMap
 from lancelet.memwal.primary_key import PrimaryKey
+from lancelet.memwal.view import ShardView, shard_view
 from lancelet.memwal.wal_entry import entry_schema, fitted
 from lancelet.memwal.writer import Acknowledgement, ShardWriter
 
@@ -110,6 +111,10 @@ class Router:
     def writers(self) -> list[ShardWriter]:
         with self._lock:
             return list(self._writers.values())
+
+    def views(self) -> list[ShardView]:
+        """What the shards that were claimed have, with what is in memory."""
+        return [shard_view(*writer.shard.memtables()) for writer in self.writers]
 
     def flush(self) -> None:
         """Have all rows of the shards that were claimed in runs."""

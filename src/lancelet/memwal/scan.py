@@ -15,12 +15,15 @@ from lancelet.editing.merge.join import match_keys
 from lancelet.editing.merge.keys import KeyIndex, plain
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.errors import InvalidInput, InvalidType, NotSupported
+from lancelet.execution.opening import open_scan
 from lancelet.execution.plan import plan_take
+from lancelet.execution.row_mask import RowMask
 from lancelet.execution.scan import Scan
 from lancelet.format.system_columns import DISTANCE, ROW_ADDRESS, SCORE
 from lancelet.memwal.names import GENERATION, TOMBSTONE
 from lancelet.memwal.primary_key import PrimaryKey, key_values, last_of_each
-from lancelet.memwal.sharding import evaluate, scalar_bytes
+from lancelet.memwal.sharding import BUCKET, IDENTITY, evaluate, scalar_bytes
+from lancelet.memwal.texts import LevelTexts
 from lancelet.memwal.view import Level, View
 
 _GENERATION_FIELD = pa.field(GENERATION, pa.uint64(), nullable=False)
@@ -94,12 +97,8 @@ class LevelScan:
             builder.filter(self.filter)
         if self.row_address:
             builder.with_row_address()
-        if masked and level.generation:
-            allowed = view.allowed(place)
-            if allowed is not None:
-                builder.row_addr_prefilter(allowed.serialize())
-        elif masked and view.hidden is not None:
-            builder.row_addr_prefilter(None, view.hidden.serialize())
+        if masked:
+            builder.row_addr_prefilter(*_mask(view, place, level))
         if self.nearest is not None:
             builder.nearest(**self._nearest_options(view)).prefilter(True)
         if self.text is not None:
@@ -132,11 +131,7 @@ class LevelScan:
         if self.columns is not None and mark not in self.columns:
             asked = replace(self, columns=(*self.columns, mark))
         parts = []
-        for place, level in enumerate(view.levels):
-            builder = asked._builder(view, place, level)
-            if wanted is not None and self.text is not None:
-                builder.limit(wanted)
-            table = builder.to_scanner().to_table()
+        for level, table in zip(view.levels, asked._found(view, wanted), strict=True):
             batches = [asked._shown(batch, level) for batch in table.to_batches()]
             parts.append(pa.Table.from_batches(batches, asked._shown_schema(table.schema)))
         whole = pa.concat_tables(parts, promote_options="permissive")
@@ -145,6 +140,26 @@ class LevelScan:
         places = np.argsort(values if order == "ascending" else -values, kind="stable")
         places = places[self.offset : wanted]
         return whole.take(arrow_array(places))
+
+    def _found(self, view: View, wanted: int | None) -> list[pa.Table]:
+        """The best rows of each level."""
+        if self.text is None:
+            return [
+                self._builder(view, place, level).to_scanner().to_table() for place, level in enumerate(view.levels)
+            ]
+        # Columns, and what is a text, are those of the base table.
+        *above, base = enumerate(view.levels)
+        plan = self._builder(view, *base).limit(wanted).to_scanner().plan
+        if not above:
+            return [open_scan(view.base, plan).to_table()]
+        plans = [
+            (
+                level.table,
+                replace(plan, schema=level.table.snapshot.manifest.schema, mask=_row_mask(view, place, level)),
+            )
+            for place, level in above
+        ]
+        return LevelTexts([*plans, (view.base, plan)]).tables()
 
     def _check_one_query(self, view: View) -> None:
         if self.nearest is None:
@@ -170,6 +185,19 @@ class LevelScan:
         return pa.RecordBatch.from_arrays(columns, schema=self._shown_schema(schema))
 
 
+def _mask(view: View, place: int, level: Level) -> tuple[bytes | None, bytes | None]:
+    """The rows of a level that count, and those that do not, as far as either is known."""
+    if not level.generation:
+        return None, None if view.hidden is None else view.hidden.serialize()
+    allowed = view.allowed(place)
+    return None if allowed is None else allowed.serialize(), None
+
+
+def _row_mask(view: View, place: int, level: Level) -> RowMask | None:
+    mask = _mask(view, place, level)
+    return None if mask == (None, None) else RowMask(*mask)
+
+
 def lookup(view: View, keys: pa.Array | Sequence[pa.Array], columns: Sequence[str] | None = None) -> pa.Table:
     """The rows with some keys, in the order of levels; keys that are nowhere, or deleted, have none.
 
@@ -184,7 +212,7 @@ def lookup(view: View, keys: pa.Array | Sequence[pa.Array], columns: Sequence[st
         for level in view.runs[one.shard]:
             if not len(left[0]):
                 break
-            if not _may_be_in(view, one.field_values, left):
+            if not _may_be_in(view, view.values_of(one), left):
                 break
             assert level.run is not None
             if level.run.may_hold(left):
@@ -230,6 +258,9 @@ def _may_be_in(view: View, field_values: Mapping[str, bytes], columns: Sequence[
     if not field_values or not specs or len(specs[-1].fields) != 1:
         return True
     (one,) = specs[-1].fields
+    if one.transform not in (BUCKET, IDENTITY):
+        # Of the first model, or of a later one: rows are read, wherever they are.
+        return True
     schema = view.base.snapshot.manifest.schema
     names = {node.id: node.name for node in schema.fields}
     known = field_values.get(one.field_id)

@@ -19,15 +19,16 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from lancelet.errors import ShardSealed, StorageError, WriterFenced
+from lancelet.errors import MemWalEnded, ShardSealed, StorageError, WriterFenced
 from lancelet.memwal.config import WriterConfig
 from lancelet.memwal.details import MemWalDetails, check_progress, require_details
 from lancelet.memwal.log import Log, claim, read_log
 from lancelet.memwal.memtable import MemTable
 from lancelet.memwal.primary_key import PrimaryKey
 from lancelet.memwal.run_files import write_run
-from lancelet.memwal.shard_manifest import ShardManifest, ShardStates, SsTable
+from lancelet.memwal.shard_manifest import ShardManifest, ShardStates, SsTable, list_shards
 from lancelet.memwal.wal_entry import WalEntry, encode_entry, entry_schema, fitted
+from lancelet.table.commit.index_upkeep import has_mem_wal
 
 if TYPE_CHECKING:
     from lancelet.table.manifest.snapshot import Snapshot
@@ -41,7 +42,8 @@ class Shard:
         self.states = states
         self.manifest = manifest
         self.config = config
-        self.log = Log(states, manifest.epoch, manifest.replay_after, config.max_wal_persist_retries + 1)
+        delay = config.wal_persist_retry_base_delay_ms / 1000
+        self.log = Log(states, manifest.epoch, manifest.replay_after, config.max_wal_persist_retries + 1, delay)
         self.active = MemTable(manifest.generation)
         self.frozen: list[MemTable] = []
         self._lock = threading.Lock()
@@ -142,6 +144,7 @@ class Shard:
             return None
         memtable = self.frozen[0]
         store = self.states.store
+        self._check_table()
         run = write_run(store, self.base, memtable.batches(), memtable.generation, self.details.maintained)
 
         def with_run(newest: ShardManifest) -> ShardManifest | None:
@@ -170,6 +173,12 @@ class Shard:
             self.frozen.pop(0)
         return run
 
+    def _check_table(self) -> None:
+        """Raise when the table has lost its MemWAL: a run would be of no use, and acknowledged rows are not seen."""
+        newest = self.base.latest()
+        if not has_mem_wal(newest.manifest):
+            raise MemWalEnded(self.states.store.uri, newest.version)
+
     def memtables(self) -> tuple[ShardManifest, list[tuple[int, tuple[pa.RecordBatch, ...]]]]:
         """A state of the shard, and the rows that none of its runs has, by generation: one moment of both."""
         with self._lock:
@@ -180,6 +189,14 @@ class Shard:
     def unflushed_bytes(self) -> int:
         with self._lock:
             return self.active.nbytes + sum(one.nbytes for one in self.frozen)
+
+
+def fence_earlier(base: Snapshot) -> None:
+    """Fence writers that are left of a MemWAL that the table had before: they put rows in the columns of then."""
+    for shard in list_shards(base.store):
+        state = ShardStates.of(base.store, shard).latest()
+        if state is not None and not state.sealed:
+            Shard.claim(base, shard, require_details(base).config)
 
 
 def seal(base: Snapshot, shard: UUID) -> ShardManifest:

@@ -15,7 +15,7 @@ in the base table then, which says so, and its runs are passed over. The other w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -107,6 +107,11 @@ class View:
     @cached_property
     def details(self) -> MemWalDetails | None:
         return read_details(self.base.snapshot.manifest)
+
+    def values_of(self, one: ShardView) -> Mapping[str, bytes]:
+        """The values of sharding fields that all rows of a shard have, as far as anybody says."""
+        told = None if one.field_values or self.details is None else self.details.told.get(one.shard)
+        return one.field_values if told is None else told.field_values
 
     @property
     def runs(self) -> dict[UUID, tuple[Level, ...]]:
@@ -256,13 +261,15 @@ def take_view(snapshot: Snapshot, cache: FileCache, *, strong: bool = False, own
     """
     known = {one.shard for one in own}
     for _ in range(_REPLAYS):
-        shards = [*own]
+        shards, without = [*own], set()
         for shard in list_shards(snapshot.store):
             if shard not in known:
                 states = ShardStates.of(snapshot.store, shard)
                 seen = _replayed(states) if strong else _flushed(states)
                 if seen is not None:
                     shards.append(seen)
+                else:
+                    without.add(shard)
         view = View(TableReader(snapshot.latest(), cache), tuple(shards))
         if any(one.runs or one.memtables for one in shards):
             # After an overwrite the folders of shards are still there, with rows of what was overwritten.
@@ -270,6 +277,7 @@ def take_view(snapshot: Snapshot, cache: FileCache, *, strong: bool = False, own
         _check_same(view)
         if not _is_overtaken(view, known):
             _check_whole(view, known)
+            _check_stated(view, without)
             check_apart(view.base.snapshot, shards)
             return view
     raise MissingFile(snapshot.uri, "its runs are compacted faster than its logs can be read; read it again")
@@ -325,6 +333,23 @@ def _check_whole(view: View, own: set[UUID]) -> None:
             raise CorruptFile(
                 f"{view.base.snapshot.uri}/_mem_wal/{one.shard}",
                 f"runs up to {first - 1} are in the table and {wanted} are listed: those in between are lost",
+            )
+
+
+def _check_stated(view: View, without: Set[UUID]) -> None:
+    """Raise when the states of a shard are gone of which the table tells that it had rows."""
+    if not without or view.details is None:
+        return
+    told, compacted = view.details.told, view.details.compacted
+    for shard in without:
+        state = told[shard].state if shard in told else None
+        runs = () if state is None else state.sstables
+        lost = [run.path for run in runs if run.generation > compacted.get(shard, 0)]
+        if lost:
+            raise CorruptFile(
+                f"{view.base.snapshot.uri}/_mem_wal/{shard}",
+                f"the shard has no states any more, and the table tells of its runs {lost}, which are not in it: put the folder "
+                "'manifest' back, or remove that of the shard to give its rows up",
             )
 
 

@@ -142,7 +142,7 @@ def decode_entry(data: bytes, position: int, path: str) -> WalEntry:
         raise CorruptFile(
             path,
             f"entry {position} of the log cannot be read ({error}). The rows of this entry are lost unless the store has an "
-            "older copy of the file; entries before it can be read. Put the copy back, or give the entry up by "
-            "replacing the file with a sentinel (lancelet.memwal.wal_entry.encode_sentinel), and open the shard again",
+            "older copy of the file; other entries are not touched. Put the copy back, or give the entry up with "
+            f"give_up_mem_wal_entry(shard_id, {position}) of the dataset, and open the shard again",
         ) from error
     return WalEntry(position, epoch, batches, metadata.get(SENTINEL) == b"true")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lancelet.errors import LanceletError, ShardSealed, WriterClosed, WriterFenced
+from lancelet.errors import LanceletError, MemWalEnded, ShardSealed, WriterClosed, WriterFenced
 from lancelet.log import LOGGER
 from lancelet.memwal.incoming import check_columns, check_place, rows_to_delete, rows_to_put, total_bytes
 from lancelet.memwal.shard import Shard
@@ -295,7 +295,7 @@ class ShardWriter:
             self._flush = None
         try:
             self._flush_frozen()
-        except (WriterFenced, ShardSealed) as error:
+        except (WriterFenced, ShardSealed, MemWalEnded) as error:
             with self._lock:
                 self._broken = self._broken or error
         except LanceletError as error:

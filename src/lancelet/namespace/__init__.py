@@ -4,23 +4,26 @@
 >>> space = lancelet.connect("memory://docs/namespace")
 >>> space.create("fruit", {"name": ["apple", "pear"]}).count_rows()
 2
+
+The requests and answers of ``lance-namespace`` are found here too:
+
+>>> lancelet.namespace.ListTablesRequest(id=["sales"]).id
+['sales']
 """
 
-from lancelet.errors import MissingPackage
-from lancelet.namespace_client.models import PACKAGE
+from typing import TYPE_CHECKING, Any, Final
 
-try:
-    import lance_namespace
-except ImportError as error:
-    raise MissingPackage(PACKAGE) from error
-
+from lancelet._naming.lazy import lazy_names
 from lancelet.namespace.connecting import connect
-from lancelet.namespace.connection import Connection
-from lancelet.namespace.context import DynamicContextProvider
-from lancelet.namespace.directory import DirectoryNamespace
-from lancelet.namespace.remote import RemoteConnection
-from lancelet.namespace.rest.adapter import RestAdapter, serve
-from lancelet.namespace.rest.client import RestNamespace
+from lancelet.namespace_client.models import load_models
+
+if TYPE_CHECKING:
+    from lancelet.namespace.connection import Connection
+    from lancelet.namespace.context import DynamicContextProvider
+    from lancelet.namespace.directory import DirectoryNamespace
+    from lancelet.namespace.remote import RemoteConnection
+    from lancelet.namespace.rest.adapter import RestAdapter, serve
+    from lancelet.namespace.rest.client import RestNamespace
 
 __all__ = [
     "Connection",
@@ -33,4 +36,26 @@ __all__ = [
     "serve",
 ]
 
-del lance_namespace
+_MODELS: Final = ("Request", "Response")
+_later = lazy_names(
+    __name__,
+    {
+        "lancelet.namespace.connection": ("Connection",),
+        "lancelet.namespace.context": ("DynamicContextProvider",),
+        "lancelet.namespace.directory": ("DirectoryNamespace",),
+        "lancelet.namespace.remote": ("RemoteConnection",),
+        "lancelet.namespace.rest.adapter": ("RestAdapter", "serve"),
+        "lancelet.namespace.rest.client": ("RestNamespace",),
+    },
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        # The sentence on how to install it, before a module of ours stumbles over it.
+        load_models()
+    elif name == "LanceNamespace" or name.endswith(_MODELS):
+        models = load_models()
+        if hasattr(models, name):
+            return getattr(models, name)
+    return _later(name)

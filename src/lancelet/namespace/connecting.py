@@ -6,13 +6,11 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lancelet.namespace.connection import Connection
-from lancelet.namespace.directory import DirectoryNamespace
-from lancelet.namespace.remote import RemoteConnection
-from lancelet.namespace.rest.client import RestNamespace
+from lancelet.namespace_client.models import load_models
 
 if TYPE_CHECKING:
     from lancelet._api.session import Session
+    from lancelet.namespace.connection import Connection
 
 _SERVERS = ("http://", "https://")
 
@@ -53,6 +51,13 @@ def connect(
     >>> lancelet.connect("rest", uri="http://localhost:2333", token="a secret of ours")
     RemoteConnection(RestNamespace { endpoint: "http://localhost:2333", delimiter: "$" })
     """
+    # The function is there, and tells how to install it, also where the package of namespaces is not.
+    load_models()
+    from lancelet.namespace.connection import Connection
+    from lancelet.namespace.directory import DirectoryNamespace
+    from lancelet.namespace.remote import RemoteConnection
+    from lancelet.namespace.rest.client import RestNamespace
+
     place = os.fspath(root)
     if place.startswith(_SERVERS):
         properties = {"uri": place, **properties}

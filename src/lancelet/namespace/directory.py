@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import lance_namespace as ln
@@ -293,7 +293,12 @@ class DirectoryNamespace(ln.LanceNamespace):
 
     @operation(ln.QueryTableRequest)
     def query_table(self, request: ln.QueryTableRequest) -> ln.QueryTableResponse:
-        return ln.QueryTableResponse(data=tables.query(self._root, request, self._session))
+        return ln.QueryTableResponse(data=b"".join(tables.query(self._root, request, self._session)))
+
+    def query_table_in_pieces(self, request: ln.QueryTableRequest) -> Generator[bytes, None, None]:
+        """What ``query_table`` answers, piece by piece, so that it need not fit into memory."""
+        self.note("query_table")
+        return tables.query(self._root, request, self._session)
 
     @operation(ln.ExplainTableQueryPlanRequest)
     def explain_table_query_plan(self, request: ln.ExplainTableQueryPlanRequest) -> str:

@@ -282,9 +282,12 @@ def _free_folder(root: Root, ident: Identifier, catalog: Catalog | None) -> str:
         return folder_name(ident)
     with translated(f"table {shown(ident)}"):
         state = look(root.store, listed)
-        # Files of a hidden folder may be on their way out.
-        if not state.written and not state.hidden and (catalog is None or listed not in catalog.claimed()):
-            return listed
+    # Files of a hidden folder may be on their way out.
+    if not state.hidden and (catalog is None or listed not in catalog.claimed()):
+        if state.written:
+            # It was not when the name was looked for.
+            raise TableAlreadyExistsError(f"table {shown(ident)} is there already")
+        return listed
     if catalog is None:
         raise TableAlreadyExistsError(f"table {shown(ident)} was deregistered, but its files are still in {listed}")
     # The folder of this name has a table that was deregistered, or one that has another name now.

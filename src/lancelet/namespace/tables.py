@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from lancelet.namespace.root import Root
 
 _SMALL_FRAGMENT = 1 << 20
+_PIECE = 1 << 18
+"""Bytes of an answer that are worth handing over."""
 """Fragments with fewer rows count as small."""
 _SPAN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h)?\s*")
 _SECONDS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0}
@@ -169,15 +172,42 @@ def delete(root: Root, request: DeleteFromTableRequest) -> int:
     return table.version
 
 
-def query(root: Root, request: QueryTableRequest, session: Session | None = None) -> bytes:
-    """The rows as a file of Arrow IPC."""
-    sink = pa.BufferOutputStream()
+def query(root: Root, request: QueryTableRequest, session: Session | None = None) -> Generator[bytes, None, None]:
+    """The rows as a file of Arrow IPC, in pieces that come as the rows are read."""
+    written = _Written()
     with _asking(request):
         reader = scan(root, request, session).to_reader()
-        with pa.ipc.new_file(sink, reader.schema) as writer:
-            for batch in reader:
-                writer.write_batch(batch)
-    return bytes(sink.getvalue())
+        try:
+            with pa.ipc.new_file(pa.PythonFile(written, "w"), reader.schema) as writer:
+                for batch in reader:
+                    writer.write_batch(batch)
+                    yield from written.taken(_PIECE)
+            yield from written.taken(0)
+        finally:
+            reader.close()
+
+
+class _Written(io.RawIOBase):
+    """Takes what is written to it, until somebody takes it away."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        piece = bytes(data)
+        self._pieces.append(piece)
+        self._size += len(piece)
+        return len(piece)
+
+    def taken(self, least: int) -> Iterator[bytes]:
+        """All that is there as one piece, if it is so much."""
+        if self._size > least:
+            piece, self._pieces, self._size = b"".join(self._pieces), [], 0
+            yield piece
 
 
 def scan(root: Root, request: Any, session: Session | None = None) -> LanceScanner:

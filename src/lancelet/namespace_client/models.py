@@ -6,7 +6,7 @@ from typing import Any
 
 from lancelet.errors import InvalidType, MissingPackage
 
-PACKAGE = "namespaces need the package lance-namespace; install lancelet[namespace]"
+PACKAGE = "namespaces need the package lance-namespace: pip install 'lancelet[namespace]'"
 
 
 def load_models() -> Any:

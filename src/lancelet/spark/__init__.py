@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from lancelet.errors import MissingPackage
+
 if TYPE_CHECKING:
     from lancelet.spark.checkup import doctor
     from lancelet.spark.search.function import register_functions
@@ -26,4 +28,10 @@ _PLACES = {
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    try:
+        module = import_module(f"{__name__}.{_PLACES[name]}")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in ("pyspark", "py4j"):
+            raise
+        raise MissingPackage("Spark as the engine needs the package pyspark: pip install 'lancelet[spark]'") from error
+    return getattr(module, name)

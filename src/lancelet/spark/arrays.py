@@ -23,16 +23,20 @@ _NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 def conformed_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Batches under another schema; columns are found by name."""
     target = pa.schema([storage_field(field) for field in schema])
+    source: pa.Schema | None = None
+    places: list[int] = []
     for batch in batches:
-        columns = [_column(batch, field) for field in target]
+        if source is None or not batch.schema.equals(source):
+            source = batch.schema
+            places = _places(source, target.names)
+        columns = [_column(batch, at, field) for at, field in zip(places, target, strict=True)]
         if columns:
             yield pa.RecordBatch.from_arrays(columns, schema=target)
         elif batch.num_rows:
             yield batch.select([])
 
 
-def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
-    at = _place(batch.schema, field.name)
+def _column(batch: pa.RecordBatch, at: int, field: pa.Field) -> pa.Array:
     if at < 0:
         raise UnfitData(f"there is no column '{field.name}' among {', '.join(batch.schema.names)}")
     column = batch.column(at)
@@ -44,12 +48,15 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
         raise UnfitData(f"column '{field.name}': {error}") from None
 
 
-def _place(parts: pa.Schema | pa.StructType, name: str) -> int:
-    """Where the part with a name is, in any case if not in this one; -1 when there is none."""
-    names = [field.name for field in parts]
-    alike = [at for at, other in enumerate(names) if other == name]
-    alike = alike or [at for at, other in enumerate(names) if other.lower() == name.lower()]
-    return alike[0] if len(alike) == 1 else -1
+def _places(parts: pa.Schema | pa.StructType, names: Iterable[str]) -> list[int]:
+    """Where the parts with some names are, each in any case if not in this one; -1 when there is none, or several."""
+    exact: dict[str, list[int]] = {}
+    folded: dict[str, list[int]] = {}
+    for at, part in enumerate(parts):
+        exact.setdefault(part.name, []).append(at)
+        folded.setdefault(part.name.lower(), []).append(at)
+    alike = (exact.get(name) or folded.get(name.lower(), []) for name in names)
+    return [places[0] if len(places) == 1 else -1 for places in alike]
 
 
 def conform(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -86,8 +93,8 @@ def conform(array: pa.Array, target: pa.DataType) -> pa.Array:
 def _struct(array: pa.Array, target: pa.StructType) -> pa.Array:
     """Fields by name; those that are not asked for are left out, those that are missing are null."""
     children = []
-    for field in target:
-        at = _place(array.type, field.name)
+    places = _places(array.type, [field.name for field in target])
+    for at, field in zip(places, target, strict=True):
         found = pa.nulls(len(array), field.type) if at < 0 else conform(array.field(at), field.type)
         children.append(found)
     mask = array.is_null() if array.null_count else None

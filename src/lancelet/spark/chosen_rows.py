@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet.execution.costs import DEFAULT_BATCH_SIZE
 from lancelet.execution.plan import column_of
 from lancelet.execution.scan import Scan
 from lancelet.expressions.sort import SortKey, sort_table
@@ -48,7 +49,10 @@ def first_rows(table: TableReader, plan: ScanPlan, order: Order, count: int) -> 
         (name, column_of(plan.schema, join_path(path))) for name, (path, _, _) in zip(names, order.keys, strict=True)
     ]
     sought = replace(
-        plan, outputs=(*outputs, (ROW_ADDRESS, column_of(plan.schema, ROW_ADDRESS))), blobs_as_binary=frozenset()
+        plan,
+        outputs=(*outputs, (ROW_ADDRESS, column_of(plan.schema, ROW_ADDRESS))),
+        blobs_as_binary=frozenset(),
+        batch_size=DEFAULT_BATCH_SIZE,
     )
     keys = [SortKey(name, up, nulls) for name, (_, up, nulls) in zip(names, order.keys, strict=True)]
     best: list[pa.RecordBatch] = []
@@ -65,7 +69,7 @@ def first_rows(table: TableReader, plan: ScanPlan, order: Order, count: int) -> 
 
 
 def taken_rows(table: TableReader, plan: ScanPlan, addresses: npt.NDArray[np.uint64]) -> Iterator[pa.RecordBatch]:
-    """What a plan gives of rows at some addresses."""
+    """What a plan gives of rows at some addresses, in batches of at most its size."""
     if not len(addresses):
         return
     if not plan.outputs:
@@ -73,7 +77,9 @@ def taken_rows(table: TableReader, plan: ScanPlan, addresses: npt.NDArray[np.uin
         return
     whole = replace(plan, filter=None, fragment_ids=None, row_ranges=None, limit=None, offset=0)
     owners, offsets = table.locate_addresses(addresses.astype(np.uint64))
-    yield from Scan(table, whole).take(owners, offsets).combine_chunks().to_batches()
+    for start in range(0, len(owners), plan.batch_size):
+        part = slice(start, start + plan.batch_size)
+        yield from Scan(table, whole).take(owners[part], offsets[part]).combine_chunks().to_batches()
 
 
 def _as_spark_sorts(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -49,7 +49,9 @@ def _column(table: TableReader, name: str) -> dict[str, int] | None:
 
 
 def _answers(table: TableReader, job: ReadJob, asked: Sequence[Sequence[str]]) -> list[int | None] | None:
-    """Aggregates over all rows of a scan; None unless metadata and indices tell all of them."""
+    """Aggregates over all rows of a scan; None unless metadata and indices tell all of them, which a search is not among."""
+    if job.is_search:
+        return None
     plan = job.scan_plan(table.snapshot)
     count: int | None = table.num_rows
     if plan.filter is not None:

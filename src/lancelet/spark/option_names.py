@@ -1,7 +1,7 @@
 """Options as users of another connector for Lance write them.
 
-Those that mean the same have our names from here on. Those that only tune that connector (its caches, its queues) are
-passed over: answers do not depend on them.
+Those that mean the same have our names from here on. Those that only tune that connector (its caches, its queues, what its
+streams remember: ours go by their checkpoint) are passed over: answers do not depend on them.
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ _SAME = {
     "batch_size": "batchsize",
 }
 _TUNING = (
+    "blob_pack_file_size_threshold",
     "block_size",
     "catalog",
     "executor_credential_refresh",
     "index_cache_size",
+    "lance.streaming.dedupe.lookback.versions",
     "max_batch_bytes",
     "max_rows_per_group",
     "metadata_cache_size",
     "pushdownfilters",
     "queue_depth",
+    "streamingqueryid",
     "topn_push_down",
     "use_queued_write_buffer",
     "use_scalar_index",

@@ -155,7 +155,7 @@ def read_split(job: ReadJob, split: Split) -> Iterator[pa.RecordBatch]:
     if split.conditions:
         job = replace(job, conditions=(*job.conditions, *split.conditions))
     if job.nearest is not None:
-        return job.nearest.rows(table, job.scan_plan(table.snapshot))
+        return job.nearest.rows(table, _in_batches(job, table, job.scan_plan(table.snapshot)))
     if job.text is not None:
         return open_scan(table, replace(job.scan_plan(table.snapshot), limit=split.limit)).batches()
     plan = replace(
@@ -168,7 +168,7 @@ def read_split(job: ReadJob, split: Split) -> Iterator[pa.RecordBatch]:
     if job.sample is not None:
         return sampled(table, replace(plan, limit=None), job.sample, split.limit)
     if job.order is not None and split.limit is not None:
-        return first_rows(table, replace(plan, limit=None), job.order, split.limit)
+        return first_rows(table, _in_batches(job, table, replace(plan, limit=None)), job.order, split.limit)
     return run_plan(job, table, plan)
 
 
@@ -179,6 +179,11 @@ def run_plan(job: ReadJob, table: TableReader, plan: ScanPlan) -> Iterator[pa.Re
         plan = replace(plan, batch_size=fitting)
     copies = fitting < _FEW_ROWS and table.snapshot.store.is_local
     return Scan(table, plan, 1 if copies else _SCAN_THREADS).batches()
+
+
+def _in_batches(job: ReadJob, table: TableReader, plan: ScanPlan) -> ScanPlan:
+    """A plan whose batches have as many rows as suit Spark, unless the user says how many."""
+    return replace(plan, batch_size=_batch_rows(table, plan)) if job.batch_size is None else plan
 
 
 def _batch_rows(table: TableReader, plan: ScanPlan) -> int:

@@ -28,20 +28,60 @@ import pyarrow as pa
 from lancelet.errors import InvalidInput
 from lancelet.execution.plan import visible_schema
 from lancelet.expressions import build
-from lancelet.expressions.expr import Expr, Literal
+from lancelet.expressions.expr import Expr, Literal, type_of
 
 if TYPE_CHECKING:
     from lancelet.format.schema import Schema
 
 _TEXTS = ("starts_with", "ends_with", "contains")
+_MICROS = {"s": 10**6, "ms": 10**3}
+"""In units of timestamps that have fewer digits than Spark's."""
 
 
 def _compared(operator: str, column: Expr, literal: Literal) -> Expr:
+    below = _tick_below(column, literal)
+    if below is not None:
+        return _compared_between(operator, column, below)
     if operator == "<=>":
         return build.same(column, literal)
     if operator in _TEXTS:
         return build.call(operator, [column, literal])
     return build.compare(operator, column, literal)
+
+
+def _tick_below(column: Expr, literal: Literal) -> Literal | None:
+    """The last time that a column can have before one that has more digits; None where it can have the same."""
+    kind = type_of(column)
+    if literal.value is None or not (pa.types.is_timestamp(kind) and pa.types.is_timestamp(literal.type)):
+        return None
+    assert isinstance(literal.value, int)
+    ticks, rest = divmod(literal.value, _MICROS.get(kind.unit, 1))
+    return Literal(ticks, kind) if rest else None
+
+
+def _compared_between(operator: str, column: Expr, below: Literal) -> Expr:
+    """A comparison with a time between two ticks of a column: filters cut the time to a tick, and Spark does not."""
+    before, after = build.compare("<=", column, below), build.compare(">", column, below)
+    match operator:
+        case "<" | "<=":
+            return before
+        case ">" | ">=":
+            return after
+        case "=":
+            return build.all_of([before, after])
+        case "!=":
+            return build.any_of([before, after])
+    return build.FALSE
+
+
+def _among(column: Expr, literals: list[Literal]) -> Expr:
+    """IN: one of the values, of which a column may not be able to have some."""
+    between = [below for below in (_tick_below(column, literal) for literal in literals) if below is not None]
+    if not between:
+        return build.in_list(column, literals)
+    kept = [literal for literal in literals if _tick_below(column, literal) is None]
+    never = _compared_between("=", column, between[0])
+    return build.any_of([build.in_list(column, kept), never]) if kept else never
 
 
 Match = Callable[[Any], Expr]
@@ -83,7 +123,7 @@ def _parsed(node: Any, visible: pa.Schema, find: Match | None) -> Expr:
         case ["is_not_null", ["col", *path]]:
             return build.negation(build.is_null(build.column(visible, path)))
         case ["in", ["col", *path], [*literals]]:
-            return build.in_list(build.column(visible, path), [_parsed_literal(x) for x in literals])
+            return _among(build.column(visible, path), [_parsed_literal(x) for x in literals])
         case ["match", str(), [*_]] if find is not None:
             return find(node)
         case [str() as operator, ["col", *path], literal]:

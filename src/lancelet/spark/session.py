@@ -8,13 +8,18 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from lancelet.errors import MissingFile, NotSupported
+from lancelet.errors import MissingFile, MissingPackage, NotSupported
+from lancelet.spark.daemon import MODULE
+from lancelet.spark.java import find_java
 from lancelet.spark.versions import check_spark
 
 JAR = Path(__file__).parent / "jars" / "lancelet-bridge.jar"
 CATALOG = "io.lancelet.spark.catalog.LanceCatalog"
 EXTENSIONS = "io.lancelet.spark.sql.LanceExtensions"
 _CATALOG_SETTING = "spark.sql.catalog.lance"
+_DAEMON_SETTING = "spark.python.daemon.module"
+_STARTUP_SETTING = "spark.lancelet.startup"
+STARTUP = Path(__file__).parent / "startup"
 
 
 def configure(
@@ -47,15 +52,27 @@ def configure(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
     builder = builder.config("spark.pyspark.python", os.environ["PYSPARK_PYTHON"])
+    if _runs_here(builder) and os.environ["PYSPARK_PYTHON"] == sys.executable:
+        builder = _with_default(builder, _DAEMON_SETTING, MODULE)
     if not bridge:
         return builder
     builder = _with_entry(builder, "spark.jars", str(bridge_jar()))
     builder = _with_entry(builder, "spark.sql.extensions", EXTENSIONS)
-    if _CATALOG_SETTING not in builder._options:
-        builder = builder.config(_CATALOG_SETTING, CATALOG)
+    builder = _with_default(builder, _CATALOG_SETTING, CATALOG)
+    builder = _with_default(builder, _STARTUP_SETTING, str(STARTUP))
     if root is not None:
         builder = builder.config(f"{_CATALOG_SETTING}.impl", "dir").config(f"{_CATALOG_SETTING}.root", str(root))
     return builder
+
+
+def _runs_here(builder: SparkSession.Builder) -> bool:
+    """Whether tasks run on this machine, with the Python that runs here; those of a cluster may have no lancelet."""
+    master = str(builder._options.get("spark.remote") or builder._options.get("spark.master") or "")
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+def _with_default(builder: SparkSession.Builder, setting: str, value: str) -> SparkSession.Builder:
+    return builder if setting in builder._options else builder.config(setting, value)
 
 
 def _with_entry(builder: SparkSession.Builder, setting: str, entry: str) -> SparkSession.Builder:
@@ -104,6 +121,11 @@ def local_session(
         See :func:`configure`.
     settings
         More settings of Spark, which win over those made here.
+
+    Raises
+    ------
+    MissingPackage
+        There is no Java that Spark could use.
     """
     builder = SparkSession.builder.master(f"local[{cores}]")
     own = {
@@ -119,6 +141,8 @@ def local_session(
         builder = builder.config(key, value)
     from lancelet.spark.search.function import register_functions
 
+    if SparkSession.getActiveSession() is None and (problem := find_java().problem) is not None:
+        raise MissingPackage(problem)
     spark = configure(builder, bridge=bridge).getOrCreate()
     register_functions(spark)
     return spark

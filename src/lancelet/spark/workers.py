@@ -17,14 +17,14 @@ from functools import cache
 
 import pyarrow as pa
 
-_SPARKS_OWN = "pyspark.daemon"
+_DAEMONS = ("pyspark.daemon", "lancelet.spark.daemon")
 
 
 @cache
 def settle() -> None:
     """Call this when the modules are imported; in a process that is not one of Spark's, nothing happens."""
     program = getattr(sys.modules.get("__main__"), "__spec__", None)
-    if program is not None and program.name == _SPARKS_OWN:
+    if program is not None and program.name in _DAEMONS:
         # What is garbage by now would stay for good.
         gc.collect()
         gc.freeze()

@@ -13,12 +13,14 @@ from lancelet.store.source import (
     drop_resident_files,
 )
 from lancelet.store.uri import open_store
+from lancelet.store.whole_ranges import Extent, WholeRanges
 
 __all__ = [
     "FAULT_AROUND",
     "ByteSource",
     "Bytes",
     "Counters",
+    "Extent",
     "HeldSource",
     "LocalStore",
     "MappedSource",
@@ -26,6 +28,7 @@ __all__ = [
     "Ranges",
     "Sink",
     "Store",
+    "WholeRanges",
     "drop_resident_files",
     "open_store",
 ]

@@ -8,11 +8,14 @@ import shutil
 import uuid
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from lancelet.errors import MissingFile, PathNotAllowed, StorageError, UncertainPut
 from lancelet.runtime.interrupts import deferred
+from lancelet.runtime.metrics import answered, given, measured
+from lancelet.runtime.threads import Pool
 from lancelet.store.base import ObjectInfo
 from lancelet.store.limit import Limit, is_in
 from lancelet.store.local_files import (
@@ -42,6 +45,23 @@ _TRIES = 5
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
+_SYNCS = Pool("lancelet-sync", 8)
+
+
+def _settle_file(full: str) -> None:
+    with failures(full):
+        sync_file(full)
+
+
+def _settle_folder(folder: str, *, is_needed: bool) -> None:
+    try:
+        sync_folder(folder)
+    except FileNotFoundError:
+        # What we made a folder in may be gone with it: then there is nothing to remember.
+        if is_needed:
+            raise
+
+
 class _Staged:
     """A file under a temporary name, still open."""
 
@@ -63,6 +83,7 @@ class LocalStore:
 
     __slots__ = ("_grown", "_made", "_root", "counters", "options")
 
+    scheme = "file"
     is_local = True
     lists_in_order = False
 
@@ -106,12 +127,14 @@ class LocalStore:
         with failures(full):
             return MappedSource(full, MappedFile(full), self.counters)
 
+    @measured("get", answered)
     def read_all(self, path: str) -> bytes:
         full = self.join(path)
         with failures(full):
             data = Path(full).read_bytes()
         return self._counted(data)
 
+    @measured("get", answered)
     def read_tail(self, path: str, nbytes: int) -> tuple[bytes, int]:
         full = self.join(path)
         with failures(full):
@@ -123,11 +146,13 @@ class LocalStore:
                 os.close(file)
         return self._counted(data), size
 
+    @measured("head")
     def size_of(self, path: str) -> int:
         full = self.join(path)
         with failures(full):
             return Path(full).stat().st_size
 
+    @measured("head")
     def exists(self, path: str) -> bool:
         return Path(self.join(path)).is_file()
 
@@ -148,6 +173,7 @@ class LocalStore:
                 continue
             yield ObjectInfo(path, status.st_size, datetime.fromtimestamp(status.st_mtime, timezone.utc))
 
+    @measured("list")
     def list_names(self, prefix: str) -> list[str]:
         """Names of the files directly in a folder, unsorted, without asking for their sizes."""
         self.counters.lists += 1
@@ -162,6 +188,7 @@ class LocalStore:
         self.counters.lists += 1
         return [entry.name for entry in self._scan(prefix) if entry.is_dir()]
 
+    @measured("list")
     def _scan(self, prefix: str) -> list[os.DirEntry[str]]:
         full = self.join(prefix)
         try:
@@ -170,6 +197,7 @@ class LocalStore:
         except MissingFile:
             return []
 
+    @measured("put", given)
     def put(self, path: str, data: bytes) -> None:
         full = self.join(path)
         with failures(full), self._staged(full, data) as temporary:
@@ -177,12 +205,14 @@ class LocalStore:
             temporary.rename(full)
             self._sync_folders({full.rpartition("/")[0]})
 
+    @measured("put", given)
     def put_hint(self, path: str, data: bytes) -> None:
         """Write a file that nothing depends on, replacing an existing one; a crash of the machine may lose it."""
         full = self.join(path)
         with failures(full), self._staged(full, data) as temporary:
             temporary.rename(full)
 
+    @measured("put", given)
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a file only if there is none. It survives a crash of the machine once this returns True."""
         full = self.join(path)
@@ -208,6 +238,7 @@ class LocalStore:
                 raise UncertainPut(full, f"cannot sync its folder: {error.strerror or error}") from None
         return True
 
+    @measured("copy")
     def copy(self, source: str, target: str) -> None:
         full, origin = self.join(target), self.join(source)
         with failures(origin), self._staged(full, b"") as temporary:
@@ -216,6 +247,7 @@ class LocalStore:
             temporary.rename(full)
             self._sync_folders({full.rpartition("/")[0]})
 
+    @measured("copy")
     def copy_from(self, source: Store, path: str, target: str, size: int | None = None) -> bool:
         if not isinstance(source, LocalStore):
             return False
@@ -241,11 +273,13 @@ class LocalStore:
         finally:
             os.close(write)
 
+    @measured("delete")
     def delete(self, path: str) -> None:
         full = self.join(path)
         with failures(full):
             remove_file(full)
 
+    @measured("delete")
     def delete_many(self, paths: Sequence[str], *, lasting: bool = False) -> list[str]:
         files = {self.join(path): path for path in paths}
         failed = [files[full] for full in unlink_all(list(files))]
@@ -283,6 +317,7 @@ class LocalStore:
         with failures(full):
             return LocalSink(full, self._open_new(full), self.counters)
 
+    @measured("put", given)
     def put_new(self, path: str, data: bytes) -> None:
         """Write a small file unless it is there. An error may leave half of it, and nothing lasts before :meth:`settle`."""
         full = self.join(path)
@@ -303,22 +338,22 @@ class LocalStore:
         if not paths:
             return
         files = [self.join(path) for path in paths]
-        for full in files:
-            with failures(full):
-                sync_file(full)
+        if len(files) == 1:
+            _settle_file(files[0])
+        else:
+            # Side by side: a file system that keeps a journal writes it once for all of them, not once for each.
+            _SYNCS.all([partial(_settle_file, full) for full in files])
         with failures(self._root):
             self._sync_folders({full.rpartition("/")[0] for full in files})
 
     def _sync_folders(self, folders: set[str]) -> None:
         """Have the file system remember what is new in some folders, and the folders that we made."""
         grown = set(self._grown)
-        for folder in sorted(folders | grown):
-            try:
-                sync_folder(folder)
-            except FileNotFoundError:
-                # What we made a folder in may be gone with it: then there is nothing to remember.
-                if folder in folders:
-                    raise
+        together = sorted(folders | grown)
+        if len(together) == 1:
+            _settle_folder(together[0], is_needed=together[0] in folders)
+        else:
+            _SYNCS.all([partial(_settle_folder, folder, is_needed=folder in folders) for folder in together])
         self._grown -= grown
 
     @contextmanager
@@ -355,12 +390,13 @@ class LocalStore:
 
     def _make_folder(self, folder: str) -> None:
         """Make a folder and those above it; the next sync has the file system remember them."""
+        # Not by Paths, which take longer than the calls.
         above, grown = folder, set()
-        while above and not Path(above).is_dir():
+        while above and not os.path.isdir(above):  # noqa: PTH112
             self._made.add(above)
             above = above.rpartition("/")[0]
             grown.add(above or "/")
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        os.makedirs(folder, exist_ok=True)  # noqa: PTH103
         # Only now: another thread may sync whatever is named here, and what is not there yet cannot be synced.
         self._grown |= grown
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import StorageError
+from lancelet.runtime.metrics import finished, measured
 from lancelet.store.local_files import write_all
 from lancelet.store.writeback import start_writing
 
@@ -23,6 +24,8 @@ class LocalSink:
     """A local file. Small pieces are gathered; whatever is written begins its way to the disk at once."""
 
     __slots__ = ("_begun", "_counters", "_done", "_file", "_size", "_small", "path")
+
+    scheme = "file"
 
     def __init__(self, path: str, file: int, counters: Counters) -> None:
         self._counters = counters
@@ -46,6 +49,7 @@ class LocalSink:
     def tell(self) -> int:
         return self._size
 
+    @measured("put", finished)
     def finish(self) -> None:
         self._flush()
         self._done = True

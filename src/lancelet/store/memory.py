@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import MissingFile, StorageError
+from lancelet.runtime.metrics import answered, fetched, given, measured
 from lancelet.store.base import ObjectInfo
 from lancelet.store.objects import delete_each, put_own, remove_listed
 from lancelet.store.ranged_source import RangedSource
@@ -50,6 +51,7 @@ class MemoryStore:
 
     __slots__ = ("__weakref__", "_prefix", "_root", "_space", "counters", "options")
 
+    scheme = "memory"
     is_local = False
     lists_in_order = True
 
@@ -117,41 +119,49 @@ class MemoryStore:
             return RangedSource(self, path, self.size_of(path), known=True)
         return RangedSource(self, path, size, known=False)
 
+    @measured("get", answered)
     def read_all(self, path: str) -> bytes:
         data = self._get(path)
         self._count(1, len(data))
         return data
 
+    @measured("get", answered)
     def read_tail(self, path: str, nbytes: int) -> tuple[bytes, int]:
         data = self._get(path)
         tail = data[-nbytes:] if nbytes else b""
         self._count(1, len(tail))
         return tail, len(data)
 
+    @measured("get", fetched)
     def fetch(self, path: str, parts: list[tuple[int, int]]) -> list[Any]:
         """The bytes of each (start, stop)."""
         data = memoryview(self._get(path))
         self._count(len(parts), sum(stop - start for start, stop in parts))
         return [data[start:stop] for start, stop in parts]
 
+    @measured("head")
     def size_of(self, path: str) -> int:
         data = self._get(path)
         self._count(1, 0)
         return len(data)
 
+    @measured("head")
     def exists(self, path: str) -> bool:
         self._count(1, 0)
         return self._key(path) in self._space.objects
 
     def list_objects(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        self.counters.lists += 1
-        below = f"{self._key(prefix)}/".lstrip("/")
         cut = len(self._prefix) + 1 if self._prefix else 0
         objects = self._space.objects
-        for key in sorted(key for key in list(objects) if key.startswith(below)):
+        for key in self._listed(f"{self._key(prefix)}/".lstrip("/")):
             entry = objects.get(key)
             if entry is not None:
                 yield ObjectInfo(key[cut:], len(entry[0]), entry[1])
+
+    @measured("list")
+    def _listed(self, below: str) -> list[str]:
+        self.counters.lists += 1
+        return sorted(key for key in list(self._space.objects) if key.startswith(below))
 
     def list_names(self, prefix: str) -> Iterator[str]:
         cut = len(prefix) + 1 if prefix else 0
@@ -164,10 +174,12 @@ class MemoryStore:
 
     # Writing
 
+    @measured("put", given)
     def put(self, path: str, data: bytes) -> None:
         self._count(1, 0)
         self._space.objects[self._key(path)] = bytes(data), datetime.now(timezone.utc)
 
+    @measured("put", given)
     def put_if_absent(self, path: str, data: bytes) -> bool:
         self._count(1, 0)
         entry = bytes(data), datetime.now(timezone.utc)
@@ -194,6 +206,7 @@ class MemoryStore:
         self.put(target, source._get(path))
         return True
 
+    @measured("delete")
     def delete(self, path: str) -> None:
         self._count(1, 0)
         self._space.objects.pop(self._key(path), None)

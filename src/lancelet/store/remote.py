@@ -29,6 +29,7 @@ from obstore.store import AzureStore, GCSStore, S3Store
 
 from lancelet.errors import InvalidInput, LanceletError, MissingFile, StorageError, UncertainPut
 from lancelet.log import debug
+from lancelet.runtime.metrics import answered, fetched, given, measured
 from lancelet.runtime.threads import Pool
 from lancelet.store.base import ObjectInfo
 from lancelet.store.objects import delete_each, put_own, remove_listed
@@ -94,6 +95,10 @@ class RemoteStore:
         return f"RemoteStore({self.uri!r})"
 
     @property
+    def scheme(self) -> str:
+        return self._address.kind
+
+    @property
     def lists_in_order(self) -> bool:
         # Directory buckets (S3 Express) are the one kind that does not; their names end like this.
         return not self._address.root.endswith("--x-s3")
@@ -115,12 +120,14 @@ class RemoteStore:
             return RangedSource(self, path, self.size_of(path), known=True)
         return RangedSource(self, path, size, known=False)
 
+    @measured("get", answered)
     def read_all(self, path: str) -> bytes:
         with self.failures(path) as client:
             data = self.ask(lambda: bytes(obstore.get(client, self.key(path)).bytes()))
         self.count(1, len(data))
         return data
 
+    @measured("get", answered)
     def read_tail(self, path: str, nbytes: int) -> tuple[bytes, int]:
         with self.failures(path) as client:
             if self._address.kind == "az":
@@ -134,6 +141,7 @@ class RemoteStore:
         self.count(1, len(data))
         return data, size
 
+    @measured("head")
     def size_of(self, path: str) -> int:
         with self.failures(path) as client:
             size = self.ask(lambda: int(obstore.head(client, self.key(path))["size"]))
@@ -156,9 +164,13 @@ class RemoteStore:
         with self.failures(prefix) as client:
             self.count(0, 0, 1)
             chunks = iter(obstore.list(client, self.key(prefix), chunk_size=LIST_CHUNK))
-            while chunk := self.ask(lambda: next(chunks, None)):
+            while chunk := self._listed_page(chunks):
                 for entry in chunk:
                     yield ObjectInfo(entry["path"][cut:], entry["size"], entry["last_modified"])
+
+    @measured("list")
+    def _listed_page(self, chunks: Iterator[Any]) -> Any:
+        return self.ask(lambda: next(chunks, None))
 
     def list_names(self, prefix: str) -> Iterator[str]:
         """Names of the objects directly in a folder, in order, fetched as they are consumed."""
@@ -168,18 +180,21 @@ class RemoteStore:
             if "/" not in name:
                 yield name
 
+    @measured("list")
     def list_folders(self, prefix: str = "") -> list[str]:
         with self.failures(prefix) as client:
             self.count(0, 0, 1)
             found = self.ask(lambda: obstore.list_with_delimiter(client, self.key(prefix))["common_prefixes"])
         return sorted(path.rstrip("/").rpartition("/")[2] for path in found)
 
+    @measured("put", given)
     def put(self, path: str, data: bytes) -> None:
         with self.failures(path) as client:
             self.change(lambda: obstore.put(client, self.key(path), data))
         self.count(1, 0)
         self.count_write(len(data))
 
+    @measured("put", given)
     def put_if_absent(self, path: str, data: bytes) -> bool:
         with self.failures(path) as client:
             try:
@@ -208,11 +223,13 @@ class RemoteStore:
     def settle(self, paths: Sequence[str]) -> None:
         """Object stores see to that by themselves."""
 
+    @measured("copy")
     def copy(self, source: str, target: str) -> None:
         with self.failures(source) as client:
             self.change(lambda: obstore.copy(client, self.key(source), self.key(target)))
         self.count(1, 0)
 
+    @measured("copy")
     def copy_from(self, source: Store, path: str, target: str, size: int | None = None) -> bool:
         if not isinstance(source, RemoteStore):
             return False
@@ -225,6 +242,7 @@ class RemoteStore:
         self.count(1, 0)
         return True
 
+    @measured("delete")
     def delete(self, path: str) -> None:
         try:
             with self.failures(path) as client:
@@ -234,6 +252,7 @@ class RemoteStore:
         finally:
             self.count(1, 0)
 
+    @measured("delete")
     def delete_many(self, paths: Sequence[str], *, lasting: bool = False) -> list[str]:
         if len(paths) > 1:
             try:
@@ -249,6 +268,7 @@ class RemoteStore:
     def remove_folder(self, folder: str, spared: Collection[str] = ()) -> None:
         remove_listed(self, folder, spared)
 
+    @measured("get", fetched)
     def fetch(self, path: str, parts: list[tuple[int, int]]) -> list[Any]:
         """The bytes of each (start, stop), with requests side by side. No two parts overlap."""
         key = self.key(path)
@@ -263,10 +283,10 @@ class RemoteStore:
             return self.ask(lambda: get(parts))
         # obstore joins parts that touch into one long request; every other part never touches.
         odd = _HALVES.submit(get, parts[1::2])
-        fetched: list[Any] = [None] * len(parts)
-        fetched[::2] = self.ask(lambda: get(parts[::2]))
-        fetched[1::2] = odd.result()
-        return fetched
+        parts_read: list[Any] = [None] * len(parts)
+        parts_read[::2] = self.ask(lambda: get(parts[::2]))
+        parts_read[1::2] = odd.result()
+        return parts_read
 
     def ask(self, request: Callable[[], R]) -> R:
         """Make a request that changes nothing. obstore hears no interrupts, so the main thread has another one wait for it."""

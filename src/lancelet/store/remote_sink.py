@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import obstore
 
+from lancelet.runtime.metrics import finished, measured
+
 if TYPE_CHECKING:
     from lancelet.store.remote import RemoteStore
 
@@ -35,6 +37,11 @@ class RemoteSink:
     def tell(self) -> int:
         return self._size
 
+    @property
+    def scheme(self) -> str:
+        return self._store.scheme
+
+    @measured("put", finished)
     def finish(self) -> None:
         with self._store.failures(self._name):
             self._store.change(self._writer.close)

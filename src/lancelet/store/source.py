@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lancelet.errors import CorruptFile
+from lancelet.runtime.metrics import count_request
 
 if TYPE_CHECKING:
     from lancelet.store.mapped import MappedFile
@@ -94,7 +95,7 @@ class ByteSource(Protocol):
 
     @property
     def mapped(self) -> Bytes | None:
-        """The whole object as a read-only array when it is a local file."""
+        """The whole object as a read-only array: of a local file, and of a small object once it was read."""
 
     def read(self, ranges: Ranges) -> list[Bytes]:
         """The bytes of each (offset, length) pair, read-only, in the order asked for."""
@@ -134,6 +135,7 @@ class MappedSource:
             views.append(mapped[offset:stop])
             total += length
         self._counters.count_reads(len(views), total)
+        count_request("get", "file", len(views), total)
         self.reserve(len(views), total)
         return views
 

@@ -12,7 +12,9 @@ read as null. Columns are found by name, so their order is free.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -35,6 +37,7 @@ from lancelet.format.schema import BLOB_KEY, Field, Schema, schema_from_arrow
 from lancelet.format.system_columns import SYSTEM_FIELDS
 
 _BLOBS_V2_SINCE = V2_2
+_KEPT_SCHEMAS = 64
 
 
 def new_schema(arrow: pa.Schema, version: str, storage_version: str | None = None) -> Schema:
@@ -42,13 +45,37 @@ def new_schema(arrow: pa.Schema, version: str, storage_version: str | None = Non
 
     ``version`` is that of the file; blobs go by ``storage_version``, the table's, where that is another.
     """
+    data = arrow.serialize().to_pybytes()
+    if EXTENSION_NAME.encode() in data:
+        # What an extension type stores is its own matter.
+        return _new_schema(arrow, version, storage_version or version)
+    return _kept_schema(_Asked(data, version, storage_version or version, arrow))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A schema by its bytes: pyarrow takes two for equal that differ in their metadata."""
+
+    data: bytes
+    version: str
+    storage_version: str
+    arrow: pa.Schema = dataclasses.field(compare=False)
+
+
+@lru_cache(maxsize=_KEPT_SCHEMAS)
+def _kept_schema(asked: _Asked) -> Schema:
+    """The schemas of small writes come again and again, and numbering their fields is much of the work."""
+    return _new_schema(asked.arrow, asked.version, asked.storage_version)
+
+
+def _new_schema(arrow: pa.Schema, version: str, storage_version: str) -> Schema:
     for name in arrow.names:
         if name in SYSTEM_FIELDS:
             raise UnfitData(
                 f"{name} is a reserved name, under which every table has a column already; rename the column"
             )
     fields = [storage_field(field) for field in arrow]
-    if (storage_version or version) >= _BLOBS_V2_SINCE:
+    if storage_version >= _BLOBS_V2_SINCE:
         fields = [_blob_field(field) for field in fields]
     try:
         numbered = schema_from_arrow(pa.schema(fields, arrow.metadata))

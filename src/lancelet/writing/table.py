@@ -196,7 +196,7 @@ def prepare(arrow: pa.Schema, target: Target, options: WriteOptions) -> WritePla
         )
     _folders(snapshot.places, options)
     manifest = snapshot.manifest
-    check_writable(manifest.path, manifest.message.writer_feature_flags)
+    check_writable(manifest.path, manifest.head.writer_feature_flags)
     if options.mode == "append":
         refuse_mixed(manifest)
     stored = manifest.data_storage_version

@@ -1,4 +1,4 @@
-"""Spark's own programs with nothing but the settings that docs/sql.md shows: spark-sql, spark-submit, the Thrift server."""
+"""Spark's own programs with nothing but the settings that docs/sql.md shows: spark-sql, spark-submit, Thrift and Connect servers."""
 
 from __future__ import annotations
 
@@ -23,6 +23,16 @@ from spark.sessions import SETTINGS, sign_of_life
 HOME = Path(pyspark.__file__).parent
 PAGE = Path(__file__).parents[3] / "docs" / "sql.md"
 SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
+CONNECT_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+CONNECT_CLIENT = """
+import sys
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+spark.sql("MERGE INTO lake.db.t t USING (SELECT 12 AS id, 20 AS next) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET id = s.next")
+print("rows", sorted(row["id"] for row in spark.table("lake.db.t").collect()))
+spark.stop()
+"""
 CLIENT = """
 import java.sql.*;
 
@@ -64,6 +74,13 @@ def run(command: Sequence[str], folder: Path) -> str:
     return done.stdout
 
 
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    return port
+
+
 @pytest.mark.soak
 def test_programs_of_spark(tmp_path):
     common = [*settings(tmp_path), "--master", "local[1]"]
@@ -81,9 +98,7 @@ def test_programs_of_spark(tmp_path):
     )
     assert "rows 2" in run([str(HOME / "bin" / "spark-submit"), *common, str(program)], tmp_path)
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     client = tmp_path / "Client.java"
     client.write_text(CLIENT)
     with ExitStack() as stack:
@@ -113,3 +128,13 @@ def test_programs_of_spark(tmp_path):
         ]
         assert "row 12" in run(jdbc, tmp_path)
     assert sorted(lance.dataset(place).to_table()["id"].to_pylist()) == [1, 12]
+
+    port = free_port()
+    with ExitStack() as stack:
+        there = ("--conf", f"spark.connect.grpc.binding.port={port}", "--conf", "spark.log.level=INFO")
+        submit = [str(HOME / "bin" / "spark-submit"), *common, *there, "--class", CONNECT_SERVER, "spark-internal"]
+        server = stack.enter_context(kept(submit, environment()))
+        sign_of_life(server, r"(Spark Connect server started at)")
+        told = run([sys.executable, "-c", CONNECT_CLIENT, f"sc://127.0.0.1:{port}"], tmp_path)
+    assert "rows [1, 20]" in told
+    assert sorted(lance.dataset(place).to_table()["id"].to_pylist()) == [1, 20]

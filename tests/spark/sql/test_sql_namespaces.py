@@ -23,6 +23,8 @@ def test_namespaces_are_made_listed_described_changed_and_dropped(sql, refused, 
     sql("COMMENT ON NAMESPACE {c}.a IS 'second'")
     shown = dict(sql("DESCRIBE NAMESPACE EXTENDED {c}.a"))
     assert (shown["Comment"], shown["Properties"]) == ("second", "((k,w), (l,m))")
+    for said in ("ALTER NAMESPACE {c}.a SET LOCATION '/x'", "CREATE NAMESPACE {c}.elsewhere LOCATION '/x'"):
+        assert "a namespace has no LOCATION" in str(refused(said))
     assert list(lancelet.connect(space.root).namespaces()) == ["a", "ns"]
     assert refused("DESCRIBE NAMESPACE {c}.nope").getCondition() == "SCHEMA_NOT_FOUND"
     assert refused("DROP NAMESPACE {c}.a").getCondition() == "SCHEMA_NOT_EMPTY"

@@ -80,6 +80,54 @@ def test_the_first_by_distance_are_found_by_a_search(sql, alone, table, metric, 
     assert sql(text) == expected
 
 
+@pytest.fixture
+def odd(sql, tmp_path) -> None:
+    """A table with vectors that are far, not there, or no numbers, each three times."""
+    nan, inf = float("nan"), float("inf")
+    vectors = [
+        [1, 0],
+        [0, 1],
+        [nan, 0],
+        [inf, 0],
+        [-inf, 0],
+        [0, 0],
+        None,
+        [1, None],
+        [3e38, 3e38],
+        [1e-30, 0],
+        [-1, -1],
+    ] * 3
+    rows = pa.table({"id": range(len(vectors)), "v": pa.array(vectors, pa.list_(pa.float32(), 2))})
+    lancelet.write_dataset(rows, tmp_path / "odd.lance", max_rows_per_file=20)
+    sql(f"CREATE TABLE {{ns}}.odd USING lance LOCATION '{tmp_path / 'odd.lance'}'")
+
+
+@pytest.mark.parametrize("limit", [2, pytest.param(7, marks=pytest.mark.soak), 20])
+@pytest.mark.parametrize("nulls", ["FIRST", "LAST"])
+def test_vectors_that_are_not_compared_have_their_place_in_the_order(sql, alone, odd, nulls, limit):
+    for number, key in enumerate(
+        ("vector_l2_distance(v, {})", "vector_cosine_similarity(v, {}) DESC", "vector_inner_product({}, v) DESC")
+    ):
+        order = key.format(("array(1f, 0f)", "array(0f, 0f)", "array(-1f, 3e38f)")[(number + limit) % 3])
+        text = f"SELECT id FROM {{ns}}.odd ORDER BY {order} NULLS {nulls}, id DESC LIMIT {limit}"
+        assert is_search(sql, text), text
+        assert sql(text) == alone(text), text
+
+
+def test_among_rows_of_one_distance_other_keys_decide(sql, alone, tmp_path):
+    vectors = np.tile(np.eye(DIMENSION, dtype=np.float32), (40, 1))
+    column = pa.FixedSizeListArray.from_arrays(vectors.ravel(), DIMENSION)
+    rows = pa.table({"id": range(320), "n": np.arange(320) * 7919 % 320, "v": column})
+    ds = lancelet.write_dataset(rows, tmp_path / "even.lance")
+    sql(f"CREATE TABLE {{ns}}.even USING lance LOCATION '{tmp_path / 'even.lance'}'")
+    text = f"SELECT id FROM {{ns}}.even WHERE v IS NOT NULL ORDER BY {ORDERS['l2']}, n LIMIT 5"
+    assert is_search(sql, text)
+    expected = alone(text)
+    assert sql(text) == expected
+    ds.create_index("v", "IVF_FLAT", num_partitions=2, metric="l2")
+    assert sql(text) == expected
+
+
 def test_they_are_those_of_pylance(sql, table):
     found = sql(f"SELECT id, vector_l2_distance(v, {ARRAY}) AS d FROM {{ns}}.t WHERE v IS NOT NULL ORDER BY d LIMIT 5")
     theirs = lance.dataset(table.uri).to_table(["id", "_distance"], nearest={"column": "v", "q": QUERY, "k": 5})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from datetime import date, timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ import lancelet
 from lancelet.spark import bridge
 from lancelet.spark.source import LanceDataSource
 from spark.sessions import MODE
+from spark.sql.random_queries import Tables, make_condition, make_query
 
 ROWS = 6000
 
@@ -96,6 +98,7 @@ def test_limits_and_offsets_are_exact_without_a_condition(sql, table):
     assert sql("SELECT count(*) FROM (SELECT id FROM {ns}.t LIMIT 4000)") == [(4000,)]
     assert sql(f"SELECT count(*) FROM (SELECT id FROM {{ns}}.t LIMIT 10 OFFSET {ROWS - 4})") == [(4,)]
     assert len(sql("SELECT id FROM {ns}.t WHERE n > 500 LIMIT 5 OFFSET 3")) == 5
+    assert sql("SELECT count(*) FROM (SELECT id FROM {ns}.t WHERE x = 1 LIMIT 4000)") == [(table.count_rows("x = 1"),)]
     assert "offset=" not in explained(sql, "SELECT id FROM {ns}.t WHERE n > 500 LIMIT 5 OFFSET 3")
 
 
@@ -115,6 +118,59 @@ def test_samples_are_drawn_by_tasks(sql, table):
         table.to_table(["id"], filter="n > 500")["id"].to_pylist()
     )
     assert sql(f"SELECT count(*) FROM ({text})") == [(len(found),)]
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 40))])
+def test_queries_by_chance_have_the_answers_that_spark_has_over_parquet(spark, tmp_path: Path, seed: int, request):
+    is_wide = request.node.get_closest_marker("soak") is not None
+    chance = random.Random(seed)
+    settings = {
+        "spark.sql.session.timeZone": chance.choice(("UTC", "America/New_York", "Asia/Kolkata")),
+        "spark.sql.autoBroadcastJoinThreshold": chance.choice(("10485760", "-1", "3000")),
+        "spark.sql.cbo.enabled": chance.choice(("true", "false")),
+        # Not in the order of its operands, a condition would fail over one table and not over another.
+        "spark.sql.ansi.enabled": "false",
+    }
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        tables = Tables.make(spark, chance, tmp_path)
+        for _ in range(4 if is_wide else 1):
+            assert not list(tables.differing_conditions([make_condition(chance) for _ in range(20)]))
+        for _ in range(40 if is_wide else 6):
+            assert tables.difference(make_query(chance)) is None
+    finally:
+        for name, old in before.items():
+            spark.conf.set(name, old)
+
+
+def test_an_order_over_a_sample_is_one_of_its_rows(sql, table):
+    text = "SELECT id FROM {ns}.t TABLESAMPLE (10 PERCENT) REPEATABLE (42)"
+    last = sorted(sql(text), reverse=True)[:3]
+    assert sql(f"{text} ORDER BY id DESC LIMIT 3") == last
+
+
+def test_times_with_fewer_digits_than_sparks_are_compared_as_they_are(sql, tmp_path: Path):
+    ticks = [-2, -1, 0, 1, None]
+    columns = {"ms": pa.array(ticks, pa.timestamp("ms", "UTC")), "s": pa.array(ticks, pa.timestamp("s"))}
+    lancelet.write_dataset(pa.table({"id": range(5), **columns}), tmp_path / "t.lance")
+    sql(f"CREATE TABLE {{ns}}.times USING lance LOCATION '{tmp_path / 't.lance'}'")
+    for name, kind, before in (("ms", "TIMESTAMP", "59.9985"), ("s", "TIMESTAMP_NTZ", "58.5")):
+        between = f"{kind}'1969-12-31 23:59:{before}'"
+        same = f"{kind}'1970-01-01 00:00:00'"
+        for condition, expected in (
+            (f"{name} < {between}", [0]),
+            (f"{name} >= {between}", [1, 2, 3]),
+            (f"{name} = {between}", []),
+            (f"{name} <> {between}", [0, 1, 2, 3]),
+            (f"NOT {name} <=> {between}", [0, 1, 2, 3, 4]),
+            (f"{name} IN ({between}, {same})", [2]),
+            (f"{name} NOT IN ({between}, {same})", [0, 1, 3]),
+        ):
+            text = f"SELECT id FROM {{ns}}.times WHERE {condition}"
+            assert "pushed=[]" not in explained(sql, text)
+            assert [row[0] for row in sql(text)] == expected, condition
 
 
 def test_counts_ends_and_nothing_else_come_from_indices(sql, spark, path, tmp_path: Path, table):
@@ -173,6 +229,29 @@ def test_sizes_follow_columns_and_conditions(spark, space, table):
         spark.conf.unset("spark.sql.cbo.enabled")
 
 
+def test_ends_of_all_times_go_with_the_cost_based_optimizer(sql, spark, tmp_path: Path):
+    seconds = np.arange(100) * 86_400
+    kinds = {"day": pa.date32(), "at": pa.timestamp("us", "UTC"), "ntz": pa.timestamp("us")}
+    times = pa.array(seconds, pa.timestamp("s"))
+    rows = pa.table({"id": range(100), **{name: times.cast(kind) for name, kind in kinds.items()}})
+    ds = lancelet.write_dataset(rows, tmp_path / "t.lance", max_rows_per_file=40)
+    for name in kinds:
+        ds.create_scalar_index(name, "ZONEMAP")
+    sql(f"CREATE TABLE {{ns}}.times USING lance LOCATION '{tmp_path / 't.lance'}'")
+    spark.conf.set("spark.sql.cbo.enabled", "true")
+    try:
+        for name, literal in (("day", "DATE"), ("at", "TIMESTAMP"), ("ntz", "TIMESTAMP_NTZ")):
+            # With an expression in it, the condition is Spark's own, whose share it estimates.
+            condition = f"{name} = {literal}'1970-01-03' OR upper(string(id)) = '99'"
+            others = "SELECT id FROM {ns}.times WHERE id > 1"
+            assert sql(f"SELECT id FROM {{ns}}.times WHERE id IN ({others}) AND ({condition}) ORDER BY id") == [
+                (2,),
+                (99,),
+            ]
+    finally:
+        spark.conf.unset("spark.sql.cbo.enabled")
+
+
 def test_small_sides_are_broadcast_and_tell_the_other_what_they_have(sql, spark, table):
     spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "20000")
     spark.range(50).selectExpr("id * 3 AS k", "id AS x").createOrReplaceTempView("keys_of_others")
@@ -187,6 +266,21 @@ def test_small_sides_are_broadcast_and_tell_the_other_what_they_have(sql, spark,
         assert "dynamicpruning" not in explained(sql, text.replace("a.id = k.k", "a.s = string(k.k)"))
     finally:
         spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+
+
+def test_what_stands_twice_in_a_query_is_read_once(sql, spark, table):
+    settings = {"spark.sql.adaptive.enabled": "false", "spark.sql.autoBroadcastJoinThreshold": "-1"}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        text = "SELECT count(*) FROM {ns}.t a JOIN {ns}.t b ON a.s = b.s WHERE a.n < 5 AND b.n < 5"
+        assert "ReusedExchange" in explained(sql, text)
+        texts = table.to_table(["s"], filter="n < 5")["s"].to_pylist()
+        assert sql(text) == [(sum(texts.count(one) for one in texts),)]
+        assert "ReusedExchange" not in explained(sql, text.replace("b.n < 5", "b.n < 6"))
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
 
 
 def test_what_a_join_tells_prunes_fragments_and_rows(path):

@@ -107,9 +107,9 @@ def test_mistakes_of_searches(sql, refused, space, table):
         ("SEARCH('{ns}.t.history', 'cat')", "is not a Lance table"),
         ("SEARCH(TABLE(not_lance), 'cat')", "a Lance table here, by its name"),
         (f"VECTOR_SEARCH('{{ns}}.t', {QUERY}, 0)", "Nearest-K must be > 0"),
+        ("VECTOR_SEARCH('{ns}.t', array(1, 2), 3)", "does not match index column size"),
     ):
-        with pytest.raises(Exception, match=words):
-            sql(f"SELECT * FROM {call}")
+        assert words in str(refused(f"SELECT * FROM {call}"))
 
 
 def test_secrets_of_a_store_are_not_in_plans(spark, space, table):
@@ -178,6 +178,17 @@ def test_texts_match_anywhere_in_a_condition(sql, spark, space, table):
     assert joined == [(len(ids["cat"]),)]
 
 
+def test_rows_that_match_are_counted_beside_other_conditions(sql, tmp_path, path):
+    copy = str(tmp_path / "copy.lance")
+    shutil.copytree(path, copy)
+    lancelet.dataset(copy).create_scalar_index("n", "BITMAP")
+    sql(f"CREATE TABLE {{ns}}.mine USING lance LOCATION '{copy}'")
+    for condition in ("lance_match(text, 'cat') AND n = 7", "NOT lance_match(text, 'cat') AND n = 7"):
+        found = sql(f"SELECT id FROM {{ns}}.mine WHERE {condition}")
+        assert found
+        assert sql(f"SELECT count(*) FROM {{ns}}.mine WHERE {condition}") == [(len(found),)]
+
+
 def test_scores_are_a_column_that_is_hidden(sql, refused, table):
     assert ("_score",) not in sql("SHOW COLUMNS IN {ns}.t")
     assert len(sql("SELECT * FROM {ns}.t LIMIT 1")[0]) == 5
@@ -203,12 +214,16 @@ def test_rows_that_match_are_deleted_and_updated(sql, path, tmp_path: Path):
     assert left == set(before.to_table(["id"])["id"].to_pylist()) - set(cats)
 
 
-def test_conditions_on_texts_that_nobody_can_answer_are_refused(sql, refused, table):
+def test_conditions_on_texts_that_nobody_can_answer_are_refused(sql, spark, refused, table):
+    spark.read.format("lance").option("filter", "id < 50").load(table.uri).createOrReplaceTempView(
+        "chosen_by_an_option"
+    )
     for query in (
         "SELECT lance_match(text, 'cat') FROM {ns}.t",
         "SELECT id FROM {ns}.t WHERE lance_match(upper(text), 'cat')",
         "SELECT id FROM {ns}.t WHERE lance_match(text, 'cat') OR n + 1 = 5",
         "SELECT 1 FROM VALUES ('cat') AS x(text) WHERE lance_match(text, 'cat')",
+        "SELECT id FROM chosen_by_an_option WHERE lance_match(text, 'cat')",
     ):
         assert "answered by the index of a Lance table" in str(refused(query)), query
     for call, words in (

@@ -98,6 +98,8 @@ def test_what_a_lance_table_has_not(refused, sql):
     assert "USING lance" in str(refused("CREATE TABLE {ns}.t (id INT) USING orc"))
     assert "no constraint but a primary key" in str(refused("CREATE TABLE {ns}.t (id INT, CHECK (id > 0))"))
     assert sql("SHOW TABLES IN {ns}") == []
+    sql("CREATE TABLE {ns}.t (id INT)")
+    assert "index the columns instead" in str(refused("ALTER TABLE {ns}.t CLUSTER BY (id)"))
 
 
 def test_a_query_makes_a_table_at_once_or_not_at_all(sql, refused, space):
@@ -170,6 +172,7 @@ def test_streams_by_name(spark, sql, space, tmp_path):
     sql("CREATE TABLE {ns}.t AS SELECT 1 AS id")
     for round_ in (1, 2):
         rows = spark.readStream.table(f"{space}.t").writeStream.option("checkpointLocation", str(tmp_path / "kept"))
+        rows = rows.option("streamingQueryId", "as the other connector wants it")
         rows.trigger(availableNow=True).toTable(f"{space}.out").awaitTermination()
         found = space.pylance("out").to_table().sort_by("id").to_pydict()
         assert found == {"id": list(range(1, round_ + 1))}

@@ -161,9 +161,10 @@ def test_texts_are_what_spark_reads(spark, sql, refused, table):
     settings = "spark.sql.parser.escapedStringLiterals", "spark.sql.ansi.enforceReservedKeywords"
     try:
         for setting in settings:
-            spark.conf.set(setting, "true")
+            # Clients of Connect warn of old settings where they set them.
+            sql(f"SET {setting} = true")
         assert r"\u0076" in str(refused(r"ALTER TABLE {ns}.t CREATE BRANCH c AS OF TAG '\u0076\061'"))
         assert sql("OPTIMIZE {ns}.t WITH (target_rows_per_fragment = '100')")[0][0] == 3
     finally:
         for setting in settings:
-            spark.conf.unset(setting)
+            sql(f"RESET {setting}")

@@ -70,3 +70,45 @@ def test_mistakes_with_indices(sql, refused, table):
     assert sql("ALTER TABLE {ns}.t REFRESH INDEX i") == [(2, 1, "i")]
     assert refused("ALTER TABLE {ns}.t CREATE INDEX i (id)").getCondition() == "PARSE_SYNTAX_ERROR"
     assert refused("ALTER TABLE {ns}.nope DROP INDEX i").getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("method", "column", "options"),
+    [
+        ("bitmap", "n", {}),
+        ("bloomfilter", "id", {"number_of_items": "100", "probability": "0.01"}),
+        ("ngram", "s", {}),
+        ("label_list", "l", {}),
+        ("inverted", "s", {"base_tokenizer": "simple", "language": "English"}),
+        ("ivf_flat", "v", {"num_partitions": "2", "distance_type": "euclidean"}),
+        ("ivf_pq", "v", {"numPartitions": "2", "numSubVectors": "4", "maxIters": "5", "sampleRate": "64", "distanceType": "cosine"}),
+        ("ivf_sq", "v", {"num_partitions": "2", "num_bits": "8"}),
+        ("ivf_rq", "v", {"num_partitions": "2"}),
+        ("ivf_hnsw_pq", "v", {"num_partitions": "2", "num_sub_vectors": "4", "m": "8", "ef_construction": "50"}),
+        ("ivf_hnsw_sq", "v", {"numPartitions": "2"}),
+    ],
+)  # fmt: skip
+def test_every_method(sql, table, method, column, options):
+    if column == "l":
+        lancelet.dataset(table().uri).add_columns({"l": "make_array(n % 7, n % 5)"})
+    said = ", ".join(f"{name} = '{value}'" for name, value in options.items())
+    assert sql(f"ALTER TABLE {{ns}}.t CREATE INDEX i USING {method} ({column}) WITH ({said})") == [(2, "i")]
+    (shown,) = sql("SHOW INDEXES IN {ns}.t")
+    assert (*shown[:2], shown[2].replace("labellist", "label_list")) == ("i", [column], method)
+    (index,) = table().describe_indices()
+    assert (index.name, index.field_names) == ("i", [column])
+    found = {
+        "n": "n = 77",
+        "id": "id = 77",
+        "s": "s = 'word3 common'",
+        "l": "array_has(l, 3)",
+    }.get(column)
+    if found is not None:
+        plain = table().to_table(filter=found, columns=["id"], use_scalar_index=False)
+        assert table().to_table(filter=found, columns=["id"]).sort_by("id") == plain.sort_by("id")
+        assert sql(f"SELECT count(*) FROM {{ns}}.t WITH ('filter' = \"{found}\")") == [(plain.num_rows,)]
+    else:
+        query = table().take([5], ["v"])["v"][0].values.to_numpy()
+        near = table().to_table(["id"], nearest={"column": "v", "q": query, "k": 5, "nprobes": 2, "refine_factor": 20})
+        assert 5 in near["id"].to_pylist()

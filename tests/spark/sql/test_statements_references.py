@@ -87,7 +87,9 @@ def test_clones(sql, refused, space, table):
     sql(f"CREATE TABLE {{ns}}.p CLONE lance.`{table().uri}` TIMESTAMP AS OF current_timestamp()")
     assert sql("SELECT count(*) FROM {ns}.p") == [(6,)]
     assert refused("CREATE TABLE {ns}.s CLONE {ns}.t").getCondition() == "TABLE_OR_VIEW_ALREADY_EXISTS"
-    assert refused("CREATE TABLE {ns}.x CLONE {ns}.nope").getCondition()
+    missing = refused("CREATE TABLE {ns}.x CLONE {ns}.nope")
+    assert missing.getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
+    assert ".nope" in missing.getMessage()
     assert "PURGE" in str(refused("CREATE OR REPLACE TABLE {ns}.s CLONE {ns}.t"))
     assert refused("SELECT * FROM {ns}.x").getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
 

@@ -17,10 +17,12 @@ import pyarrow as pa
 from lancelet.encoding.fetch import run
 from lancelet.encoding.rows import Bytes, Ranges, RowIndices, RowRange
 from lancelet.encoding.v2_1.assemble import leaf_types
-from lancelet.file.reader import open_file
+from lancelet.encoding.v2_1.leaf_batch import is_small
+from lancelet.file.reader import StructuralFile, open_file
 from lancelet.format.proto import column_pb2, file_pb2
 from lancelet.format.proto import encodings21_pb2 as pb
 from lancelet.format.schema import Field, schema_from_arrow
+from lancelet.testing import difference
 
 CE = pb.CompressiveEncoding
 NAME = "/lance.encodings21.PageLayout"
@@ -80,7 +82,14 @@ class File:
         if isinstance(array, pa.ChunkedArray):
             array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
         array.validate(full=True)
+        self._check_together(rows, array)
         return array
+
+    def _check_together(self, rows: RowRange | RowIndices, alone: pa.Array) -> None:
+        """What is read of many columns in one go is what is read of each."""
+        batch = self.reader.batch([self.field]) if is_small(rows) and isinstance(self.reader, StructuralFile) else None
+        together = None if batch is None else batch.read(rows)[0]
+        assert together is None or difference(together, alone) is None, difference(together, alone)
 
     def scan(self) -> pa.Array:
         return self.read(RowRange(0, self.reader.num_rows))

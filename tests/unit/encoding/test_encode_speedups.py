@@ -13,6 +13,7 @@ from lancelet.encoding.kernels import pack, shred, strings
 from lancelet.encoding.place import Place
 from lancelet.encoding.v2_1.codecs import SymbolTable as Decoder
 from lancelet.encoding.v2_1.codecs import expand_fsst
+from lancelet.encoding.v2_1.encode.general import compress_values, compressor
 from lancelet.encoding.v2_1.encode.symbols import train
 from lancelet.encoding.v2_1.encode.values import Strings, leaf_values
 from lancelet.encoding.v2_1.values import Variable
@@ -104,3 +105,16 @@ def test_parts_that_do_not_fit_are_refused() -> None:
     ):
         with pytest.raises(ValueError):
             pack.assemble(parts, sizes, counts, bounds, 1, True, words, place)
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(st.lists(st.one_of(st.text("ab", max_size=9), st.text("a", max_size=300)).map(str.encode), max_size=40))
+def test_frames_of_small_values_are_those_of_zstd(values: list[bytes]) -> None:
+    """Those that zstd would leave as they are are written together, and no byte is another one."""
+    offsets = np.append(0, np.cumsum([len(value) for value in values])).astype(np.int64)
+    data = np.frombuffer(b"".join(values), np.uint8)
+    found = compress_values(Strings(offsets, data, wide=True, text=False), None)
+    zstd = compressor("zstd", None)
+    alone = [zstd(np.frombuffer(value, np.uint8)) for value in values]
+    assert found.data.tobytes() == b"".join(alone)
+    assert np.diff(found.offsets).tolist() == [len(frame) for frame in alone]

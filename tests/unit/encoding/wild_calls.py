@@ -12,8 +12,23 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+import pyarrow as pa
 
-from lancelet.encoding.kernels import bitpack, dictionary, fsst, fullzip, levels, lz4, miniblock, pick
+from lancelet.encoding.kernels import (
+    bitpack,
+    dictionary,
+    fsst,
+    fullzip,
+    levels,
+    lz4,
+    miniblock,
+    page_plans,
+    pick,
+    small_encode,
+    small_pages,
+)
+from lancelet.format.proto import column_pb2
+from lancelet.format.proto import encodings21_pb2 as pb
 
 EXTREMES = (0, 1, -1, 2, 7, 8, 15, 16, 63, 64, 65, 255, 1023, 1024, 1025, 2**31 - 1, 2**31, -(2**31), 2**62, 2**63 - 1,
             -(2**63))  # fmt: skip
@@ -221,6 +236,161 @@ def _gather_records(w: Wild) -> object:
     return fullzip.gather_records(data, w.indices(w.count(), len(data)), w.number(20), w.bytes())
 
 
+def _codec(w: Wild, width: int) -> pb.CompressiveEncoding:
+    """Of values of so many bits, or of strings, mostly."""
+    made = pb.CompressiveEncoding()
+    bits = width if w.rng.random() < 0.95 else w.rng.choice((1, 8, 64, 24, 256))
+    match w.rng.choice((4, 4, 5)) if width < 0 else w.rng.choice((0, 0, 1, 2, 3)):
+        case 0:
+            made.flat.bits_per_value = max(bits, 0)
+        case 1:
+            made.inline_bitpacking.uncompressed_bits_per_value = max(bits, 0)
+        case 2:
+            made.rle.values.flat.bits_per_value = max(bits, 0)
+            made.rle.run_lengths.flat.bits_per_value = 8
+        case 3:
+            made.byte_stream_split.values.flat.bits_per_value = w.rng.choice((32, 64))
+        case 4:
+            made.variable.offsets.flat.bits_per_value = w.rng.choice((32, 64))
+        case 5:
+            table = w.bytes(2312)
+            table[0], table[4:8] = w.rng.randrange(256), np.frombuffer(b"TSSF", np.uint8)
+            table[8 + 8 * int(table[0]) :] = table[8 + 8 * int(table[0]) :] % 8 + 1
+            made.fsst.symbol_table = table.tobytes()
+            made.fsst.values.variable.offsets.flat.bits_per_value = w.rng.choice((32, 64))
+    return made
+
+
+def _values(w: Wild, codec: pb.CompressiveEncoding, rows: int, width: int) -> list[bytes]:
+    """Buffers of a chunk, mostly as large as so many values need."""
+    if codec.HasField("rle"):
+        runs = -(-rows // 255)
+        lengths = [255] * (runs - 1) + [rows - 255 * (runs - 1)]
+        return [w.bytes(runs * max(width, 8) // 8).tobytes(), bytes(lengths)]
+    if width < 0:
+        variable = codec.fsst.values.variable if codec.HasField("fsst") else codec.variable
+        item = max(variable.offsets.flat.bits_per_value // 8, 4)
+        text = w.bytes().tobytes()
+        starts = np.sort(w.numbers.integers(0, len(text) + 1, rows + 1)) + (rows + 1) * item
+        return [starts.astype(np.uint32 if item == 4 else np.uint64).tobytes() + text]
+    return [w.bytes(w.rng.choice((-(-rows * width // 8), 128 * width + 8, w.length()))).tobytes()]
+
+
+def _level_codec(w: Wild) -> pb.CompressiveEncoding:
+    made = pb.CompressiveEncoding()
+    match w.rng.randrange(4):
+        case 0:
+            made.flat.bits_per_value = 16
+        case 1:
+            made.inline_bitpacking.uncompressed_bits_per_value = 16
+        case 2:
+            made.out_of_line_bitpacking.uncompressed_bits_per_value = 16
+            made.out_of_line_bitpacking.values.flat.bits_per_value = w.rng.randrange(17)
+        case 3:
+            made.rle.values.flat.bits_per_value = 16
+            made.rle.run_lengths.flat.bits_per_value = 8
+    return made
+
+
+def _page(w: Wild, data: bytearray, width: int, nested: bool) -> column_pb2.ColumnMetadata.Page:
+    """A page whose numbers could be true, over a chunk whose header could be."""
+    rows = w.rng.choice((1, 2, 5, 200, 1000))
+    items, dictionary = w.rng.randrange(1, 40), w.rng.random() < 0.3
+    stored = w.rng.choice((8, 16, 32)) if dictionary else width
+    layout = pb.MiniBlockLayout(
+        value_compression=_codec(w, stored), num_items=rows, has_large_chunk=w.rng.random() < 0.5
+    )
+    layout.layers.append(w.rng.choice((1, 3)))
+    levels = []
+    if nested:
+        layout.layers.append(w.rng.choice((2, 4, 5, 6)))
+        layout.rep_compression.CopyFrom(_level_codec(w))
+        layout.repetition_index_depth = 1
+        levels.append(w.rng.choice((np.ones(rows, np.uint16), w.bytes(130), w.bytes())).tobytes())
+    if any(layer > 2 for layer in layout.layers):
+        layout.def_compression.CopyFrom(_level_codec(w))
+        levels.append(w.rng.choice((np.zeros(rows, np.uint16), w.bytes(130), w.bytes())).tobytes())
+    values = _values(w, layout.value_compression, rows, stored)
+    layout.num_buffers = len(values)
+    wide = 4 if layout.has_large_chunk else 2
+    chunk = bytearray(rows.to_bytes(2, "little"))
+    for at, piece in enumerate((*levels, *values)):
+        chunk += min(len(piece), 65535).to_bytes(2 if at < len(levels) else wide, "little")
+    for piece in (*levels, *values):
+        chunk += bytes(-len(chunk) % 8) + piece
+    chunk += bytes(-len(chunk) % 8)
+    buffers = [(((len(chunk) // 8 - 1) << 4) % (1 << 8 * wide)).to_bytes(wide, "little"), bytes(chunk)]
+    if dictionary:
+        layout.num_dictionary_items = items
+        layout.dictionary.CopyFrom(_codec(w, width))
+        ends = np.sort(w.numbers.integers(0, 50, items + 1)) + (0 if w.rng.random() < 0.2 else -1)
+        strings = np.array([32, (items + 3) * 4, *np.maximum(ends - ends[0], 0)], np.uint32).tobytes() + bytes(60)
+        buffers.append(strings if width < 0 else w.bytes(w.rng.choice((items * 8, 128 * 3 + 8, w.length()))).tobytes())
+    if nested:
+        buffers.append(np.array([rows if w.rng.random() < 0.8 else w.rng.randrange(9), 0], np.uint64).tobytes())
+    page = column_pb2.ColumnMetadata.Page(length=rows)
+    for buffer in buffers:
+        page.buffer_offsets.append(len(data) if w.rng.random() < 0.98 else abs(w.number(3000)))
+        page.buffer_sizes.append(len(buffer) if w.rng.random() < 0.98 else abs(w.number(3000)))
+        data += buffer
+    described = column_pb2.AnyMessage(
+        type_url="/lance.encodings21.PageLayout", value=pb.PageLayout(mini_block_layout=layout).SerializeToString()
+    )
+    page.encoding.direct.encoding = described.SerializeToString()
+    return page
+
+
+def _read_columns(w: Wild) -> object:
+    dtype, width = w.rng.choice(
+        (
+            (pa.int64(), 64),
+            (pa.int32(), 32),
+            (pa.int8(), 8),
+            (pa.bool_(), 1),
+            (pa.binary(), -32),
+            (pa.large_string(), -65),
+        )
+    )
+    nested, data = w.rng.random() < 0.3, bytearray()
+    pages = [_page(w, data, width, nested) for _ in range(w.rng.choice((1, 1, 2)))]
+    message = column_pb2.ColumnMetadata(pages=pages)
+    text = message.SerializeToString()
+    places = np.array([[len(data), len(text)]], np.int64)
+    rows = sum(page.length for page in message.pages)
+    data += text
+    plans = page_plans.PagePlans(np.frombuffer(bytes(data), np.uint8), places, rows)
+    start, picks = (0, None) if nested else (w.rng.randrange(rows), None)
+    if not nested and w.rng.random() < 0.4:
+        picks = np.sort(np.array([w.rng.randrange(rows) for _ in range(w.rng.choice((1, 3, 50)))], np.int64))
+        start = int(picks[0])
+    stop = int(picks[-1]) + 1 if picks is not None else rows if nested else w.rng.randrange(start, rows) + 1
+    kinds = np.array([2 + (1 << 9) if nested else 1], np.int64)
+    (found,) = small_pages.read_columns(
+        plans, np.zeros(1, np.int64), np.array([width], np.int64), kinds, start, stop, picks, [dtype, pa.uint16()],
+        pa.Array._import_from_c,
+    )  # fmt: skip
+    for array in found if isinstance(found, tuple) else (found,):
+        if array is not None:
+            array.validate(full=True)
+    return found
+
+
+def _encode_words(w: Wild) -> object:
+    bits, count = w.int32(8, 16, 32, 64), w.rng.choice((1, 5, 1023, w.rng.randrange(1, 1024)))
+    data = w.bytes(w.rng.choice((count * 8 + 64, w.length())))
+    validity = w.bytes() if w.rng.random() < 0.5 else None
+    return small_encode.encode_words(data, bits, w.rng.randrange(8), count, validity, w.rng.random() < 0.5)
+
+
+def _encode_strings(w: Wild) -> object:
+    text, word = w.bytes(), w.rng.choice((4, 8))
+    places = w.indices(w.length(), len(text), rising=w.rng.random() < 0.8)
+    offsets = np.clip(places, -(2**31), 2**31 - 1).astype(np.int32) if word == 4 else places
+    validity = w.bytes() if w.rng.random() < 0.5 else None
+    count = max(len(offsets) - 1, 1) if w.rng.random() < 0.8 else w.rng.randrange(1, 1024)
+    return small_encode.encode_strings(offsets, text, word, 0, count, validity, w.rng.random() < 0.5)
+
+
 CALLS: dict[str, Callable[[Wild], object]] = {
     "unpack_inline": _unpack_inline,
     "unpack_blocks": _unpack_blocks,
@@ -248,6 +418,9 @@ CALLS: dict[str, Callable[[Wild], object]] = {
     "pick_items": _pick,
     "pick_items in a chunk": _pick_like_a_chunk,
     "look_up": _look_up,
+    "read_columns": _read_columns,
+    "encode_words": _encode_words,
+    "encode_strings": _encode_strings,
 }
 
 

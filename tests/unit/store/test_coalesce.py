@@ -22,11 +22,16 @@ def test_every_range_is_inside_one_span(ranges: list[tuple[int, int]], gap: int,
             offset, length = ranges[index]
             assert span.start <= offset
             assert offset + length <= span.stop
-        assert span.stop - span.start <= limit or len(span.members) == 1
+        asked = {byte for index in span.members for byte in range(ranges[index][0], sum(ranges[index]))}
+        # A gap is fetched with its neighbours within the limit only; what touches may go on beyond.
+        assert asked.issuperset(range(span.start + limit, span.stop))
         parts = split(span, limit)
         assert parts[0][0] == span.start
         assert parts[-1][1] == span.stop
-        assert all(0 < stop - start <= limit for start, stop in parts)
+        sizes = [stop - start for start, stop in parts]
+        assert all(0 < size <= limit for size in sizes)
+        assert set(sizes[:-1]) <= {sizes[0]}
+        assert len(sizes) == -(-(span.stop - span.start) // limit)
         assert all(left[1] == right[0] for left, right in pairwise(parts))
 
 

@@ -33,7 +33,7 @@ def test_reads_are_gathered(store: Store) -> None:
     source = store.open("d/x", len(data))
     assert source.mapped is None
     store.counters.reset()
-    ranges = [(10, 20), (7, 0), (5, 100), (100_000, 50), (5 * MEBI, 10), (5 * MEBI - 10, 10)]
+    ranges = [(10, 20), (7, 0), (5, 100), (60_000, 50), (5 * MEBI, 10), (5 * MEBI - 10, 10)]
     views = source.read(ranges)
     for (offset, length), view in zip(ranges, views, strict=True):
         assert np.array_equal(view, data[offset : offset + length])
@@ -41,9 +41,39 @@ def test_reads_are_gathered(store: Store) -> None:
     assert store.counters.requests == 2
     assert source.read([]) == []
     store.counters.reset()
-    assert np.array_equal(source.read([(3, 18 * MEBI), (18 * MEBI + 3, 5)])[0], data[3 : 18 * MEBI + 3])
-    assert store.counters.requests == 3
+    long, after = source.read([(3, 18 * MEBI), (18 * MEBI + 3, 5)])
+    assert np.array_equal(long, data[3 : 18 * MEBI + 3])
+    assert np.array_equal(after, data[18 * MEBI + 3 : 18 * MEBI + 8])
+    assert not long.flags.writeable
+    assert not after.flags.writeable
+    assert store.counters.requests == 2
     assert store.counters.bytes == 18 * MEBI + 5
+
+
+def test_the_end_of_an_object_is_read_once(store: Store) -> None:
+    data = np.random.default_rng(0).integers(0, 256, MEBI, np.uint8)
+    store.put("x", data.tobytes())
+    source = store.open("x", MEBI)
+    store.counters.reset()
+    source.read([(MEBI - 1000, 1000)])
+    ranges = [(MEBI - 10, 10), (5, 100), (MEBI - 1000, 1), (MEBI, 0), (MEBI - 1001, 2)]
+    for (offset, length), view in zip(ranges, source.read(ranges), strict=True):
+        assert np.array_equal(view, data[offset : offset + length])
+        assert not view.flags.writeable
+    assert (store.counters.requests, store.counters.bytes) == (3, 1102)
+    assert source.mapped is None
+
+
+def test_a_small_object_is_in_memory_once_it_was_read(store: Store) -> None:
+    store.put("x", b"hello world")
+    source = store.open("x", 11)
+    assert source.mapped is None
+    source.read([(0, 11)])
+    store.counters.reset()
+    assert source.mapped is not None
+    assert source.mapped.tobytes() == b"hello world"
+    assert [view.tobytes() for view in source.read([(6, 5), (0, 0), (0, 5)])] == [b"world", b"", b"hello"]
+    assert store.counters.requests == 0
 
 
 def test_a_size_is_only_asked_for_when_unknown(store: Store) -> None:

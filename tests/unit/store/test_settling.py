@@ -110,7 +110,8 @@ def test_a_disk_that_fails_to_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_file_that_is_replaced_or_copied_lasts(tmp_path: Path, calls: Syscalls) -> None:
     store = LocalStore(tmp_path)
     store.put("a/x", b"first")
-    assert calls.seen == ["sync a/*", "sync .", "sync a"]
+    assert calls.seen[0] == "sync a/*"
+    assert sorted(calls.seen[1:]) == ["sync .", "sync a"], "folders side by side"
     calls.seen.clear()
     store.put("a/x", b"second")
     assert calls.seen == ["sync a/*", "sync a"]

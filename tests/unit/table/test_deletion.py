@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from lancelet.errors import CorruptFile, LanceletError
-from lancelet.table.rows.deletions import ARROW_SCHEMA, NO_DELETIONS, DeletionVector, parse_arrow, parse_bitmap
+from lancelet.table.rows.deletions import (
+    ARROW_SCHEMA,
+    NO_DELETIONS,
+    DeletionVector,
+    ascending,
+    parse_arrow,
+    parse_bitmap,
+)
 
 
 def arrow(*batches: list[int], schema: pa.Schema = ARROW_SCHEMA, compression: str | None = "zstd") -> bytes:
@@ -88,6 +95,21 @@ def test_arithmetic(gone: set[int], one: int, other: int) -> None:
     live = [row for row in range(200) if row not in gone]
     assert vector.physical(np.arange(len(live))).tolist() == live
     assert set(vector.bitmap()) == gone
+
+
+@given(st.lists(st.integers(0, 2**32 - 1)), st.sampled_from([np.uint32, np.int64]))
+def test_offsets_in_any_order_become_a_set(offsets: list[int], kind: type[np.integer]) -> None:
+    found = ascending(np.array(offsets, kind))
+    assert found.dtype == kind
+    assert found.tolist() == sorted(set(offsets))
+
+
+@given(st.sets(st.integers(0, 300)), st.sets(st.integers(0, 300)))
+def test_deleted_rows_and_others_are_joined_in_order(gone: set[int], more: set[int]) -> None:
+    vector = DeletionVector(np.array(sorted(gone), np.uint32))
+    joined = vector.joined(np.array(sorted(more - gone), np.uint32))
+    assert joined.dtype == np.uint32
+    assert joined.tolist() == sorted(gone | more)
 
 
 def test_no_deletions() -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from lancelet._naming.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from lancelet.editing.columns.add import Addition, add_columns, refuse_beside_mem_wal
+    from lancelet.editing.columns.add import Addition, add_columns
+    from lancelet.editing.columns.beside_mem_wal import refuse_computed
     from lancelet.editing.columns.commit import Filled, fill_fragment
     from lancelet.editing.columns.fill import with_file
     from lancelet.editing.columns.new_fields import Growth, grown, with_null_columns
@@ -23,7 +24,7 @@ __all__ = [
     "column_source",
     "fill_fragment",
     "grown",
-    "refuse_beside_mem_wal",
+    "refuse_computed",
     "with_file",
     "with_null_columns",
 ]
@@ -31,7 +32,8 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "lancelet.editing.columns.add": ("Addition", "add_columns", "refuse_beside_mem_wal"),
+        "lancelet.editing.columns.add": ("Addition", "add_columns"),
+        "lancelet.editing.columns.beside_mem_wal": ("refuse_computed",),
         "lancelet.editing.columns.commit": ("Filled", "fill_fragment"),
         "lancelet.editing.columns.fill": ("with_file",),
         "lancelet.editing.columns.new_fields": ("Growth", "grown", "with_null_columns"),

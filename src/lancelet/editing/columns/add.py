@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lancelet.editing.columns.beside_mem_wal import refuse_computed
 from lancelet.editing.columns.commit import commit_columns, fill_fragment
 from lancelet.editing.columns.fill import with_file
 from lancelet.editing.columns.new_fields import Growth, grown, with_null_columns
 from lancelet.editing.columns.sources import ColumnSource, Computed, Expressions, Streamed, column_source
-from lancelet.errors import InvalidChange, RetryableCommitConflict
+from lancelet.errors import RetryableCommitConflict
 from lancelet.execution.table_reader import TableReader
 from lancelet.format.schema import Schema
-from lancelet.table.commit.index_upkeep import MEM_WAL_INDEX
 from lancelet.table.commit.operations import Merge
 from lancelet.table.commit.patience import BUILD_SECONDS, Patience
 from lancelet.table.commit.run import commit
@@ -65,7 +65,7 @@ def add_columns(
     source = column_source(transforms, read_columns, reader_schema, batch_size)
     if isinstance(source, Expressions) and source.all_null(table):
         return _add_null_columns(table.snapshot, lambda snapshot: source.schema(TableReader(snapshot, table.cache)))
-    refuse_beside_mem_wal(table.snapshot)
+    refuse_computed(table.snapshot)
     checkpoint = source.checkpoint if isinstance(source, Computed) else None
     done = commit_columns(table, Addition(source), checkpoint)
     if checkpoint is not None:
@@ -73,14 +73,12 @@ def add_columns(
     return done
 
 
-def refuse_beside_mem_wal(snapshot: Snapshot) -> None:
-    """Refuse to compute a column while rows may be in a MemWAL: nobody would compute theirs, and they would have null."""
-    if any(index.name == MEM_WAL_INDEX for index in snapshot.manifest.indices):
-        raise InvalidChange(
-            f"cannot add a computed column to {snapshot.uri}, which has a MemWAL: rows in its logs and runs would have null there. "
-            "Add the column without values (add_columns with a pyarrow field), have writers fill it, and update the rows of the "
-            "table"
-        )
+def new_names(transforms: object) -> tuple[str, ...]:
+    """The names of columns that are to be added, where what is given tells them without reading."""
+    fields = _fields(transforms)
+    if fields is not None:
+        return tuple(fields.names)
+    return tuple(map(str, transforms)) if isinstance(transforms, Mapping) else ()
 
 
 def add_to_fragment(table: TableReader, position: int, source: ColumnSource) -> tuple[Fragment, Schema]:

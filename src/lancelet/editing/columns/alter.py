@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
+from lancelet.editing.columns.beside_mem_wal import refuse_altered
 from lancelet.editing.columns.casts import can_recast, recast
 from lancelet.editing.columns.commit import commit_columns
 from lancelet.editing.columns.fill import batch_rows
@@ -55,6 +56,7 @@ def alter_columns(table: TableReader, alterations: Iterable[object]) -> Snapshot
         return commit_columns(table, Recasting(changes))
     snapshot = table.snapshot
     chains = _chains(snapshot.manifest.schema, changes)
+    refuse_altered(snapshot, chains)
     altered = _altered(snapshot, chains)
     check_names(altered)
     strict = _made_strict(chains)
@@ -75,6 +77,7 @@ class Recasting:
         chains = _chains(snapshot.manifest.schema, self.changes)
         for chain, change in chains:
             _check_cast(chain[-1], change)
+        refuse_altered(snapshot, chains)
         altered = _altered(snapshot, chains)
         check_names(altered)
         if _made_strict(chains):

@@ -96,7 +96,7 @@ def commit_columns(table: TableReader, work: Work, checkpoint: BatchUDFCheckpoin
     with WrittenFiles(table.snapshot.store) as files:
         for attempt in itertools.count():
             snapshot = table.snapshot
-            check_writable(snapshot.manifest.path, snapshot.manifest.message.writer_feature_flags)
+            check_writable(snapshot.manifest.path, snapshot.manifest.head.writer_feature_flags)
             refuse_mixed(snapshot.manifest)
             growth = work.growth(table)
             fragments = tuple(_filled(table, work, growth, filled, files, checkpoint))

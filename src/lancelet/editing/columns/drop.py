@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lancelet.editing.columns.beside_mem_wal import refuse_dropped
 from lancelet.errors import InvalidInput, InvalidType
 from lancelet.format.schema import Field, Schema
 from lancelet.table.commit.operations import Project
@@ -21,6 +22,7 @@ def drop_columns(snapshot: Snapshot, columns: object) -> Snapshot:
         raise InvalidType(f"columns is a list of names, not {columns!r}")
     schema = snapshot.manifest.schema
     gone = {schema.field_by_path((name,) if name in schema.names else name).id for name in columns}
+    refuse_dropped(snapshot, gone)
     kept = tuple(left for field in schema.fields if (left := _without(field, gone)) is not None)
     if not kept and schema.fields:
         raise InvalidInput("Cannot drop all columns from a dataset; delete the table instead")

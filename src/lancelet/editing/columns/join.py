@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.editing.columns.add import Addition, add_to_fragment
+from lancelet.editing.columns.beside_mem_wal import refuse_computed
 from lancelet.editing.columns.commit import commit_columns
 from lancelet.editing.columns.fill import spread_over_deleted, with_file, write_columns
 from lancelet.editing.merge.keys import KeyIndex, plain
@@ -47,6 +48,7 @@ def merge_columns(
     table: TableReader, data: object, left_on: str, right_on: str | None, schema: pa.Schema | None
 ) -> Snapshot:
     """Commit the columns of other rows; see :meth:`lancelet.LanceDataset.merge`."""
+    refuse_computed(table.snapshot)
     with MergeSource(data, schema) as held:
         return commit_columns(table, Addition(_joined(table, held, left_on, right_on)))
 

@@ -65,7 +65,7 @@ def merge_rows(
 def write_merge(table: TableReader, clauses: Clauses, source: MergeSource, files: WrittenFiles) -> Merged:
     """Match the rows and write what changes; what is left is to commit the operation."""
     snapshot = table.snapshot
-    check_writable(snapshot.manifest.path, snapshot.manifest.message.writer_feature_flags)
+    check_writable(snapshot.manifest.path, snapshot.manifest.head.writer_feature_flags)
     plan = plan_merge(snapshot, clauses, source.schema)
     writer = RowWriter.of(snapshot, files, clauses.version, _folders(snapshot, clauses))
     index = outside(KeyIndex, [source.column(key.name) for key in plan.keys])

@@ -19,6 +19,7 @@ import pyarrow as pa
 from lancelet.encoding.kernels import pack, shred
 from lancelet.encoding.kernels import strings as kernel
 from lancelet.encoding.kernels.fullzip import gather_slices
+from lancelet.encoding.plain import list_offsets, numpy_array
 from lancelet.encoding.rows import Bytes
 from lancelet.encoding.v2_1.encode.general import compressor
 from lancelet.encoding.v2_1.encode.messages import EncodedPage
@@ -121,7 +122,7 @@ class _Page:
         bits = valid_bits(array)
         # Only what fixed-size lists have beneath their nulls is looked at.
         nested = bits is not None and pa.types.is_fixed_size_list(array.type)
-        values = leaf_values(array, array.is_valid().to_numpy(zero_copy_only=False) if nested else None)
+        values = leaf_values(array, numpy_array(array.is_valid()) if nested else None)
         if isinstance(values, Strings):
             return self._strings(values, bits, options)
         if isinstance(values, Words | Lists):
@@ -130,10 +131,10 @@ class _Page:
 
     def lists(self, array: pa.Array) -> tuple[pb.ArrayEncoding, pa.Array]:
         """End offsets of a page's lists, and the items in them; null lists have none."""
-        offsets, bits = array.offsets.to_numpy(), valid_bits(array)
+        offsets, bits = list_offsets(array), valid_bits(array)
         items = array.values.slice(int(offsets[0]), int(offsets[-1]) - int(offsets[0]))
         if bits is not None:
-            lengths, valid = np.diff(offsets), array.is_valid().to_numpy(zero_copy_only=False)
+            lengths, valid = np.diff(offsets), numpy_array(array.is_valid())
             if lengths[~valid].any():
                 items = items.filter(pa.array(np.repeat(valid, lengths)))
                 offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.where(valid, lengths, 0))))
@@ -143,7 +144,7 @@ class _Page:
 
     def blobs(self, array: pa.Array) -> pb.ArrayEncoding:
         """Where the payloads are, and how long; (1, 0) is null."""
-        null = array.is_null().to_numpy(zero_copy_only=False)
+        null = numpy_array(array.is_null())
         positions, sizes = (array.field(i).to_numpy(zero_copy_only=False) for i in range(2))
         records = np.stack((np.where(null, _BLOB_NULL, positions), np.where(null, 0, sizes)), axis=1).astype("<u8")
         inner = [_no_nulls(Tree(flat=pb.Flat(bits_per_value=64, buffer=pb.Buffer()))) for _ in range(2)]
@@ -253,7 +254,7 @@ class _Page:
         """A column that is a dictionary by its type: null rows name a null item."""
         items = array.dictionary
         keys = array.indices.fill_null(0).to_numpy(zero_copy_only=False).copy()
-        nulls = array.indices.is_null().to_numpy(zero_copy_only=False)
+        nulls = numpy_array(array.indices.is_null())
         if nulls.any():
             at = items.is_null().index(True).as_py()
             if at < 0:

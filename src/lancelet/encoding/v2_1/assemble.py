@@ -71,7 +71,7 @@ def read_field(
     if not field.owns_column:
         parts: list[list[PageRows]] = yield from gather([column.read(rows) for column in columns.values()])
         leaves = {leaf_id: join_parts(part, place) for leaf_id, part in zip(columns, parts, strict=True)}
-        return _build(field, leaves, len(rows), place)
+        return build_field(field, leaves, len(rows), place)
     pieces = yield from columns[field.id].read(rows)
     if len(pieces) == 1:
         return _build_leaf(pieces[0], len(rows), place)
@@ -94,7 +94,8 @@ def _build_leaf(part: PageRows, rows: int, place: Place) -> pa.Array:
     return with_validity(values, pa.py_buffer(np.packbits(valid, bitorder="little")), nulls)
 
 
-def _build(field: Field, leaves: Mapping[int, PageRows], rows: int, place: Place) -> pa.Array:
+def build_field(field: Field, leaves: Mapping[int, PageRows], rows: int, place: Place) -> pa.Array:
+    """A nested field of the rows of its leaves."""
     built = _Builder(leaves, place).build(field, ())
     assert built is not None
     array, _ = built

@@ -29,6 +29,10 @@ _MAX_ELEMENTS = 2**28
 """Of fixed-size lists of structs in one take; the length of the lists is only a claim of the schema."""
 
 
+_PADDING = 64
+"""How much there is between the buffers of a page at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class LeafType:
     """What the schema says of a leaf: its type, the layers around it, rows per page row."""
@@ -116,6 +120,22 @@ class LeafColumn:
     def rows(self) -> int:
         """Rows that the pages hold."""
         return self._bounds[-1] // self.leaf.multiplier
+
+    def extents(self, rows: RowRange) -> list[tuple[int, int, RowRange]]:
+        """From where to where in the file the pages lie, and their rows: of pages that lie there alone, and wholly in a range."""
+        times = self.leaf.multiplier
+        found = []
+        for number, page in enumerate(self._metadata.pages):
+            first, last = self._bounds[number], self._bounds[number + 1]
+            buffers = zip(page.buffer_offsets, page.buffer_sizes, strict=False)
+            pieces = [(at, at + size) for at, size in buffers if size]
+            if not pieces or first % times or last % times:
+                continue
+            start, stop = min(start for start, _ in pieces), max(stop for _, stop in pieces)
+            alone = stop - start <= sum(page.buffer_sizes) + _PADDING * len(pieces)
+            if alone and rows.start * times <= first < last <= rows.stop * times:
+                found.append((start, stop, RowRange(first // times, last // times)))
+        return found
 
     def read(self, rows: Rows) -> Generator[Ranges, list[Bytes], list[PageRows]]:
         """Level entries and visible values of some rows, in one or more parts."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lancelet.encoding.kernels import dictionary as kernel
 from lancelet.encoding.place import Place
-from lancelet.encoding.plain import numpy_type
+from lancelet.encoding.plain import arrow_array, numpy_type
 from lancelet.encoding.rows import Bytes
 from lancelet.encoding.v2_1.levels import Levels
 from lancelet.encoding.v2_1.values import allocate
@@ -53,10 +53,10 @@ class PageDictionary:
             index_type = numpy_type(dtype.index_type)
             if len(indices) and int(indices.max()) > np.iinfo(index_type).max:
                 raise place.corrupt(f"dictionary index {indices.max()} in a column of {dtype}")
-            keys = pa.array(indices.astype(index_type))
+            keys = arrow_array(indices.astype(index_type))
             return pa.DictionaryArray.from_arrays(keys, self.items, safe=False)
         if self.offsets is None:
-            return self.items.take(pa.array(indices))
+            return self.items.take(arrow_array(indices))
         out_offsets = np.empty(len(indices) + 1, self.offsets.dtype)
         total = kernel.look_up_offsets(indices, self.offsets, out_offsets, _LIMITS[dtype])
         if total < 0:

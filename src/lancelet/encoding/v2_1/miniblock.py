@@ -30,7 +30,7 @@ from lancelet.encoding.fetch import gather
 from lancelet.encoding.kernels import levels as levels_kernel
 from lancelet.encoding.kernels import miniblock, pick
 from lancelet.encoding.place import Place
-from lancelet.encoding.plain import numpy_type
+from lancelet.encoding.plain import arrow_array, numpy_array, numpy_type
 from lancelet.encoding.rows import Bytes, Indices, Ranges, RowRange, Rows
 from lancelet.encoding.v2_1.chunk_levels import decode_levels
 from lancelet.encoding.v2_1.codecs import (
@@ -285,7 +285,7 @@ class MiniBlockRun:
         part = yield from self._decode(table, chosen)
         defs = None if part.defs is None else self._recipe.shape.common(part.defs[at], place)
         marks = self._marks(table, chosen)
-        values = self._finish(part.values.take(pa.array(at)), table, at.searchsorted(marks), _at(part.defs, at))
+        values = self._finish(part.values.take(arrow_array(at)), table, at.searchsorted(marks), _at(part.defs, at))
         return PageRows(Entries(len(at), None, defs), values)
 
     def _pick(
@@ -369,7 +369,7 @@ class MiniBlockRun:
         entry_stops = np.minimum(bounds[at + 1], part.level_counts.cumsum()[chosen.searchsorted(end)])
         ranges = entry_ranges(bounds[at], entry_stops, defs, shape.max_visible)
         slots = expand_ranges(ranges.value_starts, ranges.value_stops)
-        values = part.values.take(pa.array(slots))
+        values = part.values.take(arrow_array(slots))
         if self._recipe.late:
             # Before the levels are renumbered, which may happen in place.
             visible = None if defs is None else defs[defs <= shape.max_visible][slots]
@@ -457,7 +457,7 @@ class MiniBlockRun:
             if offsets[0]:
                 codes, offsets = codes[offsets[0] :], offsets - offsets[0]
             return to_arrow(expand_fsst(table.symbols[page], Variable(offsets, codes), place), dtype, place)
-        indices = values.to_numpy(zero_copy_only=True)
+        indices = numpy_array(values)
         return table.dictionaries[page].look_up(indices, defs, dtype, place)
 
     def _check_levels(self, reps: Levels | None, defs: Levels | None, level_counts: Indices, counts: Indices) -> None:

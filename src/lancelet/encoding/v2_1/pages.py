@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lancelet.encoding.fetch import FileBytes
 from lancelet.encoding.place import Place
+from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import Bytes, Indices, Ranges, RowRange, Rows
 from lancelet.encoding.v2_1.levels import Entries, Levels, PageLevels, entry_ranges, expand_ranges
 
@@ -61,7 +62,7 @@ def select(array: pa.Array, starts: Indices, stops: Indices) -> pa.Array:
     if len(starts) == 1:
         first, last = int(starts[0]), int(stops[0])
         return array if first == 0 and last == len(array) else array.slice(first, last - first)
-    return array.take(pa.array(expand_ranges(starts, stops)))
+    return array.take(arrow_array(expand_ranges(starts, stops)))
 
 
 def select_levels(levels: Levels | None, starts: Indices, stops: Indices) -> Levels | None:

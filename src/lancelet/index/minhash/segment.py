@@ -17,6 +17,7 @@ A text is near another one if a band of their signatures is equal.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -46,7 +47,12 @@ _HELD_SHARE: Final = 4
 """What part of the memory holds keys, and, later, those that are sorted."""
 _SORTED_BYTES: Final = 40
 """What sorting needs for a key."""
+_SAMPLED: Final = 64
+"""Of so many keys one is looked at to find one in the middle."""
 _PLAIN: Final = {"lance-encoding:compression": "none"}
+
+_Keys = npt.NDArray[np.uint64]
+_Docs = npt.NDArray[np.uint32]
 
 
 class NearTexts:
@@ -87,26 +93,31 @@ class NearTexts:
     def best(self, wanted: Signatures, count: int, rename: Rename) -> Ranked:
         """The rows whose texts are nearest to that of a signature."""
         docs = self._near(wanted)
-        found = self.signatures.take([ROW_ID, _SIGNATURE], docs)
-        rows, kept = rename(np.asarray(found[ROW_ID]))
-        marks = self.params.distances(_matrix(found[_SIGNATURE]), wanted)[kept]
-        rows = rows[kept]
-        order = np.lexsort((rows, marks))[:count]
-        return Ranked(rows[order], marks[order])
+        best = Ranked(np.empty(0, np.uint64), np.empty(0, np.float32))
+        for start in range(0, len(docs), _DOCS_AT_ONCE):
+            found = self.signatures.take([ROW_ID, _SIGNATURE], docs[start : start + _DOCS_AT_ONCE].astype(np.int64))
+            rows, kept = rename(np.asarray(found[ROW_ID]))
+            marks = self.params.distances(_matrix(found[_SIGNATURE]), wanted)[kept]
+            rows, marks = np.concatenate([best.rows, rows[kept]]), np.concatenate([best.marks, marks])
+            order = np.lexsort((rows, marks))[:count]
+            best = Ranked(rows[order], marks[order])
+        return best
 
-    def _near(self, wanted: Signatures) -> npt.NDArray[np.int64]:
+    def _near(self, wanted: Signatures) -> npt.NDArray[np.uint32]:
         """Documents of which a band is equal, ascending."""
         keys = self.params.keys(wanted[None, :])[0]
         first = np.searchsorted(self.last_keys, keys, side="left")
         last = np.searchsorted(self.last_keys, keys, side="right")
-        found: list[npt.NDArray[np.uint32]] = []
+        docs = np.empty(0, np.uint32)
         for key, start, stop in zip(keys, first.tolist(), last.tolist(), strict=True):
             if start == len(self.last_keys):
                 continue
-            begin, end = start * self.page_rows, min((stop + 1) * self.page_rows, self.bands.num_rows)
-            page = self.bands.slice([_KEY, _DOC], begin, end)
-            found.append(np.asarray(page[_DOC])[np.asarray(page[_KEY]) == key])
-        docs = np.unique(np.concatenate([np.empty(0, np.uint32), *found])).astype(np.int64)
+            end = min((stop + 1) * self.page_rows, self.bands.num_rows)
+            found = [docs]
+            for begin in range(start * self.page_rows, end, _WRITTEN_AT_ONCE):
+                page = self.bands.slice([_KEY, _DOC], begin, min(begin + _WRITTEN_AT_ONCE, end))
+                found.append(np.asarray(page[_DOC])[np.asarray(page[_KEY]) == key])
+            docs = np.unique(np.concatenate(found))
         if len(docs) and docs[-1] >= self.num_docs:
             raise CorruptFile(self.bands.path, f"names text {docs[-1]} of {self.num_docs}", _DOC)
         return docs
@@ -217,28 +228,62 @@ def _write_bands(
 
 def _sorted_keys(
     keys: SpilledArrays, docs: int, params: MinHashParams, memory_limit: int
-) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]]:
+) -> Iterator[tuple[_Keys, _Docs]]:
     """Keys and documents by both, some at a time: band after band, and of a band so many ranges that one is sorted in memory."""
-    shares = -(-docs * _SORTED_BYTES // max(memory_limit // _HELD_SHARE, 1))
+    most = max(memory_limit // _HELD_SHARE // _SORTED_BYTES, 1)
+    shares = -(-docs // most)
     for band in range(params.num_bands):
         for share in range(shares):
             low, high = params.range_of_keys(band, share, shares)
-            found, numbers = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)]
-            before = 0
-            for chunk in range(len(keys)):
-                (mine,) = keys.part(chunk, band, band + 1)
-                places = np.arange(before, before + len(mine), dtype=np.uint32)
-                before += len(mine)
-                if shares > 1:
-                    here = (mine >= low) & (mine <= high)
-                    mine, places = mine[here], places[here]
-                found.append(mine)
-                numbers.append(places)
-            flat, docs_of = np.concatenate(found), np.concatenate(numbers)
-            order = np.argsort(flat, kind="stable")
-            for start in range(0, len(order), _WRITTEN_AT_ONCE):
-                some = order[start : start + _WRITTEN_AT_ONCE]
-                yield flat[some], docs_of[some]
+            yield from _keys_between(_Band(keys, band), low, high, 2 * most)
+
+
+@dataclass(frozen=True, slots=True)
+class _Band:
+    """The keys of one band, in the order of their documents."""
+
+    keys: SpilledArrays
+    band: int
+
+    def between(self, low: np.uint64, high: np.uint64) -> Iterator[tuple[_Keys, _Docs]]:
+        """Keys from one to another one, and their documents."""
+        before = 0
+        for chunk in range(len(self.keys)):
+            (mine,) = self.keys.part(chunk, self.band, self.band + 1)
+            here = np.flatnonzero((mine >= low) & (mine <= high))
+            yield mine[here], (here + before).astype(np.uint32)
+            before += len(mine)
+
+
+def _keys_between(band: _Band, low: np.uint64, high: np.uint64, most: int) -> Iterator[tuple[_Keys, _Docs]]:
+    """A range of keys and their documents, by both. One with more than are sorted at once is cut, around one of its keys.
+
+    Where most texts are the same, that is the key of most of them, and these need no sorting.
+    """
+    found, numbers = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)]
+    count = 0
+    for mine, places in band.between(low, high):
+        count += len(mine)
+        if count > most:
+            break
+        found.append(mine)
+        numbers.append(places)
+    if count <= most:
+        flat, docs_of = np.concatenate(found), np.concatenate(numbers)
+        order = np.argsort(flat, kind="stable")
+        for start in range(0, len(order), _WRITTEN_AT_ONCE):
+            some = order[start : start + _WRITTEN_AT_ONCE]
+            yield flat[some], docs_of[some]
+        return
+    sample = np.sort(np.concatenate([mine[::_SAMPLED] for mine, _ in band.between(low, high)]))
+    middle, one = sample[len(sample) // 2], np.uint64(1)
+    if low < middle:
+        yield from _keys_between(band, low, middle - one, most)
+    for mine, places in band.between(middle, middle):
+        if len(mine):
+            yield mine, places
+    if middle < high:
+        yield from _keys_between(band, middle + one, high, most)
 
 
 def _matrix(values: pa.Array) -> Signatures:

@@ -45,12 +45,15 @@ if TYPE_CHECKING:
 
 _KEPT_BYTES: Final = 256 << 20
 """How much of the pages stays in memory."""
+_KEPT_IDS: Final = 1 << 14
+"""Ids of answers with at most so many rows stay in memory too, for the same may be asked again."""
 _PAGES_AT_ONCE: Final = 256
 """How many pages are asked for together."""
 _SCATTERED: Final = 1 << 16
 """Up to so many rows of many ranges are read one by one, all at once."""
 
 _Places = npt.NDArray[np.int64]
+_Kept = int | tuple[tuple[int, int], ...]
 _End = tuple[Keys, bool]
 """Ascending keys, and whether the rows that are equal to them come before the end of a range."""
 
@@ -104,20 +107,20 @@ class _Search:
 
 @dataclass(slots=True)
 class _PageCache:
-    """Keys of pages; those that were used least recently go first."""
+    """Keys of pages by their numbers, and ids by the ranges of rows; those that were used least recently go first."""
 
-    pages: OrderedDict[int, tuple[Keys, int]] = field(default_factory=OrderedDict)
+    pages: OrderedDict[_Kept, tuple[Keys, int]] = field(default_factory=OrderedDict)
     nbytes: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def get(self, number: int) -> Keys | None:
+    def get(self, number: _Kept) -> Keys | None:
         with self.lock:
             if number not in self.pages:
                 return None
             self.pages.move_to_end(number)
             return self.pages[number][0]
 
-    def put(self, number: int, keys: Keys) -> None:
+    def put(self, number: _Kept, keys: Keys) -> None:
         keys = kept_keys(keys)
         size = sum(array.nbytes for array in keys) if isinstance(keys, tuple) else keys.nbytes
         with self.lock:
@@ -387,14 +390,22 @@ class BTreeSegment:
     def _ids(self, ranges: Sequence[tuple[int, int]]) -> npt.NDArray[np.uint64]:
         """The ids of ranges of rows."""
         found: list[npt.NDArray[np.uint64]] = []
-        wanted = [(start, stop) for start, stop in ranges if start < stop]
+        wanted = tuple((start, stop) for start, stop in ranges if start < stop)
+        few = 0 < sum(stop - start for start, stop in wanted) <= _KEPT_IDS
+        kept = self._cache.get(wanted) if few else None
+        if kept is not None and not isinstance(kept, tuple):
+            return kept
         for part in self.parts:
             base = part.first * self.page_rows
             top = base + part.pages * self.page_rows
             mine = [(max(start - base, 0), stop - base) for start, stop in wanted if start < top and stop > base]
             if mine:
                 found += _read_ids(part, mine)
-        return np.concatenate(found) if found else np.empty(0, np.uint64)
+        ids = np.concatenate(found) if found else np.empty(0, np.uint64)
+        if few:
+            ids.setflags(write=False)
+            self._cache.put(wanted, ids)
+        return ids
 
 
 def _read_ids(part: PageFile, ranges: Sequence[tuple[int, int]]) -> list[npt.NDArray[np.uint64]]:

@@ -11,7 +11,6 @@ A position is the ordinal of a token in its document before filters, so what was
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
@@ -29,13 +28,10 @@ from lancelet.index.text.dictionaries import read_words
 from lancelet.index.text.json_documents import Leaves, read_documents, read_query
 from lancelet.index.text.params import JSON, TEXT, Params
 from lancelet.index.text.segmentation import LANGUAGES, complex_marks, segment_kinds
-from lancelet.index.text.splitting import DROPPED, Beginnings, LackingWords, Splitter
-from lancelet.index.text.stemming import open_stemmer
+from lancelet.index.text.splitting import Beginnings, LackingWords, Splitter
+from lancelet.index.text.stemming import Stemmer, open_stemmer
 from lancelet.index.text.stop_words import stop_words, stop_words_of_all
 from lancelet.index.text.terms import Terms
-
-Filter = Callable[[str], str | None]
-"""A token as it goes on, or None when it is removed."""
 
 _SPLITTING: Final = {
     "simple": splitting.SIMPLE,
@@ -94,7 +90,8 @@ class Analyzer:
     def __init__(self, params: Params, terms: Terms | None = None) -> None:
         self.params = params
         self.terms = Terms() if terms is None else terms
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
+        """Held by whoever takes terms in."""
         self._threads = threading.local()
         # Of JSON documents: makes tokens of the texts in them.
         self._texts = Analyzer(replace(params, lance_tokenizer=TEXT)) if params.lance_tokenizer == JSON else None
@@ -109,6 +106,18 @@ class Analyzer:
         _split(thread.splitter, _texts(texts, join=self.params.base_tokenizer not in _CUT_AT_SPACES))
         return Tokens(*thread.splitter.resolve(thread.terms()))
 
+    def notes(self, texts: pa.Array) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32] | None]:
+        """Tokens as rows of document, raw token and position, and the term of each raw token, ``DROPPED`` where it has none.
+
+        These are views of what the thread has, until it is asked again. Where raw tokens are terms nothing more is told.
+        """
+        if self._texts is not None:
+            tokens = self.analyze(texts)
+            return np.column_stack([tokens.document, tokens.term, tokens.position]), None
+        thread = self._thread()
+        _split(thread.splitter, _texts(texts, join=self.params.base_tokenizer not in _CUT_AT_SPACES))
+        return thread.splitter.notes(), thread.terms()
+
     def query(self, text: str) -> list[tuple[bytes, int]]:
         """The terms of a text and their positions; nothing gets a number."""
         if self._texts is not None:
@@ -116,10 +125,11 @@ class Analyzer:
         splitter, thread = self._splitter(), self._thread()
         _split(splitter, _texts(pa.array([text], pa.large_utf8()), join=False))
         _, raw, positions = splitter.resolve(np.arange(len(splitter), dtype=np.uint32))
+        finished = thread.finish(splitter, 0, all_of_them=True)
         found = (
-            (thread.finish(splitter.text(number)), position) for number, position in zip(raw, positions, strict=True)
+            (finished[number], position) for number, position in zip(raw.tolist(), positions.tolist(), strict=True)
         )
-        return [(term, int(position)) for term, position in found if term is not None]
+        return [(term.encode(), position) for term, position in found if term is not None]
 
     def _analyze_json(self, leaves: Leaves, analyzer: Analyzer) -> Tokens:
         """Tokens of texts get their path's beginning, once for each pair of them; they and the others count together."""
@@ -153,7 +163,7 @@ class Analyzer:
 
     def intern(self, terms: list[bytes]) -> list[int]:
         """Numbers of terms."""
-        with self._lock:
+        with self.lock:
             return [self.terms.intern(term) for term in terms]
 
     def _splitter(self) -> Splitter | ChineseSplitter:
@@ -195,8 +205,10 @@ class _Thread:
 
     def __init__(self, analyzer: Analyzer, splitter: Splitter | ChineseSplitter) -> None:
         self.splitter = splitter
-        self._intern = analyzer.intern
-        self._filters = _open_filters(analyzer.params)
+        self._analyzer = analyzer
+        self._filters = _Filters.of(analyzer.params)
+        # Of ASCII alone, raw tokens are in small letters already, and there is nothing to fold.
+        self._filters_all = isinstance(splitter, ChineseSplitter) or self._filters.change_all
         self._terms = np.empty(1024, np.uint32)
         self._known = 0
 
@@ -205,39 +217,53 @@ class _Thread:
         known, count = self._known, len(self.splitter)
         if count > len(self._terms):
             self._terms = np.concatenate([self._terms[:known], np.empty(2 * count - known, np.uint32)])
-        finished = [self.finish(self.splitter.text(number)) for number in range(known, count)]
-        numbers = iter(self._intern([term for term in finished if term is not None]))
-        self._terms[known:count] = [DROPPED if term is None else next(numbers) for term in finished]
+        finished = self.finish(self.splitter, known, self._filters_all)
+        with self._analyzer.lock:
+            self.splitter.intern(known, finished, self._filters_all, self._analyzer.terms, self._terms)
         self._known = count
         return self._terms
 
-    def finish(self, raw: bytes) -> bytes | None:
-        """What the filters make of a raw token; None when they remove it."""
+    def finish(self, splitter: Splitter | ChineseSplitter, first: int, all_of_them: bool) -> list[str | None]:
+        """What the filters make of raw tokens from a number on; None where they remove one."""
         try:
-            token = raw.decode()
-        except UnicodeDecodeError:
-            raise UnfitData(f"a text that is to be indexed is no UTF-8: {raw[:100]!r}") from None
-        for apply in self._filters:
-            changed = apply(token)
-            if changed is None:
-                return None
-            token = changed
-        return token.encode()
+            return self._filters.apply(splitter.texts(first, all_of_them))
+        except UnicodeDecodeError as error:
+            raise UnfitData(f"a text that is to be indexed is no UTF-8: {error.object[:100]!r}") from None
 
 
-def _open_filters(params: Params) -> list[Filter]:
-    """What is done with each token, in this order; a stemmer keeps a state, so these are for one thread."""
-    filters: list[Filter] = []
-    if params.lower_case:
-        filters.append(characters.lower)
-    if params.stem:
-        filters.append(open_stemmer(params.language))
-    if params.remove_stop_words:
-        removed = _stop_words(params)
-        filters.append(lambda token: None if token in removed else token)
-    if params.ascii_folding:
-        filters.append(fold)
-    return filters
+@dataclass(frozen=True, slots=True)
+class _Filters:
+    """What is done with tokens, in this order; a stemmer keeps a state, so these are for one thread."""
+
+    lower: bool
+    stem: Stemmer | None
+    removed: frozenset[str]
+    fold: bool
+
+    @classmethod
+    def of(cls, params: Params) -> _Filters:
+        return cls(
+            params.lower_case,
+            open_stemmer(params.language) if params.stem else None,
+            _stop_words(params) if params.remove_stop_words else frozenset(),
+            params.ascii_folding,
+        )
+
+    @property
+    def change_all(self) -> bool:
+        """Whether tokens in small letters of ASCII alone may become others."""
+        return self.stem is not None or bool(self.removed)
+
+    def apply(self, tokens: list[str]) -> list[str | None]:
+        """What becomes of tokens; None where they are removed."""
+        if self.lower:
+            tokens = [characters.lower(token) for token in tokens]
+        if self.stem is not None:
+            tokens = self.stem(tokens)
+        if self.fold:
+            # Stop words are compared with what is not folded.
+            return [None if token in self.removed else fold(token) for token in tokens]
+        return [None if token in self.removed else token for token in tokens]
 
 
 def _stop_words(params: Params) -> frozenset[str]:

@@ -5,9 +5,9 @@
     batches ──> tokens ──> run            in the threads of a pool, as many batches at once as there are cores
     old parts ──> postings ──> run        documents under the numbers that they get here, without those that are gone
     runs ──> one run in a temporary file  whenever more than a share of the memory holds them
-    all runs ──> rows of part_p_invert.lance, term by term
+    all runs ──> rows of part_p_invert.lance, term by term: those of many documents, of few, of one
 
-A term has the number by which it was first met, and tokens keep that order. Documents have the order in which they
+A term has the number by which it was first met, and tokens keep that order within each of these. Documents have the order in which they
 come: those of old segments first. What stays in memory are the terms, the lengths of documents, and one term's
 blocks at a time. When terms alone take all the memory, another part begins.
 
@@ -17,6 +17,7 @@ new that one part for both is better.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -36,7 +37,7 @@ from lancelet.index.text.analyzer import Analyzer
 from lancelet.index.text.blocks import FIXED32, VARINT
 from lancelet.index.text.fst_writer import FstWriter
 from lancelet.index.text.metadata import ITEM, posting_metadata, staged_prefix, write_head
-from lancelet.index.text.packing import Merger, make_run, make_run_of_postings
+from lancelet.index.text.packing import Merger, RunMaker, make_run_of_postings
 from lancelet.index.text.params import LIST_ELEMENT, Params, TextOptions
 from lancelet.index.text.segment import TextSegment
 from lancelet.index.text.spill import Run, Runs
@@ -56,6 +57,7 @@ _LEAST_TEXT, _MOST_TEXT = 1 << 16, 4 << 20
 _TEXT_SHARE: Final = 64
 _WRITTEN_AT_ONCE: Final = 4 << 20
 _POSTINGS_AT_ONCE: Final = 1 << 18
+_MANY_TERMS: Final = 1 << 14
 _COPIED: Final = 4
 """An old part is copied when it has so many times the documents of what is new."""
 
@@ -161,6 +163,7 @@ class _PartWriter:
         self._limit = limit
         self._terms = Terms()
         self._analyzer: Analyzer | None = None
+        self._makers = threading.local()
         self._lengths: list[Numbers] = []
         self._count = 0
         self._stack = ExitStack()
@@ -293,10 +296,10 @@ class _PartWriter:
             values = values.flatten().fill_null("")
             items = _ragged(np.zeros(len(sizes), np.int64), sizes).astype(np.uint32)
             rows, count = np.repeat(rows, sizes), len(values)
-        tokens = self.analyzer.analyze(values)
-        positions = tokens.position if self._params.with_position else None
-        terms, counts, lasts, offsets, data, kept, lengths = make_run(
-            tokens.document, tokens.term, positions, len(self._terms), count
+        notes, numbers = self.analyzer.notes(values)
+        maker = self._makers.own = getattr(self._makers, "own", None) or RunMaker()
+        terms, counts, lasts, offsets, data, kept, lengths = maker.make(
+            notes, numbers, self._params.with_position, len(self._terms), count
         )
         run = Run(terms, counts, lasts, offsets, data, 0)
         return _Tokenized(run, rows[kept], lengths, None if items is None else items[kept])
@@ -335,10 +338,15 @@ class _PartWriter:
         tail = FIXED32 if is_first_format else VARINT
         merger = Merger(self._runs.parts(), lengths, params.block_size, tail, params.with_position, is_first_format)
         found = []
+        turn, has_many = merger.turn, len(self._terms) >= _MANY_TERMS
         with self._create("invert", fields, posting_metadata(params)) as file:
             while (rows := merger.rows(_WRITTEN_AT_ONCE)) is not None:
                 checkpoint()
                 found.append(rows[0])
+                # Small blocks take half the bytes in pages without large ones, and those of single documents less again.
+                if merger.turn != turn and has_many:
+                    file.end_pages()
+                turn = merger.turn
                 arrays = _columns_of(rows, params.with_position, is_first_format)
                 file.write(pa.RecordBatch.from_arrays(arrays, schema=file.schema))
         return np.concatenate(found) if found else np.empty(0, np.uint32)

@@ -33,6 +33,7 @@ import numpy.typing as npt
 
 from lancelet.errors import CorruptFile, InvalidInput, MissingFile, MissingPackage, NotSupported, UnfitData
 from lancelet.index.text.splitting import DROPPED
+from lancelet.index.text.terms import Terms
 
 _HOME: Final = "LANCE_LANGUAGE_MODEL_HOME"
 _DEFAULT: Final = "default"
@@ -154,7 +155,7 @@ class ChineseSplitter:
         self._dictionary = dictionary
         self._limit = limit
         self._numbers: dict[str, int] = {}
-        self._texts: list[bytes] = []
+        self._texts: list[str] = []
         self._found: list[tuple[int, int, int]] = []
 
     def __len__(self) -> int:
@@ -164,9 +165,23 @@ class ChineseSplitter:
     def nbytes(self) -> int:
         return sum(map(len, self._texts)) + 200 * len(self._texts)
 
-    def text(self, number: int) -> bytes:
-        """A raw token."""
-        return self._texts[number]
+    def texts(self, first: int, all_of_them: bool) -> list[str]:
+        """Raw tokens from a number on; without those of ASCII alone, unless all are wanted."""
+        return [text for text in self._texts[first:] if all_of_them or not text.isascii()]
+
+    def intern(
+        self,
+        first: int,
+        finished: list[str | None],
+        all_of_them: bool,
+        terms: Terms,
+        numbers: npt.NDArray[np.uint32],
+    ) -> None:
+        """Put the numbers of terms where those of raw tokens from a number on are told."""
+        left = iter(finished)
+        for number, text in enumerate(self._texts[first:], first):
+            term = next(left) if all_of_them or not text.isascii() else text
+            numbers[number] = DROPPED if term is None else terms.intern(term.encode())
 
     def split(
         self,
@@ -193,16 +208,20 @@ class ChineseSplitter:
         found = self._numbers.get(token)
         if found is None:
             found = self._numbers[token] = len(self._texts)
-            self._texts.append(token.encode())
+            self._texts.append(token)
         return found
+
+    def notes(self) -> npt.NDArray[np.uint32]:
+        """Document, raw token and position of each token that was cut last."""
+        limit = self._limit
+        short = [one for one in self._found if limit is None or len(self._texts[one[1]].encode()) < limit]
+        return np.array(short, np.uint32).reshape(-1, 3)
 
     def resolve(
         self, terms: npt.NDArray[np.uint32]
     ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
         """Documents, terms and positions of what was cut last; ``terms`` has the term of each raw token."""
-        limit = self._limit
-        short = [one for one in self._found if limit is None or len(self._texts[one[1]]) < limit]
-        documents, raw, places = np.array(short, np.uint32).reshape(-1, 3).T
+        documents, raw, places = self.notes().T
         found = terms[raw]
         kept = found != DROPPED
         return documents[kept], found[kept], places[kept]
@@ -220,7 +239,7 @@ def open_dictionary(base_tokenizer: str) -> Dictionary:
     name = base_tokenizer.partition("/")[2] or _DEFAULT
     if not _NAME.fullmatch(name):
         raise InvalidInput(f"{base_tokenizer!r} is no base tokenizer: 'jieba/' goes before the name of a dictionary")
-    own = _home() / "jieba" / name
+    own = language_model_home() / "jieba" / name
     if own.is_dir():
         return _read(own / _main(own / "config.json"))
     if name != _DEFAULT:
@@ -245,7 +264,7 @@ def _main(config: Path) -> str:
     return told.get("main") or "dict.txt"
 
 
-def _home() -> Path:
+def language_model_home() -> Path:
     """Where language models are, as pylance has it."""
     told = os.environ.get(_HOME)
     if told:

@@ -86,14 +86,13 @@ static inline int64_t seg_cut_part(
         for (; at < stop;) {
             seg_code(data, at, stop, &length);
             at += length;
-            uint32_t hash = terms_hash(beginnings->seed, data + from, at - from);
-            uint64_t slot = beginnings->slots[terms_slot(beginnings, hash, data + from, at - from)];
-            if (!slot) {
+            uint32_t number = terms_find(beginnings, data + from, at - from);
+            if (number == TERMS_FULL) {
                 end = word ? word : at;
                 at = end;
                 break;
             }
-            uint8_t flags = words->flags[language][(uint32_t)slot - 1];
+            uint8_t flags = words->flags[language][number];
             if (flags == BEGINNING_WORD) {
                 end = at;
                 break;

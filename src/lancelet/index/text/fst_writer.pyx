@@ -39,6 +39,12 @@ cdef struct Open:
     Step * steps
 
 
+cdef struct Known:
+    # The address of a node that was written, or 0, and a hash of what it is.
+    uint64_t at
+    uint64_t hashed
+
+
 cdef inline int size_of(uint64_t value) noexcept nogil:
     cdef int size = 1
     while value > 255:
@@ -70,8 +76,7 @@ cdef class FstWriter:
     cdef bint has_last
     cdef int64_t keys
     cdef int64_t previous
-    # Addresses of nodes that were written, by a hash of what they are; 0 where there is none.
-    cdef uint64_t * known
+    cdef Known * known
     cdef int64_t known_mask
     cdef int64_t known_count
 
@@ -82,7 +87,7 @@ cdef class FstWriter:
         self.path = <Open *>calloc(self.path_space, sizeof(Open))
         self.last = <uint8_t *>malloc(self.path_space)
         self.known_mask = (1 << 10) - 1
-        self.known = <uint64_t *>calloc(self.known_mask + 1, sizeof(uint64_t))
+        self.known = <Known *>calloc(self.known_mask + 1, sizeof(Known))
         if self.out == NULL or self.path == NULL or self.last == NULL or self.known == NULL:
             raise MemoryError
         memset(self.out, 0, HEAD)
@@ -238,13 +243,14 @@ cdef class FstWriter:
             return -1
         hashed = hash_open(node)
         slot = hashed & self.known_mask
-        while self.known[slot]:
-            if self.same(self.known[slot], node):
-                return self.known[slot]
+        while self.known[slot].at:
+            if self.known[slot].hashed == hashed and self.same(self.known[slot].at, node):
+                return self.known[slot].at
             slot = (slot + 1) & self.known_mask
         at = self.append(node)
         if at > 0:
-            self.known[slot] = at
+            self.known[slot].at = at
+            self.known[slot].hashed = hashed
             self.known_count += 1
         return at
 
@@ -266,20 +272,18 @@ cdef class FstWriter:
 
     cdef bint grow(self) noexcept nogil:
         cdef int64_t mask = self.known_mask * 2 + 1
-        cdef uint64_t * larger = <uint64_t *>calloc(mask + 1, sizeof(uint64_t))
+        cdef Known * known = <Known *>calloc(mask + 1, sizeof(Known))
         cdef int64_t i, slot
-        cdef Node node
-        if larger == NULL:
+        if known == NULL:
             return False
         for i in range(self.known_mask + 1):
-            if self.known[i]:
-                read_node(self.out, self.used, self.known[i], &node)
-                slot = hash_written(self.out, &node) & mask
-                while larger[slot]:
+            if self.known[i].at:
+                slot = self.known[i].hashed & mask
+                while known[slot].at:
                     slot = (slot + 1) & mask
-                larger[slot] = self.known[i]
+                known[slot] = self.known[i]
         free(self.known)
-        self.known = larger
+        self.known = known
         self.known_mask = mask
         return True
 
@@ -399,13 +403,4 @@ cdef uint64_t hash_open(Open * node) noexcept nogil:
     for i in range(node.count):
         state = mix(mix(state, node.steps[i].byte << 1 | 1), node.steps[i].output)
         state = mix(state, node.steps[i].target)
-    return state
-
-
-cdef uint64_t hash_written(const uint8_t * data, Node * node) noexcept nogil:
-    cdef uint64_t state = mix(node.final, node.final_output)
-    cdef int i
-    for i in range(node.count):
-        state = mix(mix(state, <uint64_t>(input_of(data, node, i)) << 1 | 1), output_of(data, node, i))
-        state = mix(state, target_of(data, node, i))
     return state

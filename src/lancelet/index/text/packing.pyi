@@ -11,9 +11,11 @@ _I32: TypeAlias = npt.NDArray[np.int32]
 RunParts: TypeAlias = tuple[_U32, _U32, _U32, _I64, _U8]
 Rows: TypeAlias = tuple[_U32, _U32, npt.NDArray[np.float32], _I32, _I64, _U8, _I32, _I64, _U8, _I64, _U8, _I32, _U32]
 
-def make_run(
-    documents: _U32, terms: _U32, positions: _U32 | None, num_terms: int, num_documents: int = -1
-) -> tuple[_U32, _U32, _U32, _I64, _U8, _U32, _U32]: ...
+class RunMaker:
+    def make(
+        self, notes: _U32, numbers: _U32 | None, with_positions: bool, num_terms: int, num_documents: int = -1
+    ) -> tuple[_U32, _U32, _U32, _I64, _U8, _U32, _U32]: ...
+
 def make_run_of_postings(terms: _U32, starts: _I64, docs: _U32, freqs: _U32, positions: _U32 | None) -> RunParts: ...
 def pack_postings(
     docs: _U32, freqs: _U32, positions: _U32 | None, lengths: _U32, block: int, tail: int
@@ -21,6 +23,8 @@ def pack_postings(
 def hash_texts(data: _U8, offsets: _I64) -> npt.NDArray[np.uint64]: ...
 
 class Merger:
+    turn: int
+
     def __init__(
         self,
         runs: Sequence[tuple[_U32, _U32, _U32, _I64, _U8, int]],

@@ -41,6 +41,12 @@ cdef extern from "blocks.h" nogil:
 cdef enum:
     GROUP = 32
     SPARE = 64
+    MOST_TERMS = 1 << 14
+    # Of so many documents a block may be wide, of fewer it never is; those of a single one are often the same.
+    LEAST_COMMON = 40
+    LAST_TURN = 2
+
+cdef uint32_t GONE = 0xFFFFFFFF
 
 
 cdef struct Buffer:
@@ -99,129 +105,187 @@ cdef object taken(Buffer * buffer, object dtype):
     return found.view(dtype)
 
 
-def make_run(
-    const uint32_t[::1] documents, const uint32_t[::1] terms, positions, int64_t num_terms, int64_t num_documents=-1
-):
-    """Tokens of documents, which ascend, as a run: its terms, how many documents each has, its last one, offsets, bytes.
+cdef struct Place:
+    uint32_t document, position
 
-    Documents without tokens are not counted, unless their number is given. Also told are the documents that are, as
-    ``documents`` has them, and how many tokens each has.
-    """
-    cdef int64_t count = terms.shape[0]
-    cdef const uint32_t[::1] places
-    cdef bint with_positions = positions is not None
-    if documents.shape[0] != count or (with_positions and len(positions) != count):
-        raise ValueError("tokens, documents and positions are not of one number")
-    if count == 0:
-        empty = np.empty(0, np.uint32)
-        kept = np.arange(max(num_documents, 0), dtype=np.uint32)
-        return empty, empty, empty, np.zeros(1, np.int64), np.empty(0, np.uint8), kept, np.zeros(len(kept), np.uint32)
-    if with_positions:
-        places = positions
-    cdef int64_t i, distinct = 0, all_documents = 0
-    cdef int64_t * starts = <int64_t *>calloc(num_terms + 2, sizeof(int64_t))
-    cdef uint32_t * docs = <uint32_t *>malloc((count + 1) * sizeof(uint32_t))
-    cdef uint32_t * where = <uint32_t *>malloc((count + 1) * sizeof(uint32_t)) if with_positions else NULL
+
+cdef inline int64_t write_small(uint8_t * out, int64_t at, uint32_t value) noexcept nogil:
+    if value < 128:
+        out[at] = <uint8_t>value
+        return at + 1
+    return lc_write_varint(out, at, value)
+
+
+cdef class RunMaker:
+    """Makes runs of tokens, one batch after the other, in memory that it keeps. For one thread."""
+
+    cdef uint32_t * starts
+    cdef int64_t starts_space
+    cdef Place * places
+    cdef int64_t places_space
     cdef Buffer data
-    cdef int problem = 0
-    data.data, data.used, data.space = NULL, 0, 0
-    if starts == NULL or docs == NULL or (with_positions and where == NULL):
-        free(starts)
-        free(docs)
-        free(where)
-        raise MemoryError
-    try:
+
+    def __dealloc__(self):
+        free(self.starts)
+        free(self.places)
+        free(self.data.data)
+
+    cdef int prepare(self, int64_t count, int64_t num_terms) except -1:
+        cdef void * larger
+        if num_terms + 2 > self.starts_space:
+            free(self.starts)
+            self.starts_space = 0
+            self.starts = <uint32_t *>malloc((num_terms + (num_terms >> 1) + 2) * sizeof(uint32_t))
+            if self.starts == NULL:
+                raise MemoryError
+            self.starts_space = num_terms + (num_terms >> 1) + 2
+        if count + 1 > self.places_space:
+            free(self.places)
+            self.places_space = 0
+            self.places = <Place *>malloc((count + (count >> 2) + 1) * sizeof(Place))
+            if self.places == NULL:
+                raise MemoryError
+            self.places_space = count + (count >> 2) + 1
+        memset(self.starts, 0, (num_terms + 2) * sizeof(uint32_t))
+        return 0
+
+    def make(
+        self, const uint32_t[:, ::1] notes not None, const uint32_t[::1] numbers, bint with_positions, int64_t num_terms,
+        int64_t num_documents=-1,
+    ):
+        """Tokens as a run: its terms, how many documents each has, its last one, offsets, bytes.
+
+        Documents without tokens are not counted, unless their number is given. Also told are the documents that are, as
+        the notes have them, and how many tokens each has.
+
+        Parameters
+        ----------
+        notes
+            A document, a raw token and a position for each token; documents ascend.
+        numbers
+            The term of each raw token, all bits set where it has none; None where raw tokens are terms.
+        """
+        cdef int64_t count = notes.shape[0], i, kept_tokens = 0, all_documents = 0, distinct = 0
+        cdef bint is_told = numbers is not None
+        cdef int64_t most = numbers.shape[0] if is_told else num_terms
+        cdef int64_t last = -1
+        cdef uint32_t term
+        cdef int problem = 0
+        if notes.shape[1] != 3 or count > <int64_t>0xFFFFFFFF:
+            raise ValueError("a document, a token and a position are needed for each token")
+        self.prepare(count, num_terms)
         with nogil:
             for i in range(count):
-                if terms[i] >= num_terms or (i and documents[i] < documents[i - 1]):
+                term = notes[i, 1]
+                if term >= most or notes[i, 0] < last:
                     problem = 1
                     break
-                starts[terms[i] + 2] += 1
-                all_documents += i == 0 or documents[i] != documents[i - 1]
-        if problem or (num_documents >= 0 and documents[count - 1] >= num_documents):
+                if is_told:
+                    term = numbers[term]
+                    if term == GONE:
+                        continue
+                    if term >= num_terms:
+                        problem = 1
+                        break
+                self.starts[term + 1] += 1
+                kept_tokens += 1
+                all_documents += notes[i, 0] != last
+                last = notes[i, 0]
+            # Where each term ends becomes where it begins, and is its end again when all its places are filled.
+            for i in range(1, num_terms + 1):
+                distinct += self.starts[i] != 0
+                self.starts[i] += self.starts[i - 1]
+        if problem or (num_documents >= 0 and last >= num_documents):
             raise ValueError("documents do not ascend, or terms are not known")
         kept = np.arange(num_documents, dtype=np.uint32) if num_documents >= 0 else np.empty(all_documents, np.uint32)
         sizes = np.zeros(len(kept), np.uint32)
-        found_terms = np.empty(min(count, num_terms), np.uint32)
-        found_counts = np.zeros(len(found_terms), np.uint32)
-        lasts = np.zeros(len(found_terms), np.uint32)
-        offsets = np.zeros(len(found_terms) + 1, np.int64)
-        fill_run(
-            documents, terms, places if with_positions else documents, with_positions, num_terms, num_documents,
-            starts, docs, where, kept, sizes, found_terms, found_counts, lasts, offsets, &data, &distinct, &problem,
-        )
+        if kept_tokens:
+            self.place(notes, numbers, is_told, kept, sizes, num_documents >= 0)
+        terms, counts = np.empty(distinct, np.uint32), np.empty(distinct, np.uint32)
+        lasts, offsets = np.empty(distinct, np.uint32), np.zeros(distinct + 1, np.int64)
+        problem = self.write(terms, counts, lasts, offsets, with_positions, num_terms)
         if problem == 1:
             raise ValueError("positions do not ascend")
         if problem:
             raise MemoryError
-        parts = found_terms[:distinct].copy(), found_counts[:distinct].copy(), lasts[:distinct].copy()
-        return (*parts, offsets[: distinct + 1].copy(), taken(&data, np.uint8), kept, sizes)
-    finally:
-        free(starts)
-        free(docs)
-        free(where)
-        free(data.data)
+        return terms, counts, lasts, offsets, taken(&self.data, np.uint8), kept, sizes
 
+    cdef void place(
+        self, const uint32_t[:, ::1] notes, const uint32_t[::1] numbers, bint is_told, uint32_t[::1] kept,
+        uint32_t[::1] sizes, bint are_all_kept,
+    ) noexcept:
+        """Tokens term by term."""
+        cdef int64_t i, document = -1, last = -1
+        cdef uint32_t term
+        cdef Place * one
+        with nogil:
+            for i in range(notes.shape[0]):
+                term = notes[i, 1]
+                if is_told:
+                    term = numbers[term]
+                    if term == GONE:
+                        continue
+                if are_all_kept:
+                    document = notes[i, 0]
+                elif notes[i, 0] != last:
+                    document += 1
+                    last = notes[i, 0]
+                    kept[document] = notes[i, 0]
+                sizes[document] += 1
+                one = &self.places[self.starts[term]]
+                self.starts[term] += 1
+                one.document = <uint32_t>document
+                one.position = notes[i, 2]
 
-cdef int fill_run(
-    const uint32_t[::1] documents, const uint32_t[::1] terms, const uint32_t[::1] places, bint with_positions,
-    int64_t num_terms, int64_t num_documents, int64_t * starts, uint32_t * docs, uint32_t * where,
-    uint32_t[::1] kept, uint32_t[::1] sizes, uint32_t[::1] found_terms, uint32_t[::1] found_counts,
-    uint32_t[::1] lasts, int64_t[::1] offsets, Buffer * data, int64_t * distinct, int * problem,
-) except -1:
-    cdef int64_t i, j, at, first, start, stop, number = 0, doc = -1
-    cdef uint32_t previous, position
-    cdef int64_t count = terms.shape[0]
-    with nogil:
-        for i in range(num_terms):
-            starts[i + 2] += starts[i + 1]
-        for i in range(count):
-            if num_documents >= 0:
-                doc = documents[i]
-            elif i == 0 or documents[i] != documents[i - 1]:
-                doc += 1
-                kept[doc] = documents[i]
-            sizes[doc] += 1
-            at = starts[terms[i] + 1]
-            starts[terms[i] + 1] = at + 1
-            docs[at] = <uint32_t>doc
-            if with_positions:
-                where[at] = places[i]
-        # Now starts[t] is where term t begins, and starts[t + 1] where it ends.
-        for i in range(num_terms):
-            start, stop = starts[i], starts[i + 1]
-            if start == stop:
-                continue
-            found_terms[number] = <uint32_t>i
-            previous = 0
-            j = start
-            while j < stop:
-                first = j
-                while j < stop and docs[j] == docs[first]:
-                    j += 1
-                if not reserve(data, 20 + 5 * (j - first)):
-                    problem[0] = 2
+    cdef int write(
+        self, uint32_t[::1] terms, uint32_t[::1] counts, uint32_t[::1] lasts, int64_t[::1] offsets, bint with_positions,
+        int64_t num_terms,
+    ) noexcept:
+        """What was placed as bytes: 1 when positions do not ascend, 2 when memory is out."""
+        cdef int64_t term, i, first, start = 0, stop, at, number = 0
+        cdef uint32_t previous, position, documents
+        cdef const Place * places = self.places
+        cdef uint8_t * out
+        cdef int problem = 0
+        with nogil:
+            for term in range(num_terms):
+                stop = self.starts[term]
+                if start == stop:
+                    continue
+                # At most a step, a frequency and a position for each token.
+                if not reserve(&self.data, 20 * (stop - start)):
+                    problem = 2
                     break
-                at = write_long(data.data, data.used, <uint64_t>(docs[first] - previous) << 1 | (j - first == 1))
-                if j - first > 1:
-                    at = lc_write_varint(data.data, at, <uint32_t>(j - first))
-                previous = docs[first]
-                if with_positions:
-                    position = 0
-                    for first in range(first, j):
-                        if where[first] < position:
-                            problem[0] = 1
-                        at = lc_write_varint(data.data, at, where[first] - position)
-                        position = where[first]
-                data.used = at
-                found_counts[number] += 1
-            if problem[0]:
-                break
-            lasts[number] = previous
-            number += 1
-            offsets[number] = data.used
-        distinct[0] = number
-    return 0
+                out, at = self.data.data, self.data.used
+                previous = documents = 0
+                i = start
+                while i < stop:
+                    first = i
+                    i += 1
+                    while i < stop and places[i].document == places[first].document:
+                        i += 1
+                    at = write_long(
+                        out, at, <uint64_t>(places[first].document - previous) << 1 | (i - first == 1)
+                    )
+                    if i - first > 1:
+                        at = write_small(out, at, <uint32_t>(i - first))
+                    previous = places[first].document
+                    documents += 1
+                    if with_positions:
+                        position = 0
+                        for first in range(first, i):
+                            if places[first].position < position:
+                                problem = 1
+                            at = write_small(out, at, places[first].position - position)
+                            position = places[first].position
+                self.data.used = at
+                terms[number] = <uint32_t>term
+                counts[number] = documents
+                lasts[number] = previous
+                number += 1
+                offsets[number] = at
+                start = stop
+        return problem
 
 
 def make_run_of_postings(
@@ -336,6 +400,9 @@ cdef class Merger:
     cdef Buffer stream_lists
     cdef Buffer steps
     cdef Buffer entries
+    cdef lc_frontier here
+    cdef lc_frontier group
+    cdef readonly int turn
     cdef int problem
 
     def __cinit__(
@@ -350,6 +417,8 @@ cdef class Merger:
         cdef const uint8_t[::1] data
         if block != 128 and block != 256:
             raise ValueError(f"there are no blocks of {block} documents")
+        self.here.low = self.group.low = 256
+        self.here.high = self.group.high = -1
         self.num_runs = len(runs)
         self.cursors = <Cursor *>calloc(self.num_runs + 1, sizeof(Cursor))
         if self.cursors == NULL:
@@ -408,13 +477,50 @@ cdef class Merger:
                 best = one.terms[one.at]
         return best
 
+    cdef int64_t documents_of(self, int64_t term) noexcept nogil:
+        cdef int64_t i, total = 0
+        cdef Cursor * one
+        for i in range(self.num_runs):
+            one = &self.cursors[i]
+            if one.at < one.count and one.terms[one.at] == term:
+                total += one.counts[one.at]
+        return total
+
+    cdef void skip(self, int64_t term) noexcept nogil:
+        cdef int64_t i
+        cdef Cursor * one
+        for i in range(self.num_runs):
+            one = &self.cursors[i]
+            if one.at < one.count and one.terms[one.at] == term:
+                one.at += 1
+
+    cdef void rewind(self) noexcept nogil:
+        cdef int64_t i
+        for i in range(self.num_runs):
+            self.cursors[i].at = 0
+
+    cdef void write_terms(self, int64_t limit) noexcept nogil:
+        cdef int64_t term, total
+        while (
+            self.problem == 0 and self.posting.used + self.impact.used + self.stream.used < limit
+            and self.terms.used < 4 * MOST_TERMS
+        ):
+            term = self.next_term()
+            if term < 0:
+                break
+            total = self.documents_of(term)
+            if self.turn == (0 if total >= LEAST_COMMON else 1 if total > 1 else LAST_TURN):
+                self.write_term(<uint32_t>term, total)
+            else:
+                self.skip(term)
+
     def rows(self, int64_t limit):
         """Rows of the next terms, about so many bytes; None when there are no more.
 
+        Terms of many documents come first, then those of few, then those of one, and not together: ``turn`` is another one then.
         They come as the terms, in how many documents each is, best scores, then ends of lists, ends of blobs and bytes of
         blocks and of impacts, and, with positions, ends of streams, bytes, ends of lists and the starts of blocks in them.
         """
-        cdef int64_t term
         self.problem = 0
         put64(&self.block_ends, 0)
         put32(&self.list_ends, 0)
@@ -425,13 +531,11 @@ cdef class Merger:
         if self.chunked:
             put32(&self.stream_starts, 0)
         with nogil:
-            while self.problem == 0 and self.posting.used + self.impact.used + self.stream.used < limit:
-                term = self.next_term()
-                if term < 0:
-                    break
-                if self.terms.used >= 1 << 18:
-                    break
-                self.write_term(<uint32_t>term)
+            self.write_terms(limit)
+            while self.terms.used == 0 and self.turn < LAST_TURN and self.problem == 0:
+                self.turn += 1
+                self.rewind()
+                self.write_terms(limit)
         if self.problem == 1:
             raise ValueError("a run of postings is damaged")
         if self.problem:
@@ -447,8 +551,8 @@ cdef class Merger:
         )
         return columns if len(found) else None
 
-    cdef void write_term(self, uint32_t term) noexcept nogil:
-        cdef int64_t i, j, k, at, total = 0, in_block = 0, blocks = 0, steps_at, first_stream = self.stream.used
+    cdef void write_term(self, uint32_t term, int64_t total) noexcept nogil:
+        cdef int64_t i, j, k, at, in_block = 0, blocks = 0, steps_at, first_stream = self.stream.used
         cdef uint64_t value
         cdef int64_t doc
         cdef uint32_t docs[LC_MOST_BLOCK]
@@ -456,19 +560,9 @@ cdef class Merger:
         cdef uint32_t freq, step
         cdef Cursor * one
         cdef float idf, share, best = 0, score = 0
-        cdef lc_frontier here
-        cdef lc_frontier group
         cdef int shift
         cdef int64_t stop
-        for i in range(self.num_runs):
-            one = &self.cursors[i]
-            if one.at < one.count and one.terms[one.at] == term:
-                total += one.counts[one.at]
         idf = lc_idf(self.documents, total) * <float>2.2
-        memset(here.best, 0, sizeof(here.best))
-        memset(group.best, 0, sizeof(group.best))
-        here.low = group.low = 256
-        here.high = group.high = -1
         self.steps.used = 0
         self.entries.used = 0
         for i in range(self.num_runs):
@@ -518,10 +612,10 @@ cdef class Merger:
                 share = lc_share(freq, self.lengths[doc], self.average)
                 if share > score:
                     score = share
-                lc_note(&here, self.norms[doc], freq)
+                lc_note(&self.here, self.norms[doc], freq)
                 in_block += 1
                 if in_block == self.block:
-                    self.write_block(docs, freqs, <int>in_block, idf * score, &here, &group, &blocks, first_stream)
+                    self.write_block(docs, freqs, <int>in_block, idf * score, &blocks, first_stream)
                     if self.problem:
                         return
                     if score > best:
@@ -530,11 +624,11 @@ cdef class Merger:
                     in_block = 0
             one.at += 1
         if in_block:
-            self.write_block(docs, freqs, <int>in_block, idf * score, &here, &group, &blocks, first_stream)
+            self.write_block(docs, freqs, <int>in_block, idf * score, &blocks, first_stream)
             if score > best:
                 best = score
         if blocks % GROUP:
-            self.write_group(docs[self.block - 1 if in_block == 0 else in_block - 1], &group)
+            self.write_group(docs[self.block - 1 if in_block == 0 else in_block - 1])
         if self.problem:
             return
         # Impacts of groups come behind those of all blocks.
@@ -565,8 +659,8 @@ cdef class Merger:
             put32(&self.stream_lists, <uint32_t>(self.stream_starts.used // 4))
 
     cdef void write_block(
-        self, const uint32_t * docs, const uint32_t * freqs, int count, float score, lc_frontier * here,
-        lc_frontier * group, int64_t * blocks, int64_t first_stream,
+        self, const uint32_t * docs, const uint32_t * freqs, int count, float score, int64_t * blocks,
+        int64_t first_stream,
     ) noexcept nogil:
         cdef int64_t steps = self.steps.used // 4
         cdef int n
@@ -577,15 +671,15 @@ cdef class Merger:
             self.posting.data + self.posting.used, docs, freqs, count, self.block, self.tail, score
         )
         put64(&self.block_ends, self.posting.used)
-        self.impact.used += lc_write_impact(self.impact.data + self.impact.used, docs[count - 1], here)
+        self.impact.used += lc_write_impact(self.impact.data + self.impact.used, docs[count - 1], &self.here)
         put64(&self.impact_ends, self.impact.used)
-        for n in range(here.low, here.high + 1):
-            if here.best[n]:
-                lc_note(group, n, here.best[n])
-        lc_clear_frontier(here)
+        for n in range(self.here.low, self.here.high + 1):
+            if self.here.best[n]:
+                lc_note(&self.group, n, self.here.best[n])
+        lc_clear_frontier(&self.here)
         blocks[0] += 1
         if blocks[0] % GROUP == 0:
-            self.write_group(docs[count - 1], group)
+            self.write_group(docs[count - 1])
         if self.with_positions:
             if self.chunked:
                 self.write_chunks(freqs, count)
@@ -602,15 +696,15 @@ cdef class Merger:
                 )
             self.steps.used = 0
 
-    cdef void write_group(self, uint32_t last, lc_frontier * group) noexcept nogil:
+    cdef void write_group(self, uint32_t last) noexcept nogil:
         cdef uint32_t size
         if not reserve(&self.entries, LC_MOST_IMPACT + 4):
             self.problem = 2
             return
-        size = <uint32_t>lc_write_impact(self.entries.data + self.entries.used + 4, last, group)
+        size = <uint32_t>lc_write_impact(self.entries.data + self.entries.used + 4, last, &self.group)
         memcpy(self.entries.data + self.entries.used, &size, 4)
         self.entries.used += 4 + size
-        lc_clear_frontier(group)
+        lc_clear_frontier(&self.group)
 
     cdef void write_chunks(self, const uint32_t * freqs, int count) noexcept nogil:
         """Positions of format 1: for each document the number, packed ones of 128, the rest."""

@@ -138,6 +138,12 @@ class PartitionSearch:
             self._totals = len(documents), documents.total_tokens
         return Statistics(*self._totals, {term: one.documents.length for term, one in self.open(terms).items()})
 
+    def statistics_of(self, terms: Iterable[bytes], keep: Keep) -> Statistics:
+        """Of some of its documents."""
+        having = {term: int(np.count_nonzero(keep[docs])) for term, (docs, _) in self.decode(terms).items()}
+        tokens = int(self.partition.documents.lengths[keep].sum(dtype=np.int64))
+        return Statistics(int(np.count_nonzero(keep)), tokens, having)
+
     def find(self, clauses: Clauses, statistics: Statistics, keep: Keep | None, limit: int) -> Found:
         """Its best documents; ``limit`` -1: all."""
         if not len(self.partition.documents):

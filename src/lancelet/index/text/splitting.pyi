@@ -3,6 +3,8 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from lancelet.index.text.terms import Terms
+
 SIMPLE: int
 WHITESPACE: int
 RAW: int
@@ -38,7 +40,16 @@ class Splitter:
     def __len__(self) -> int: ...
     @property
     def nbytes(self) -> int: ...
-    def text(self, number: int) -> bytes: ...
+    def texts(self, first: int, all_of_them: bool) -> list[str]: ...
+    def intern(
+        self,
+        first: int,
+        finished: list[str | None],
+        all_of_them: bool,
+        terms: Terms,
+        numbers: npt.NDArray[np.uint32],
+    ) -> None: ...
+    def notes(self) -> npt.NDArray[np.uint32]: ...
     def learn(self, language: int, words: Beginnings) -> None: ...
     def split(
         self,

@@ -6,6 +6,7 @@ Tokens that consist of ASCII alone are in lower case already if that is wanted. 
 position and are not noted.
 """
 
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
@@ -14,7 +15,7 @@ import os
 
 import numpy as np
 
-from lancelet.index.text.terms cimport TERMS_FULL, Terms, TermTable, terms_close, terms_intern, terms_open
+from lancelet.index.text.terms cimport TERMS_FULL, Terms, TermSlot, TermTable, terms_close, terms_intern, terms_open
 
 cdef extern from "complex_scripts.h" nogil:
     ctypedef struct SegWords:
@@ -151,7 +152,7 @@ cdef class Splitter:
     cdef int64_t shortest, longest
     cdef const uint8_t[::1] words
     cdef uint8_t ascii[256]
-    cdef Note * notes
+    cdef Note * notes_
     cdef int64_t count, room
     cdef uint8_t * small
     cdef int64_t small_room
@@ -206,7 +207,7 @@ cdef class Splitter:
 
     def __dealloc__(self):
         terms_close(&self.raw)
-        free(self.notes)
+        free(self.notes_)
         free(self.small)
         free(self.places)
 
@@ -218,16 +219,57 @@ cdef class Splitter:
     def nbytes(self):
         """Memory that is held."""
         return (
-            self.raw.room + (self.raw.spaces + self.raw.mask + 1) * 8 + self.room * sizeof(Note) + self.small_room
-            + self.places_room * sizeof(int64_t)
+            self.raw.room + self.raw.spaces * 8 + (self.raw.mask + 1) * sizeof(TermSlot) + self.room * sizeof(Note)
+            + self.small_room + self.places_room * sizeof(int64_t)
         )
 
-    def text(self, Py_ssize_t number):
-        """A raw token."""
-        if not 0 <= number < self.raw.count:
-            raise IndexError(f"there are {self.raw.count} raw tokens, and none has the number {number}")
-        cdef uint64_t start = self.raw.starts[number]
-        return (<const char *>self.raw.bytes + start)[:self.raw.starts[number + 1] - start]
+    def texts(self, uint32_t first, bint all_of_them):
+        """Raw tokens from a number on; without those of ASCII alone, unless all are wanted."""
+        cdef uint32_t number
+        cdef const uint8_t * start
+        cdef int64_t length
+        found = []
+        for number in range(first, self.raw.count):
+            start = self.raw.bytes + self.raw.starts[number]
+            length = self.raw.starts[number + 1] - self.raw.starts[number]
+            if all_of_them or not is_plain(start, length):
+                found.append(PyUnicode_DecodeUTF8(<const char *>start, length, NULL))
+        return found
+
+    def intern(
+        self, uint32_t first, list finished not None, bint all_of_them, Terms terms not None,
+        uint32_t[::1] numbers not None,
+    ):
+        """Put the numbers of terms where those of raw tokens from a number on are told.
+
+        ``finished`` is what filters made of what :meth:`texts` gave; None where they removed it.
+        """
+        cdef uint32_t number
+        cdef Py_ssize_t next_finished = 0, size = 0
+        cdef const uint8_t * start
+        cdef int64_t length
+        if numbers.shape[0] < self.raw.count:
+            raise ValueError("a place for each raw token is needed")
+        for number in range(first, self.raw.count):
+            start = self.raw.bytes + self.raw.starts[number]
+            length = self.raw.starts[number + 1] - self.raw.starts[number]
+            if all_of_them or not is_plain(start, length):
+                term = finished[next_finished]
+                next_finished += 1
+                if term is None:
+                    numbers[number] = GONE
+                    continue
+                start = <const uint8_t *>PyUnicode_AsUTF8AndSize(term, &size)
+                length = size
+            numbers[number] = terms_intern(&terms.table, start, length)
+            if numbers[number] == TERMS_FULL:
+                raise MemoryError
+
+    def notes(self):
+        """Document, raw token and position of each token: a view, until texts are split again."""
+        if self.count == 0:
+            return np.empty((0, 3), np.uint32)
+        return np.asarray(<uint32_t[:self.count, :3]><uint32_t *>self.notes_)
 
     def learn(self, int language, Beginnings words not None):
         """The words of a language, numbered as in complex_scripts.h."""
@@ -249,14 +291,14 @@ cdef class Splitter:
             return False
         if self.count == self.room:
             room = self.room * 2 + 1024
-            larger = <Note *>realloc(self.notes, room * sizeof(Note))
+            larger = <Note *>realloc(self.notes_, room * sizeof(Note))
             if larger == NULL:
                 return False
-            self.notes = larger
+            self.notes_ = larger
             self.room = room
-        self.notes[self.count].document = document
-        self.notes[self.count].raw = number
-        self.notes[self.count].position = position
+        self.notes_[self.count].document = document
+        self.notes_[self.count].raw = number
+        self.notes_[self.count].position = position
         self.count += 1
         return True
 
@@ -552,7 +594,7 @@ cdef class Splitter:
             raise ValueError("a term for each raw token is needed")
         with nogil:
             for i in range(self.count):
-                kept += terms[self.notes[i].raw] != GONE
+                kept += terms[self.notes_[i].raw] != GONE
         documents_array, terms_array = np.empty(kept, np.uint32), np.empty(kept, np.uint32)
         positions_array = np.empty(kept, np.uint32)
         cdef uint32_t[::1] documents = documents_array
@@ -561,11 +603,11 @@ cdef class Splitter:
         with nogil:
             kept = 0
             for i in range(self.count):
-                term = terms[self.notes[i].raw]
+                term = terms[self.notes_[i].raw]
                 if term != GONE:
-                    documents[kept] = self.notes[i].document
+                    documents[kept] = self.notes_[i].document
                     numbers[kept] = term
-                    positions[kept] = self.notes[i].position
+                    positions[kept] = self.notes_[i].position
                     kept += 1
         return documents_array, terms_array, positions_array
 

@@ -18,25 +18,28 @@ _RELEASE: Final = "3.1."
 _REMEMBERED: Final = 0
 
 
-def open_stemmer(language: str) -> Callable[[str], str]:
+Stemmer = Callable[[list[str]], list[str]]
+
+
+def open_stemmer(language: str) -> Stemmer:
     """A function that makes stems of words in small letters. Each thread needs its own.
 
-    >>> open_stemmer("English")("swimming")
-    'swim'
+    >>> open_stemmer("English")(["swimming", "tides"])
+    ['swim', 'tide']
     """
     return open_compiled(language) if _has_compiled() else open_written(language)
 
 
-def open_compiled(language: str) -> Callable[[str], str]:
+def open_compiled(language: str) -> Stemmer:
     """A stemmer of PyStemmer."""
     stemmer = importlib.import_module("Stemmer").Stemmer(language.lower())
     # Each word is asked for once.
     stemmer.maxCacheSize = _REMEMBERED
-    stem: Callable[[str], str] = stemmer.stemWord
+    stem: Stemmer = stemmer.stemWords
     return stem
 
 
-def open_written(language: str) -> Callable[[str], str]:
+def open_written(language: str) -> Stemmer:
     """A stemmer of snowballstemmer."""
     try:
         module = importlib.import_module(f"snowballstemmer.{language.lower()}_stemmer")
@@ -45,7 +48,7 @@ def open_written(language: str) -> Callable[[str], str]:
             f"stems of {language} words need the package snowballstemmer: pip install 'snowballstemmer>=3.1,<3.2', "
             "or index without stem"
         ) from None
-    stem: Callable[[str], str] = getattr(module, f"{language}Stemmer")().stemWord
+    stem: Stemmer = getattr(module, f"{language}Stemmer")().stemWords
     return stem
 
 

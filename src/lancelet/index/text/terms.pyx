@@ -44,7 +44,7 @@ cdef class Terms:
     @property
     def nbytes(self):
         """Memory that is held."""
-        return self.table.room + self.table.spaces * 8 + (self.table.mask + 1) * 8
+        return self.table.room + self.table.spaces * 8 + (self.table.mask + 1) * sizeof(TermSlot)
 
     @property
     def text_bytes(self):
@@ -78,11 +78,8 @@ cdef class Terms:
     def find(self, const uint8_t[::1] term not None):
         """The number of a term, or None."""
         cdef const uint8_t * start = &term[0] if term.shape[0] else NULL
-        cdef uint64_t slot
-        slot = self.table.slots[
-            terms_slot(&self.table, terms_hash(self.table.seed, start, term.shape[0]), start, term.shape[0])
-        ]
-        return <uint32_t>slot - 1 if slot else None
+        cdef uint32_t number = terms_find(&self.table, start, term.shape[0])
+        return None if number == TERMS_FULL else number
 
     def text(self, Py_ssize_t number):
         """The term of a number."""

@@ -2,7 +2,7 @@
 // One page: each view asks the server for facts and draws them. Texts of the table only ever become text nodes.
 
 const main = document.getElementById("main");
-const state = { version: null, view: "overview", offset: 0, where: "" };
+const state = { version: null, view: "overview", offset: 0, where: "", fragments: 0, shade: "rows" };
 
 function make(name, properties = {}, ...children) {
   const svg = ["svg", "g", "line", "path", "circle", "text", "title"].includes(name) && properties.svg;
@@ -16,6 +16,7 @@ function make(name, properties = {}, ...children) {
   return node;
 }
 
+const many = (count, one, several) => `${number(count)} ${count === 1 ? one : several ?? `${one}s`}`;
 const number = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en-US"));
 const time = (text) => (text === null ? "–" : new Date(text).toLocaleString("sv-SE"));
 
@@ -37,7 +38,8 @@ async function facts(name, words = {}) {
 }
 
 function table(heads, rows) {
-  const cells = (row) => row.map((cell, at) => make("td", { class: heads[at].number ? "number" : undefined }, cell));
+  const kind = (head) => ["number", "plain", "wide"].find((name) => head[name]);
+  const cells = (row) => row.map((cell, at) => make("td", { class: kind(heads[at]) }, cell));
   return make("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Table" },
     make("table", {},
       make("thead", {}, make("tr", {}, heads.map((head) => make("th", { scope: "col", class: head.number ? "number" : undefined }, head.name)))),
@@ -57,102 +59,249 @@ const views = {
   upkeep: { title: "Upkeep", draw: drawUpkeep },
 };
 
-async function drawOverview() {
-  const seen = await facts("overview");
+const tile = (name, value, told) => make("div", {}, make("dt", {}, name), make("dd", {}, make("strong", {}, value), make("span", { class: "soft" }, told)));
+
+async function drawOverview(top) {
+  const seen = await top;
+  const tiles = make("dl", { class: "tiles" },
+    tile("Rows", number(seen.rows), seen.deleted_rows ? `and ${number(seen.deleted_rows)} deleted` : "none deleted"),
+    tile("Size", size(seen.bytes), `${many(seen.files, "file")} of version ${seen.file_version}`),
+    tile("Fragments", number(seen.fragments), seen.fragments ? `${number(Math.round((seen.rows + seen.deleted_rows) / seen.fragments))} rows each, on average` : "nothing written yet"),
+    tile("Version", number(seen.version), `${time(seen.committed)}, ${number(seen.versions)} kept`),
+    tile("Indices", number(seen.indices.length), seen.indices.join(", ") || "none"),
+    tile("Row ids", seen.stable_row_ids ? "stable" : "addresses", seen.stable_row_ids ? "they stay when rows move" : "they change when rows move"));
   const advice = seen.advice.map((text) => make("p", { class: "card advice" }, text));
-  const rows = seen.schema.map((column) => [column.name, column.type, column.nullable ? "yes" : "no"]);
+  if (!advice.length) advice.push(make("p", { class: "card fine" }, "No upkeep is due. Whether its files are whole, lancelet verify tells."));
+  const rows = seen.schema.map((column) => [column.name, make("code", {}, column.type), column.nullable ? "yes" : "no"]);
   const config = Object.entries(seen.config).map(([key, value]) => [key, value]);
   return [
-    ...advice,
-    make("h2", {}, "Columns"),
+    tiles, ...advice,
+    make("h2", {}, many(seen.schema.length, "column")),
     table([{ name: "name" }, { name: "type" }, { name: "null" }], rows),
     config.length ? make("h2", {}, "Settings") : null,
     config.length ? table([{ name: "key" }, { name: "value" }], config) : null,
   ];
 }
 
-async function drawHistory() {
-  const past = await facts("history");
-  const oldest = [...past].reverse();
-  const step = 46, width = Math.max(oldest.length * step + 40, 200);
-  const line = make("svg", { svg: true, width, height: 120, role: "img", "aria-label": `${past.length} versions` },
-    make("path", { svg: true, class: "line", d: `M 20 60 H ${width - 20}` }));
-  oldest.forEach((one, at) => {
-    const x = 20 + at * step;
-    line.append(make("circle", { svg: true, class: `dot${one.version === state.shown ? " here" : ""}`, cx: x, cy: 60, r: 7 },
-      make("title", { svg: true }, `${one.version}: ${one.operation || "?"}, ${number(one.rows)} rows, ${time(one.committed)}`)));
-    line.append(make("text", { svg: true, x, y: 82, "text-anchor": "middle" }, String(one.version)));
-    one.tags.forEach((tag, row) => line.append(make("text", { svg: true, x, y: 44 - row * 12, "text-anchor": "middle" }, `⚑ ${tag}`)));
-    one.branches.forEach((branch, row) => {
-      line.append(make("path", { svg: true, class: "line", d: `M ${x} 66 q 6 24 22 ${30 + row * 12}` }));
-      line.append(make("text", { svg: true, x: x + 24, y: 100 + row * 12 }, branch));
-    });
+// The versions of the table and of its branches: a line each, from left to right; a branch leaves its line where it begins.
+function drawLines({ lines, here }) {
+  const step = 46, lane = 34, left = 24, sloped = 0.57, longest = 22;
+  const short = (text) => (text.length > longest ? `${text.slice(0, longest - 1)}…` : text);
+  const flags = lines.map((line) => line.versions.map((one) => one.tags.join(", ")));
+  // Room for tags above a line; the others are as near to each other as their numbers allow.
+  const room = flags.map((texts) => Math.max(0, ...texts.map((text) => Math.min(text.length, longest) * 6.5 * sloped)));
+  const place = new Map();
+  let right = 0, y = -10;
+  lines.forEach((line, row) => {
+    y += lane + (room[row] && row ? room[row] + 12 : room[row]);
+    const from = line.from === null ? undefined : place.get(`${line.from}:${line.at}`) ?? { x: left, y: lines[0].drawn.start.y };
+    const start = { x: from === undefined ? left : from.x + step, y };
+    [...line.versions].reverse().forEach((one, at) => place.set(`${line.branch}:${one.version}`, { x: start.x + at * step, y: start.y }));
+    line.drawn = { from, start, end: start.x + Math.max(line.versions.length - 1, 0) * step };
+    right = Math.max(right, line.drawn.end);
   });
+  const width = right + 180, height = y + 34;
+  const total = lines.reduce((sum, line) => sum + line.versions.length, 0);
+  const drawing = make("svg", { svg: true, width, height, role: "img", "aria-label": `${many(total, "version")} on ${many(lines.length, "line")}` });
+  const dots = [];
+  lines.forEach((line) => {
+    const { from, start, end } = line.drawn;
+    if (from !== undefined) drawing.append(make("path", { svg: true, class: "line", d: `M ${from.x} ${from.y} C ${from.x + 20} ${start.y}, ${from.x + 10} ${start.y}, ${start.x} ${start.y}` }));
+    drawing.append(make("path", { svg: true, class: "line", d: `M ${start.x} ${start.y} H ${end}` }));
+    drawing.append(make("text", { svg: true, class: "name", x: end + 16, y: start.y + 4 }, short(line.branch)));
+    for (const one of line.versions) {
+      const { x, y } = place.get(`${line.branch}:${one.version}`);
+      const shown = one.version === state.shown && line.branch === here;
+      const told = one.problem ? `damaged: ${one.problem}` : `${one.operation || "?"}, ${many(one.rows, "row")}, ${time(one.committed)}`;
+      dots.push(make("circle", { svg: true, class: `dot${shown ? " here" : ""}${one.problem ? " damaged" : ""}`, cx: x, cy: y, r: shown ? 9 : 7, onclick: () => choose(`${line.branch}:${one.version}`) },
+        make("title", { svg: true }, `${line.branch} ${one.version}: ${told}${one.tags.length ? `, tagged ${one.tags.join(", ")}` : ""}`)));
+      dots.push(make("text", { svg: true, class: "under", x, y: y + 20, "text-anchor": "middle" }, String(one.version)));
+      if (one.tags.length) dots.push(make("text", { svg: true, class: "flag", transform: `translate(${x + 3} ${y - 12}) rotate(-35)` }, `⚑ ${short(one.tags.join(", "))}`));
+    }
+  });
+  drawing.append(...dots);
+  return drawing;
+}
+
+async function drawHistory() {
+  const [past, lines] = await Promise.all([facts("history"), facts("lines")]);
   const rows = past.map((one) => [
-    number(one.version), time(one.committed), one.operation || "–", number(one.rows), number(one.fragments), size(one.bytes),
+    make("button", { title: "Show this version", ...(one.version === state.shown ? { "aria-current": "true" } : {}), onclick: () => choose(`${lines.here}:${one.version}`) }, String(one.version)),
+    time(one.committed), one.operation || "–", number(one.rows), number(one.fragments), size(one.bytes),
     make("span", {}, one.tags.map((tag) => make("span", { class: "tag" }, tag)), one.branches.map((name) => make("span", { class: "branch" }, name))),
-    one.problem || one.message || "",
+    one.problem ? make("span", { class: "error" }, one.problem) : one.message || "",
   ]);
-  const heads = ["version", "committed", "operation", "rows", "fragments", "size", "names", "message"];
+  const heads = ["version", "committed", "operation", "rows", "fragments", "size", "names"];
+  // Most tables have no messages: then there is no column for them.
+  const told = past.some((one) => one.problem || one.message);
+  if (told) heads.push("message");
+  const wide = make("div", { class: "wide lines", tabindex: 0, role: "region", "aria-label": "Versions as lines", "data-end": "" }, drawLines(lines));
   return [
-    make("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Versions as a line" }, line),
-    table(heads.map((name) => ({ name, number: ["version", "rows", "fragments", "size"].includes(name) })), rows),
+    wide, lines.branches >= lines.lines.length ? make("p", { class: "soft" }, `The first ${number(lines.lines.length - 1)} of ${number(lines.branches)} branches.`) : null,
+    make("h2", {}, lines.here === "main" ? "Versions" : `Versions of ${lines.here}`),
+    table(heads.map((name) => ({ name, number: ["rows", "fragments", "size"].includes(name), plain: name === "committed" })), rows.map((row) => row.slice(0, heads.length))),
   ];
 }
 
+// What the colour of a fragment's rows tells, from 0 to 1, and both ends in words.
+const shades = {
+  rows: { title: "rows and deletions", share: () => 0, ends: () => null },
+  age: { title: "age", share: (one, seen) => one.written === null ? 0 : (seen.newest - Date.parse(one.written)) / (seen.newest - seen.oldest || 1), ends: (seen) => seen.newest < seen.oldest ? null : [time(new Date(seen.newest).toISOString()), time(new Date(seen.oldest).toISOString())] },
+  files: { title: "number of files", share: (one, seen) => (one.files - 1) / (seen.files - 1 || 1), ends: (seen) => ["1 file", many(seen.files, "file")] },
+};
+const swatch = (kind, text) => make("span", { class: "swatch" }, make("i", { class: kind }), text);
+
 async function drawFragments() {
-  const { fragments, all } = await facts("fragments");
-  const most = Math.max(...fragments.map((one) => one.rows + one.deleted_rows), 1);
-  const detail = make("div", { class: "card", "aria-live": "polite" }, "Choose a fragment.");
-  const cells = fragments.map((one) => {
-    const total = one.rows + one.deleted_rows, gone = total ? one.deleted_rows / total : 0;
-    const label = `fragment ${one.id}: ${number(one.rows)} rows, ${number(one.deleted_rows)} deleted, ${size(one.bytes)}`;
-    const color = `color-mix(in srgb, var(--rust) ${Math.round(gone * 100)}%, var(--sea))`;
-    const style = `background:${color};opacity:${.35 + .65 * (total / most)}`;
-    return make("button", { title: label, "aria-label": label, "aria-pressed": "false", style, onclick: (event) => choose(event, one) });
-  });
-  function choose(event, one) {
-    for (const cell of cells) cell.setAttribute("aria-pressed", String(cell === event.currentTarget));
-    detail.replaceChildren(
-      make("strong", {}, `Fragment ${one.id}`), ` ${number(one.rows)} rows, ${number(one.deleted_rows)} deleted, ${size(one.bytes)}`,
-      table([{ name: "file" }, { name: "version" }, { name: "size", number: true }, { name: "columns" }],
-        one.data_files.map((file) => [file.path, file.version, size(file.bytes), file.columns.join(", ")])));
+  const { fragments, all, offset } = await facts("fragments", { offset: state.fragments });
+  const total = (one) => one.rows + one.deleted_rows;
+  const seen = { rows: 1, files: 1, newest: -Infinity, oldest: Infinity };
+  for (const one of fragments) {
+    seen.rows = Math.max(seen.rows, total(one));
+    seen.files = Math.max(seen.files, one.files);
+    if (one.written === null) continue;
+    seen.newest = Math.max(seen.newest, Date.parse(one.written));
+    seen.oldest = Math.min(seen.oldest, Date.parse(one.written));
   }
-  const cut = fragments.length < all ? make("p", { class: "soft" }, `The first ${number(fragments.length)} of ${number(all)}.`) : null;
+  if (!all) return [make("p", { class: "soft" }, "No fragments: nothing was written yet.")];
+  const detail = make("div", { class: "card", id: "fragment", "aria-live": "polite" }, `${many(all, "fragment")}, the largest of ${many(seen.rows, "row")}. Choose one to see its files.`);
+  const legend = make("span", { class: "legend" });
+  const cells = fragments.map((one, at) => {
+    const written = one.written === null ? "" : `, written ${time(one.written)}`;
+    const label = `fragment ${one.id}: ${many(one.rows, "row")}, ${number(one.deleted_rows)} deleted, ${many(one.files, "file")}, ${size(one.bytes)}${written}`;
+    return make("button", { title: label, "aria-label": label, "aria-pressed": "false", tabindex: at ? -1 : 0, onclick: () => choose(at).catch(fail) });
+  });
+  function paint() {
+    const shade = shades[state.shade], ends = shade.ends(seen);
+    legend.replaceChildren(...(ends === null ? [swatch("live", "rows")] : [swatch("live", ends[0]), swatch("far", ends[1])]), swatch("gone", "deleted rows"));
+    fragments.forEach((one, at) => {
+      const live = one.rows / seen.rows * 100, both = Math.max(total(one) / seen.rows * 100, 8);
+      const colour = `color-mix(in oklab, var(--far) ${Math.round(shade.share(one, seen) * 100)}%, var(--sea))`;
+      cells[at].style.background = `linear-gradient(to top, ${colour} ${live}%, var(--rust) ${live}% ${both}%, var(--panel) ${both}%)`;
+    });
+  }
+  // One stop for the tab key, whatever their number; arrows go from one to the next.
+  let chosen = 0;
+  function stand(at) {
+    cells[chosen].tabIndex = -1;
+    chosen = at;
+    cells[at].tabIndex = 0;
+  }
+  async function choose(at) {
+    cells[chosen].setAttribute("aria-pressed", "false");
+    stand(at);
+    cells[at].setAttribute("aria-pressed", "true");
+    const files = await facts("fragment", { position: offset + at });
+    if (chosen !== at) return;
+    const elsewhere = files.some((file) => file.base !== null);
+    detail.replaceChildren(make("strong", {}, cells[at].title),
+      table([{ name: "file" }, { name: "version" }, { name: "size", number: true }, { name: "columns", wide: true }, ...(elsewhere ? [{ name: "elsewhere" }] : [])],
+        files.map((file) => [file.path, file.version, size(file.bytes), file.columns.join(", "), ...(elsewhere ? [file.base ?? ""] : [])])));
+  }
+  const map = make("div", { class: "map", role: "group", "aria-label": "Fragments; arrows move, Enter chooses", onkeydown: (event) => {
+    const across = Math.max(cells.findIndex((cell) => cell.offsetTop > cells[0].offsetTop), 0) || cells.length;
+    const to = { ArrowRight: chosen + 1, ArrowLeft: chosen - 1, ArrowDown: chosen + across, ArrowUp: chosen - across, Home: 0, End: cells.length - 1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    if (to < 0 || to >= cells.length) return;
+    stand(to);
+    cells[to].focus();
+  } }, cells);
+  const choice = make("select", { id: "shade", onchange: (event) => { state.shade = event.target.value; paint(); } },
+    Object.entries(shades).map(([name, shade]) => make("option", { value: name, ...(name === state.shade ? { selected: "" } : {}) }, shade.title)));
+  paint();
   return [
-    make("p", { class: "soft" }, "Each square is a fragment: the fuller its colour the more rows, the redder the more of them deleted."),
-    make("div", { class: "map" }, cells), cut, detail,
+    make("p", { class: "soft controls" }, make("label", {}, "Colour by ", choice), legend), map,
+    fragments.length < all ? pager("fragments", offset, fragments.length, all, FRAGMENTS) : null, detail,
   ];
+}
+
+const FRAGMENTS = 5000, ROWS = 20, LONG = 24;
+
+function pager(key, offset, shown, all, step) {
+  const move = (by) => () => { state[key] = Math.max(state[key] + by, 0); draw(); };
+  const last = offset + shown;
+  return make("p", { class: "pager" },
+    make("button", { id: "back", onclick: move(-step), ...(offset ? {} : { disabled: "" }) }, "Back"),
+    ` ${number(shown ? offset + 1 : 0)} to ${number(last)} of ${number(all)} `,
+    make("button", { id: "on", onclick: move(step), ...(last < all ? {} : { disabled: "" }) }, "Next"));
+}
+
+// What was read of how many files, and a way to read on.
+function readOn(found, again) {
+  if (found.read >= found.files) return null;
+  return make("p", { class: "soft" }, `From ${number(found.read)} of ${number(found.files)} files. `,
+    make("button", { id: "read-on", onclick: () => again().catch(fail) }, "Read on"));
+}
+
+const damages = (found) => found.problems.map((text) => make("p", { class: "card advice" }, text));
+
+function merge(columns, more) {
+  for (const one of more) {
+    const known = columns.get(one.name);
+    if (known === undefined) { columns.set(one.name, { ...one, encodings: new Map(one.encodings.map((name, at) => [name, one.counts[at]])) }); continue; }
+    known.bytes += one.bytes;
+    known.pages += one.pages;
+    one.encodings.forEach((name, at) => known.encodings.set(name, (known.encodings.get(name) ?? 0) + one.counts[at]));
+  }
 }
 
 async function drawColumns() {
-  const columns = await facts("columns");
-  const total = columns.reduce((sum, one) => sum + one.bytes, 0) || 1;
-  const pages = make("div");
+  const columns = new Map(), broken = [];
+  const place = make("div"), pages = make("div");
   async function open(name) {
-    const found = await facts("pages", { column: name });
-    pages.replaceChildren(make("h2", {}, `Pages of ${name}`), table(
-      [{ name: "fragment", number: true }, { name: "page", number: true }, { name: "size", number: true }, { name: "encoding" }, { name: "" }],
-      found.map((one) => [number(one.fragment), number(one.page), size(one.bytes), one.encoding,
-        make("details", {}, make("summary", {}, "as stored"), make("pre", {}, one.description))])));
-    pages.scrollIntoView({ behavior: "smooth" });
+    let found = await facts("pages", { column: name });
+    const rows = [];
+    const head = make("h2", { tabindex: -1 }, `Pages of ${name}`), body = make("div");
+    function show() {
+      rows.push(...found.pages.map((one) => [number(one.fragment), number(one.page), size(one.bytes), one.encoding,
+        make("details", {}, make("summary", {}, "as stored"), make("pre", {}, one.description))]));
+      const heads = [{ name: "fragment", number: true }, { name: "page", number: true }, { name: "size", number: true }, { name: "encoding" }, { name: "" }];
+      body.replaceChildren(...[...damages(found), table(heads, rows), readOn(found, async () => {
+        found = await facts("pages", { column: name, offset: found.read });
+        show();
+      })].filter((node) => node !== null));
+    }
+    show();
+    pages.replaceChildren(head, body);
+    head.focus();
   }
-  const rows = columns.map((one) => [
-    make("button", { onclick: () => open(one.name).catch(fail) }, one.name), one.type, size(one.bytes),
-    bar(one.bytes / total, `${(one.bytes / total * 100).toFixed(1)} percent of all bytes`), number(one.pages), one.encodings.join("; "),
-  ]);
-  return [table([{ name: "column" }, { name: "type" }, { name: "size", number: true }, { name: "share" }, { name: "pages", number: true }, { name: "encodings" }], rows), pages];
+  function show(found) {
+    const all = [...columns.values()].sort((one, other) => other.bytes - one.bytes);
+    const total = all.reduce((sum, one) => sum + one.bytes, 0) || 1;
+    const rows = all.map((one) => [
+      make("button", { onclick: () => open(one.name).catch(fail) }, one.name), one.type, size(one.bytes),
+      bar(one.bytes / total, `${(one.bytes / total * 100).toFixed(1)} percent of all bytes`), number(one.pages),
+      [...one.encodings].sort((first, second) => second[1] - first[1]).map(([name]) => name).join("; "),
+    ]);
+    const heads = [{ name: "column" }, { name: "type" }, { name: "size", number: true }, { name: "share" }, { name: "pages", number: true }, { name: "encodings", wide: true }];
+    const more = readOn(found, () => read(found.read));
+    broken.push(...damages(found));
+    const none = rows.length || broken.length ? null : make("p", { class: "soft" }, "Nothing is stored yet.");
+    place.replaceChildren(...[...broken, more, none, rows.length ? table(heads, rows) : null].filter((node) => node !== null));
+  }
+  async function read(offset) {
+    const found = await facts("columns", { offset });
+    merge(columns, found.columns);
+    show(found);
+    if (offset) document.getElementById("read-on")?.focus();
+  }
+  await read(0);
+  return [place, pages];
+}
+
+function strip(one) {
+  const steps = one.strip.map((share) => make("i", { style: `background:color-mix(in srgb, var(--sea) ${Math.round(share * 100)}%, transparent)` }));
+  return make("div", { class: "strip", role: "img", "aria-label": `${number(one.rows_indexed)} of ${number(one.rows)} rows` }, steps);
 }
 
 async function drawIndices() {
   const indices = await facts("indices");
   if (!indices.length) return [make("p", { class: "soft" }, "No indices.")];
   const rows = indices.map((one) => [
-    one.name, one.type, one.columns.join(", "), bar(one.rows ? one.rows_indexed / one.rows : 1, `${number(one.rows_indexed)} of ${number(one.rows)} rows`),
-    `${number(one.rows_indexed)} of ${number(one.rows)}`, number(one.segments), size(one.bytes),
+    one.name, one.type, one.columns.join(", "), strip(one), `${number(one.rows_indexed)} of ${number(one.rows)}`, number(one.segments), size(one.bytes),
     make("details", {}, make("summary", {}, "details"), make("pre", {}, JSON.stringify(one.details, null, 2))),
   ]);
-  return [table([{ name: "index" }, { name: "kind" }, { name: "columns" }, { name: "coverage" }, { name: "rows", number: true }, { name: "segments", number: true }, { name: "size", number: true }, { name: "" }], rows)];
+  return [make("p", { class: "soft" }, "Coverage goes from the first fragment to the last; rows that an index does not know are read instead."), table([{ name: "index" }, { name: "kind" }, { name: "columns" }, { name: "coverage" }, { name: "rows", number: true }, { name: "segments", number: true }, { name: "size", number: true }, { name: "" }], rows)];
 }
 
 function spark(values, length) {
@@ -178,28 +327,27 @@ async function drawRows() {
     state.where = event.target.elements.where.value;
     state.offset = 0;
     draw();
-  } }, make("input", { name: "where", value: state.where, placeholder: "a condition in SQL, for example likes > 100", "aria-label": "Condition" }), make("button", {}, "Filter"));
+  } }, make("input", { name: "where", id: "where", value: state.where, placeholder: "a condition in SQL, for example likes > 100", "aria-label": "Condition" }), make("button", { id: "filter" }, "Filter"));
   let found;
   try {
-    found = await facts("rows", { offset: state.offset, limit: 20, where: state.where });
+    found = await facts("rows", { offset: state.offset, limit: ROWS, where: state.where });
   } catch (error) {
     return [form, make("p", { class: "error", role: "alert" }, error.message)];
   }
-  const move = (step) => () => { state.offset = Math.max(state.offset + step, 0); draw(); };
-  const last = state.offset + found.rows.length;
-  const pager = make("p", { class: "pager" },
-    make("button", { onclick: move(-20), ...(state.offset ? {} : { disabled: "" }) }, "Back"), ` ${number(found.rows.length ? state.offset + 1 : 0)} to ${number(last)} of ${number(found.count)} `,
-    make("button", { onclick: move(20), ...(last < found.count ? {} : { disabled: "" }) }, "On"));
-  const heads = found.columns.map((column) => ({ name: make("span", {}, column.name, make("br"), make("span", { class: "soft" }, column.type)) }));
-  return [form, table(heads, found.rows.map((row) => row.map(cell))), pager];
+  const heads = found.columns.map((column, at) => ({
+    name: make("span", {}, column.name, make("br"), make("span", { class: "soft type", title: column.type }, column.type)),
+    wide: found.rows.some((row) => (row[at]?.text ?? row[at])?.length > LONG),
+    number: found.rows.length > 0 && found.rows.every((row) => row[at] === null || typeof row[at] === "number"),
+  }));
+  return [form, table(heads, found.rows.map((row) => row.map(cell))), pager("offset", state.offset, found.rows.length, found.count, ROWS)];
 }
 
-async function drawUpkeep() {
-  const found = await facts("upkeep");
+async function drawUpkeep(top) {
+  const [found, seen] = await Promise.all([facts("upkeep"), top]);
+  const command = (words) => make("p", { class: "soft" }, "Nothing is done from here. In a terminal: ", make("code", {}, `lancelet ${words} ${seen.uri}`));
   return [
-    make("h2", {}, "What a compaction would do"), make("pre", {}, found.compaction_text),
-    make("h2", {}, "What a cleanup would do"), make("pre", {}, found.cleanup_text),
-    make("p", { class: "soft" }, "Nothing is done from here: lancelet compact and lancelet cleanup do."),
+    make("h2", {}, "What a compaction would do"), make("pre", {}, found.compaction_text), found.compaction.length ? command("compact") : null,
+    make("h2", {}, "What a cleanup would do"), make("pre", {}, found.cleanup_text), command("cleanup"),
   ];
 }
 
@@ -217,9 +365,18 @@ async function draw() {
   const asked = state.asked = (state.asked ?? 0) + 1;
   main.setAttribute("aria-busy", "true");
   try {
-    const [nodes] = await Promise.all([views[state.view].draw(), head()]);
+    const top = head();
+    const [nodes] = await Promise.all([views[state.view].draw(top), top]);
     if (asked !== state.asked) return;
+    // Whoever works without a mouse stays where they are: on the same button, or in the view that had it.
+    const held = main.contains(document.activeElement) ? document.activeElement.id : null;
     main.replaceChildren(...nodes.filter((node) => node !== null));
+    // The newest versions are what people look for.
+    for (const node of main.querySelectorAll("[data-end]")) node.scrollLeft = node.scrollWidth;
+    if (held !== null) {
+      const same = held && document.getElementById(held);
+      (same && !same.disabled && same !== main ? same : main).focus();
+    }
   } catch (error) {
     if (asked !== state.asked) return;
     fail(error);
@@ -233,35 +390,48 @@ async function head() {
   document.title = `${seen.uri.split("/").pop()} – Lancelet`;
   document.getElementById("title").textContent = seen.uri;
   document.getElementById("numbers").textContent =
-    `version ${seen.version}${seen.branch ? ` of ${seen.branch}` : ""}, ${number(seen.rows)} rows, ${seen.columns} columns, ${number(seen.fragments)} fragments, ${size(seen.bytes)}, files of version ${seen.file_version}`;
+    `version ${seen.version}${seen.branch ? ` of ${seen.branch}` : ""}, ${many(seen.rows, "row")}, ${many(seen.columns, "column")}, ${many(seen.fragments, "fragment")}, ${size(seen.bytes)}`;
   return seen;
+}
+
+// Show another version, whoever asks for it.
+function choose(version) {
+  state.version = version || null;
+  state.offset = state.fragments = 0;
+  document.getElementById("version").value = version;
+  return draw();
 }
 
 async function start() {
   const tabs = document.getElementById("tabs");
-  const show = (view) => { state.view = view; location.hash = view; draw(); };
+  const show = (view) => { state.view = view; location.hash = view; return draw(); };
+  addEventListener("hashchange", () => {
+    const asked = location.hash.slice(1);
+    if (asked in views && asked !== state.view) show(asked);
+  });
+  document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
   for (const [name, view] of Object.entries(views)) {
     const tab = make("button", { role: "tab", "aria-controls": "main", onclick: () => show(name) }, view.title);
     tab.dataset.view = name;
     tabs.append(tab);
   }
   tabs.addEventListener("keydown", (event) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step) return;
-    const names = Object.keys(views);
-    show(names[(names.indexOf(state.view) + step + names.length) % names.length]);
+    const names = Object.keys(views), at = names.indexOf(state.view);
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: -1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    show(names[(to + names.length) % names.length]);
     tabs.querySelector("[aria-selected=true]").focus();
   });
   if (location.hash.slice(1) in views) state.view = location.hash.slice(1);
   const choice = document.getElementById("version");
   const seen = await head();
   choice.append(make("option", { value: "" }, seen.follows ? "newest" : `as opened (${seen.version})`));
-  for (const one of await facts("history")) choice.append(make("option", { value: one.version }, `${one.version} – ${one.operation || "?"}`));
-  choice.addEventListener("change", async () => {
-    state.version = choice.value || null;
-    state.offset = 0;
-    draw();
-  });
+  for (const line of (await facts("lines")).lines) {
+    choice.append(make("optgroup", { label: line.branch },
+      line.versions.map((one) => make("option", { value: `${line.branch}:${one.version}` }, `${one.version} – ${one.tags.length ? one.tags.join(", ") : one.operation || "?"}`))));
+  }
+  choice.addEventListener("change", () => choose(choice.value));
   await draw();
 }
 

@@ -22,6 +22,7 @@ from lancelet.execution.carried_blobs import blob_pieces
 from lancelet.execution.fragment_reader import FragmentReader
 from lancelet.execution.threads import core_count, ordered_map
 from lancelet.file.checksums import are_wanted
+from lancelet.log import debug
 from lancelet.maintenance.compaction.lineage import HIDDEN, lineage_of, spilled, traced
 from lancelet.maintenance.compaction.options import CompactionSettings, check_output
 from lancelet.maintenance.compaction.plan import even_parts
@@ -75,7 +76,7 @@ def rewrite_fragments(
     """
     snapshot = table.snapshot
     manifest = snapshot.manifest
-    check_writable(manifest.path, manifest.message.writer_feature_flags)
+    check_writable(manifest.path, manifest.head.writer_feature_flags)
     refuse_mixed(manifest)
     version = check_output(settings, snapshot.uri)
     readers = [FragmentReader(snapshot, fragment, table.cache) for fragment in fragments]
@@ -112,6 +113,7 @@ def rewrite_fragments(
             written = spilled(written) if hidden else traced(written, part)
         new.extend(written)
         done += count
+    debug("wrote %d rows of %d fragments of %s anew, as %d", rows, len(fragments), snapshot.uri, len(new))
     return Rewritten(snapshot.version, tuple(fragments), tuple(new))
 
 

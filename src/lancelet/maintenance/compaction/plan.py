@@ -17,6 +17,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from lancelet.errors import NotSupported
 from lancelet.table.commit.fragment_reuse import advance_coverage, read_rewrites
 from lancelet.table.commit.index_upkeep import SYSTEM_INDICES, covered_fragments, follows
@@ -127,17 +129,31 @@ def _bins(table: TableReader, settings: CompactionSettings) -> Iterator[list[Wor
     coverage = index_coverage(table.snapshot)
     current: list[WornFragment] = []
     indices: list[int] = []
-    for position, number in enumerate(table.snapshot.manifest.fragments.ids.tolist()):
+    ids, following = table.snapshot.manifest.fragments.ids, -1
+    for position in _possible(table, settings):
+        number = int(ids[position])
         candidate = None if number in settings.excluded_fragment_ids else _candidate(table, position, settings)
         own = [which for which, covered in enumerate(coverage) if covered is ALL or number in covered]
-        if current and (candidate is None or own != indices):
+        if current and (candidate is None or own != indices or position != following):
             yield current
             current = []
         if candidate is not None:
             current.append(candidate)
-            indices = own
+            indices, following = own, position + 1
     if current:
         yield current
+
+
+def _possible(table: TableReader, settings: CompactionSettings) -> list[int]:
+    """Places of the fragments that are worth rewriting as far as the manifest tells; those of which it does not are among them."""
+    fragments = table.snapshot.manifest.fragments
+    rows, live = fragments.physical_rows, fragments.row_counts
+    possible = (rows < settings.target_rows_per_fragment) | (live < 0)
+    if settings.materialize_deletions:
+        possible |= (rows - live) / np.maximum(rows, 1) >= settings.materialize_deletions_threshold
+    possible[fragments.with_overlays] = True
+    found: list[int] = np.flatnonzero(possible).tolist()
+    return found
 
 
 def _candidate(table: TableReader, position: int, settings: CompactionSettings) -> WornFragment | None:

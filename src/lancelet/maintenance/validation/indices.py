@@ -33,7 +33,7 @@ from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.expr import Column
 from lancelet.file import FileCache
 from lancelet.file.checksums import check_file
-from lancelet.file.container import MAGIC, TAIL_BYTES, Container, version_of_footer
+from lancelet.file.container import MAGIC, Container, tail_length, version_of_footer
 from lancelet.format.extensions import storage_of
 from lancelet.format.file_versions import LEGACY
 from lancelet.format.system_columns import ROW_ADDRESS
@@ -149,7 +149,7 @@ def _files(
 def _check_container(where: FilePlace, size: int) -> None:
     """Read what locates the rest of a file."""
     source = where.open(size)
-    length = min(size, TAIL_BYTES)
+    length = tail_length(size)
     if length < len(MAGIC):
         raise CorruptFile(where.full_path, f"{size} bytes are too few for a Lance file", "footer")
     (tail,) = source.read([(size - length, length)])

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from lancelet._naming.html import text_html
 from lancelet.errors import CorruptFile, LanceletError, MissingFile, NotSupported, PathNotAllowed, StorageError
 
 SHOWN = 50
@@ -71,6 +72,9 @@ class VerifyReport:
     @property
     def errors(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.level is Level.ERROR)
+
+    def _repr_html_(self) -> str:
+        return text_html(str(self))
 
     def __str__(self) -> str:
         checked = f"{self.versions_checked} version(s), {self.files_checked} file(s)"

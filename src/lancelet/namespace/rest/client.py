@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 import lance_namespace as ln
@@ -16,7 +16,7 @@ from lancelet.namespace.operations import Counts
 from lancelet.namespace.rest.failures import error_of
 from lancelet.namespace.rest.routes import ROUTES, Route
 from lancelet.namespace.rest.transport import Reach, Transport
-from lancelet.namespace.rest.wire import decode_answer, encode
+from lancelet.namespace.rest.wire import Sent, decode_answer, encode
 from lancelet.store.limit import OPTION as LIMIT
 from lancelet.store.limit import with_limit
 
@@ -102,9 +102,26 @@ class RestNamespace(ln.LanceNamespace):
 
     def ask(self, route: Route, request: Any, data: bytes | None = None) -> Any:
         """Send a request, and wait for its answer."""
-        self._counts.note(route.operation)
         in_kind = isinstance(request, Mapping)
-        asked = route.request.from_dict(dict(request)) if in_kind else request
+        sent, headers = self._message(route, route.request.from_dict(dict(request)) if in_kind else request, data)
+        status, body, told = self._transport.send(route.method, sent.target, sent.body, headers, again=route.reads)
+        if not 200 <= status < 300:
+            raise error_of(status, body, self._transport.reach.uri)
+        answer = decode_answer(route, body, told)
+        return answer.to_dict() if in_kind and route.operation in _IN_KIND else answer
+
+    def query_table_in_pieces(self, request: ln.QueryTableRequest) -> Generator[bytes, None, None]:
+        """What ``query_table`` answers, piece by piece, so that it need not fit into memory."""
+        route = next(route for route in ROUTES if route.operation == "query_table")
+        sent, headers = self._message(route, request, None)
+        status, pieces = self._transport.send_for_pieces(route.method, sent.target, sent.body, headers)
+        if not 200 <= status < 300:
+            raise error_of(status, b"".join(pieces), self._transport.reach.uri)
+        yield from pieces
+
+    def _message(self, route: Route, asked: Any, data: bytes | None) -> tuple[Sent, dict[str, str]]:
+        """A request as it is sent, and its headers."""
+        self._counts.note(route.operation)
         sent = encode(route, asked, data, self._delimiter)
         headers = {**self._headers, **_headers(getattr(asked, "context", None) or {})}
         if self._provider is not None:
@@ -114,11 +131,7 @@ class RestNamespace(ln.LanceNamespace):
         if sent.content_type is not None:
             headers["Content-Type"] = sent.content_type
         _check_headers(headers)
-        status, body, told = self._transport.send(route.method, sent.target, sent.body, headers, again=route.reads)
-        if not 200 <= status < 300:
-            raise error_of(status, body, self._transport.reach.uri)
-        answer = decode_answer(route, body, told)
-        return answer.to_dict() if in_kind and route.operation in _IN_KIND else answer
+        return sent, headers
 
 
 def _restored(provider: DynamicContextProvider | None, properties: Mapping[str, str]) -> RestNamespace:

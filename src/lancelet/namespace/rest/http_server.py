@@ -7,7 +7,8 @@ while idle          ``idle_seconds`` until the first byte of a request
 a head              ``head_seconds`` from its first byte to its last, and 64 KiB a line
 a body              ``head_seconds``, and a second more for each ``bytes_per_second`` that came;
                     ``rows_bytes`` of Arrow, ``json_bytes`` of JSON. Large ones lie in a temporary file
-an answer           the same time, for what has been taken of it
+an answer           the same time, for what has been taken of it. Rows are sent as they are read, ``streams``
+                    answers at once
 all together        ``connections`` of them; ``at_once`` requests are worked on, others wait; their bodies
                     have ``kept_bytes``
 ==================  ==============================================================================
@@ -27,15 +28,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import lance_namespace as ln
 
-from lancelet.errors import InvalidInput
+from lancelet.errors import InvalidInput, LanceletError
 from lancelet.log import LOGGER, debug
 from lancelet.namespace.rest.failures import TOO_LARGE, TOO_SLOW
 from lancelet.namespace.rest.service import Answer, Refused, Service, refusal
@@ -61,6 +62,8 @@ class Limits:
     """For the bodies of all requests together."""
     connections: int = 1024
     at_once: int = 32
+    streams: int = 128
+    """Answers that are sent while they are made: each holds the rows that a scan reads ahead."""
     idle_seconds: float = 60.0
     head_seconds: float = 15.0
     bytes_per_second: int = 64 << 10
@@ -229,22 +232,65 @@ class Connection(BaseHTTPRequestHandler):
     def _send(self, answer: Answer) -> None:
         if self.server.stopping:
             self.close_connection = True
+        if answer.rest is not None:
+            self._stream(answer, answer.rest)
+            return
+        head = self._headers(answer, ("Content-Length", str(len(answer.body))))
+        begun, body = time.monotonic(), memoryview(answer.body)
+        self._push(head + bytes(body[:_PIECE]), begun, 0)
+        for start in range(_PIECE, len(body), _SENT):
+            self._push(body[start : start + _SENT], begun, start)
+
+    def _headers(self, answer: Answer, *more: tuple[str, str]) -> bytes:
         self.send_response(answer.status)
-        for name, value in answer.headers.items():
+        for name, value in (*answer.headers.items(), *more):
             self.send_header(name, value)
         if answer.content_type is not None:
             self.send_header("Content-Type", answer.content_type)
-        self.send_header("Content-Length", str(len(answer.body)))
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
         head = self._head.getvalue()
         self._head.seek(0)
         self._head.truncate()
-        begun, body = time.monotonic(), memoryview(answer.body)
-        self._push(head + bytes(body[:_PIECE]), begun, 0)
-        for start in range(_PIECE, len(body), _SENT):
-            self._push(body[start : start + _SENT], begun, start)
+        return head
+
+    def _stream(self, answer: Answer, rest: Generator[bytes, None, None]) -> None:
+        """Send an answer as it is made; one that fails halfway ends without its last chunk, as clients can tell."""
+        if not self.server.streams.acquire(blocking=False):
+            self._send(refusal(ln.ServiceUnavailableError("there are too many answers on their way: come again later")))
+            return
+        try:
+            with closing(rest):
+                self._send_pieces(answer, rest)
+        finally:
+            self.server.streams.release()
+
+    def _send_pieces(self, answer: Answer, rest: Iterator[bytes]) -> None:
+        in_chunks = self.request_version != "HTTP/1.0"
+        # Without chunks the end of an answer is the end of its connection.
+        self.close_connection = self.close_connection or not in_chunks
+        head = self._headers(answer, *((("Transfer-Encoding", "chunked"),) if in_chunks else ()))
+        begun, sent = time.monotonic(), 0
+        self._push(head, begun, 0)
+        piece: bytes | None = answer.body
+        while piece is not None:
+            for start in range(0, len(piece), _SENT):
+                part = memoryview(piece)[start : start + _SENT]
+                self._push(b"".join((b"%x\r\n" % len(part), part, b"\r\n")) if in_chunks else part, begun, sent)
+                sent += len(part)
+            asked = time.monotonic()
+            try:
+                with self.server.turns:
+                    piece = next(rest, None)
+            except (LanceletError, ln.LanceNamespaceError, OSError) as error:
+                LOGGER.warning("an answer to %s was broken off: %s", self.client_address[0], str(error))
+                self.close_connection = True
+                return
+            # The clock is the client's: what we took ourselves does not count.
+            begun += time.monotonic() - asked
+        if in_chunks:
+            self._push(b"0\r\n\r\n", begun, sent)
 
     def _push(self, piece: bytes | memoryview, begun: float, sent: int) -> None:
         # The timeout is for all of the piece.
@@ -289,6 +335,7 @@ class Server(socketserver.ThreadingMixIn, HTTPServer):
     ) -> None:
         self.service, self.limits, self.encryption = service, limits, encryption
         self.turns = threading.BoundedSemaphore(limits.at_once)
+        self.streams = threading.BoundedSemaphore(limits.streams)
         self.stopping = False
         self._room = threading.BoundedSemaphore(limits.connections)
         self._connections: set[Connection] = set()

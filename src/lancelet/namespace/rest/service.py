@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
@@ -16,12 +16,16 @@ from lancelet.log import LOGGER
 from lancelet.namespace.errors import translated
 from lancelet.namespace.rest.failures import NO_METHOD, error_body, status_of
 from lancelet.namespace.rest.routes import ROWS, Route, matching
-from lancelet.namespace.rest.wire import JSON_TYPE, decode, encode_answer, path_parts
+from lancelet.namespace.rest.wire import FILE_TYPE, JSON_TYPE, decode, encode_answer, path_parts
 
 if TYPE_CHECKING:
     from email.message import Message
 
 _LOCAL = "localhost"
+_IN_PIECES = "_in_pieces"
+"""How the methods of a namespace end that give rows piece by piece."""
+_WHOLE = 1 << 20
+"""Shorter answers are sent whole."""
 Headers: TypeAlias = "Mapping[str, str] | Message[str, str]"
 
 
@@ -33,6 +37,8 @@ class Answer:
     body: bytes = b""
     content_type: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    rest: Generator[bytes, None, None] | None = None
+    """What follows the body, piece by piece, where that is more than is held at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +127,10 @@ class Service:
                 request, rows = decode(route, question.parts, question.query, body)
                 if getattr(request, "storage_options", None):
                     raise ln.PermissionDeniedError("the storage options of this server are its own: send none")
+                in_pieces = getattr(self.namespace, f"{route.operation}{_IN_PIECES}", None)
+                if in_pieces is not None:
+                    body, rest = _begun(in_pieces(request))
+                    return Answer(route.status, body, FILE_TYPE, rest=rest)
                 ask = getattr(self.namespace, route.operation)
                 told, kind = encode_answer(route, ask(request) if rows is None else ask(request, rows))
         except ln.LanceNamespaceError as error:
@@ -148,6 +158,18 @@ class Service:
                 ln.UnauthenticatedError("the token is missing or wrong: send the header Authorization: Bearer TOKEN"),
                 WWW_Authenticate="Bearer",
             )
+
+
+def _begun(pieces: Generator[bytes, None, None]) -> tuple[bytes, Generator[bytes, None, None] | None]:
+    """The beginning of an answer, and what follows it unless that is all. Whatever fails by then, the client is told."""
+    first = []
+    size = 0
+    for piece in pieces:
+        first.append(piece)
+        size += len(piece)
+        if size >= _WHOLE:
+            return b"".join(first), pieces
+    return b"".join(first), None
 
 
 def _host(given: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,7 @@ _BACKOFF = 0.05
 _CONNECT_SECONDS = 10.0
 _BUSY = frozenset([429, 503])
 _POOLED = 16
+_PIECE = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,28 @@ class Transport:
         self, method: str, target: str, body: bytes | None, headers: Mapping[str, str], *, again: bool
     ) -> tuple[int, bytes, Mapping[str, str]]:
         """Send a request, ``again`` if that does no harm; returns status, body and headers of the answer."""
+        answer = self._send(method, target, body, headers, again=again)
+        return answer.status, answer.data, answer.headers
+
+    def send_for_pieces(
+        self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> tuple[int, Generator[bytes, None, None]]:
+        """Send a request that changes nothing; returns status and the body, piece by piece as it comes."""
+        answer = self._send(method, target, body, headers, again=True, preload_content=False)
+        return answer.status, self._pieces(answer)
+
+    def _pieces(self, answer: urllib3.BaseHTTPResponse) -> Generator[bytes, None, None]:
+        try:
+            yield from answer.stream(_PIECE)
+        except urllib3.exceptions.HTTPError as error:
+            raise ln.ServiceUnavailableError(f"{self.reach.uri} broke its answer off: {error}") from error
+        finally:
+            # A connection with half of an answer in it is of no more use.
+            answer.close()
+
+    def _send(
+        self, method: str, target: str, body: bytes | None, headers: Mapping[str, str], *, again: bool, **how: Any
+    ) -> urllib3.BaseHTTPResponse:
         retries = self.reach.retries
         attempts = urllib3.Retry(
             total=retries,
@@ -86,12 +109,17 @@ class Transport:
         )
         wait = urllib3.Timeout(connect=min(_CONNECT_SECONDS, self.reach.timeout), read=self.reach.timeout)
         try:
-            answer = self._pool().request(
-                method, f"{self.reach.uri}{target}", body=body, headers=dict(headers), retries=attempts, timeout=wait
+            return self._pool().request(
+                method,
+                f"{self.reach.uri}{target}",
+                body=body,
+                headers=dict(headers),
+                retries=attempts,
+                timeout=wait,
+                **how,
             )
         except urllib3.exceptions.HTTPError as error:
             raise ln.ServiceUnavailableError(_told(self.reach.uri, error, again=again)) from error
-        return answer.status, answer.data, answer.headers
 
     def _pool(self) -> urllib3.PoolManager:
         with self._lock:

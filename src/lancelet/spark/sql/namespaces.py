@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from lancelet.errors import NotSupported
 from lancelet.spark.sql.catalog import SINGLE, Catalog, open_catalog
 
+_LOCATION = "location"
 _NOTHING_IN_PARTICULAR: dict[str, str] = {}
 
 
@@ -46,16 +48,17 @@ def create_namespace(details: Mapping[str, Any]) -> None:
     from lance_namespace import CreateNamespaceRequest
 
     catalog, ident = _namespace(details)
+    _refuse_location(details)
     catalog.client.create_namespace(CreateNamespaceRequest(id=list(ident), properties=details["properties"] or None))
 
 
 def alter_namespace(details: Mapping[str, Any]) -> None:
     """Change properties of a namespace."""
-    from lancelet.errors import NotSupported
     from lancelet.namespace import DirectoryNamespace
     from lancelet.namespace.making import alter_namespace as alter
 
     catalog, ident = _namespace(details)
+    _refuse_location(details)
     if not isinstance(catalog.client, DirectoryNamespace):
         raise NotSupported(f"the namespace behind the catalog {catalog.name} has no way to change properties")
     alter(catalog.client.root, ident, details["properties"], details["removed"])
@@ -69,6 +72,14 @@ def drop_namespace(details: Mapping[str, Any]) -> bool:
     behavior = "Cascade" if details["cascade"] else "Restrict"
     catalog.client.drop_namespace(DropNamespaceRequest(id=list(ident), behavior=behavior))
     return True
+
+
+def _refuse_location(details: Mapping[str, Any]) -> None:
+    if _LOCATION in details["properties"]:
+        raise NotSupported(
+            "a namespace has no LOCATION: its tables are where the catalog has them; a table can be elsewhere, by CREATE TABLE ... "
+            "LOCATION"
+        )
 
 
 def _namespace(details: Mapping[str, Any]) -> tuple[Catalog, tuple[str, ...]]:

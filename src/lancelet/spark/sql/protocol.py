@@ -4,6 +4,8 @@ A message is its length in four bytes and JSON. Answers carry the number of thei
 
     {"number": 7, "ask": "load_table", "details": {...}}
     {"number": 7, "answer": {...}}   or   {"number": 7, "kind": "table_not_found", "sentence": "..."}
+
+Where another table is missing than the one that was asked about, its ``names`` are told with it.
 """
 
 from __future__ import annotations
@@ -143,6 +145,18 @@ _OF_ERRORS: tuple[tuple[type[Exception], str], ...] = (
 _OF_CODES = {0: UNSUPPORTED, 1: NAMESPACE_NOT_FOUND, 2: NAMESPACE_EXISTS, 3: NAMESPACE_NOT_EMPTY, 4: TABLE_NOT_FOUND}
 _OF_CODES |= {5: TABLE_EXISTS, 6: INVALID, 7: INVALID, 8: INVALID, 9: INVALID, 11: INVALID, 12: INVALID, 13: INVALID}
 _OF_CODES |= {20: INVALID, 22: INVALID, 23: INVALID}
+
+
+class OtherTableNotFound(errors.TableNotFound):
+    """There is no table of these names, which is not the one that a question is about."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(".".join(names))
+        self.names = names
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), self.names
+
 
 Handler = Callable[[Mapping[str, Any]], Any]
 

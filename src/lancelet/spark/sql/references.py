@@ -13,6 +13,7 @@ from lancelet.spark.options import TableRef, at_version
 from lancelet.spark.sql.altering import alter
 from lancelet.spark.sql.catalog import Table
 from lancelet.spark.sql.locations import new_place, register
+from lancelet.spark.sql.protocol import OtherTableNotFound
 from lancelet.spark.sql.tables import place_to_change, place_to_read
 from lancelet.store import open_store
 from lancelet.store.limit import elsewhere
@@ -97,7 +98,11 @@ def clone(table: Table, arguments: Arguments, spark: Any) -> list[tuple[int, ...
 
     *namespace, name = arguments["source"]
     source = Table(table.catalog, tuple(namespace), name)
-    place = place_to_read(source)
+    try:
+        place = place_to_read(source)
+        place.open()
+    except TableNotFound:
+        raise OtherTableNotFound(source.catalog.name, *source.namespace, source.name) from None
     version, micros = arguments.get("version"), arguments.get("timestamp")
     wanted = (place if version is None and micros is None else at_version(place, version, micros)).open()
     try:

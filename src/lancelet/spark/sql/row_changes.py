@@ -87,7 +87,7 @@ def make_rows_writer(options: Mapping[str, str]) -> RowsWriter:
 
 def _check_writable(snapshot: Snapshot) -> None:
     manifest = snapshot.manifest
-    check_writable(manifest.path, manifest.message.writer_feature_flags)
+    check_writable(manifest.path, manifest.head.writer_feature_flags)
 
 
 def _check_kept(schema: Schema, path: tuple[str, ...]) -> None:

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any, BinaryIO
 
-from lancelet.spark.sql.protocol import FAILED, handler, kind_of
+from lancelet.spark.sql.protocol import FAILED, OtherTableNotFound, handler, kind_of
 
 _LENGTH = struct.Struct(">I")
 _LONGEST = (1 << 31) - 1
@@ -61,7 +61,8 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
         kind = kind_of(error)
         if kind is None:
             return {"kind": FAILED, "sentence": _way(error)}
-        return {"kind": kind, "sentence": str(error)}
+        named = {"names": error.names} if isinstance(error, OtherTableNotFound) else {}
+        return {"kind": kind, "sentence": str(error), **named}
 
 
 def _way(error: BaseException) -> str:

@@ -157,7 +157,7 @@ def backfill(table: TableReader, place: TableRef, filler: Filler, notes: Notes |
     with WrittenFiles(table.snapshot.store) as files:
         while True:
             snapshot = table.snapshot
-            check_writable(snapshot.manifest.path, snapshot.manifest.message.writer_feature_flags)
+            check_writable(snapshot.manifest.path, snapshot.manifest.head.writer_feature_flags)
             growth = filler.growth(table)
             fragments = {fragment.id: fragment for fragment in snapshot.manifest.fragments}
             for number in [n for n, f in filled.items() if n not in fragments or not f.fits(fragments[n], growth)]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import types as st
 
-from lancelet.editing.columns import Computed, column_source, grown, refuse_beside_mem_wal
+from lancelet.editing.columns import Computed, column_source, grown, refuse_computed
 from lancelet.errors import InvalidInput, InvalidType, UnknownColumn
 from lancelet.execution.table_reader import TableReader
 from lancelet.format.schema import split_path
@@ -43,7 +43,7 @@ def add_columns(
     """Commit new columns; see :meth:`lancelet.spark.LanceTable.addColumns`."""
     table = TableReader(place.open())
     if isinstance(columns, Mapping) or (callable(columns) and not hasattr(columns, "mapInArrow")):
-        refuse_beside_mem_wal(table.snapshot)
+        refuse_computed(table.snapshot)
     if isinstance(columns, Mapping):
         filler: Filler = _of_expressions(spark, place, table, columns, types or {})
     elif hasattr(columns, "mapInArrow"):

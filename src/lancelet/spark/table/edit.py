@@ -50,7 +50,7 @@ def delete_where(spark: SparkSession, place: TableRef, condition: Any, alias: st
     def attempt(table: TableReader) -> DeleteResult:
         snapshot = table.snapshot
         manifest = snapshot.manifest
-        check_writable(manifest.path, manifest.message.writer_feature_flags)
+        check_writable(manifest.path, manifest.head.writer_feature_flags)
         here = pin_version(snapshot, place)
         frame = _matching(table_frame(spark, here, manifest.schema), condition, alias)
         job = RowJob(here, (RowStep(RowAction.DELETE),))

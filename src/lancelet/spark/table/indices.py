@@ -42,6 +42,7 @@ from lancelet.index.segments import (
 from lancelet.indexing.create import build_segment, name_index
 from lancelet.indexing.optimize import optimize_indices
 from lancelet.indexing.rows import columns_of_fields, find_columns, read_rows
+from lancelet.runtime.threads import core_count
 from lancelet.spark.plan import split_fragments
 from lancelet.spark.table.edit import pin_version
 from lancelet.spark.table.jobs import run_over, run_tasks
@@ -294,9 +295,12 @@ class _FragmentPart:
     options: Mapping[str, Any]
     stem: bytes
     fragments: tuple[int, ...]
+    tasks: int
+    """How many of them there are: neighbours share the cores of a machine."""
 
     def build(self) -> bytes:
         table = TableReader(self.place.open())
+        told = {"num_workers": max(1, core_count() // self.tasks)} if self.kind.is_heavy else {}
         with WrittenFiles(table.snapshot.store) as files:
             entry = build_segment(
                 table,
@@ -305,7 +309,7 @@ class _FragmentPart:
                 self.name,
                 self.fragments,
                 files,
-                options=self.options,
+                options={**told, **self.options},
                 uuid=str(_drawn(self.stem)),
             )
         return entry.SerializeToString()
@@ -332,9 +336,9 @@ def _parts(
     snapshot = table.snapshot
     here = pin_version(snapshot, place)
     stem = uuids.uuid4().bytes[:_STEM_BYTES]
+    groups = _divided(table, column, new)
     tasks = [
-        _FragmentPart(here, column, new.kind, new.name, dict(new.options), stem, group)
-        for group in _divided(table, column, new)
+        _FragmentPart(here, column, new.kind, new.name, dict(new.options), stem, group, len(groups)) for group in groups
     ]
     return _written(spark, snapshot, tasks, stem, files)
 

@@ -291,7 +291,7 @@ def commit_moved(
         Whether a row may be named more than once.
     """
     manifest = snapshot.manifest
-    check_writable(manifest.path, manifest.message.writer_feature_flags)
+    check_writable(manifest.path, manifest.head.writer_feature_flags)
     done = run_rows(frame, job, snapshot.store)
     commit_done(snapshot, job, done, fields, may_repeat=may_repeat)
     return done

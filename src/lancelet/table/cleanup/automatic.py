@@ -51,7 +51,7 @@ _SECONDS = {
 
 def clean_after_commit(snapshot: Snapshot) -> None:
     """Clean up if the new version ``snapshot`` is one after which its config asks for it."""
-    config = snapshot.manifest.message.config
+    config = snapshot.manifest.head.config
     try:
         policy = due_policy(snapshot)
         if policy is None:

@@ -137,7 +137,7 @@ def plan_cleanup(
             f"version {snapshot.version} stands outside the history, which cannot be cleaned up from there; check out "
             "the latest version first"
         )
-    check_writable(snapshot.manifest.path, snapshot.manifest.message.writer_feature_flags)
+    check_writable(snapshot.manifest.path, snapshot.manifest.head.writer_feature_flags)
     now = now or datetime.now(timezone.utc)
     store = snapshot.store
     manifests, others = list_manifests(store)

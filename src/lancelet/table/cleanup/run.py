@@ -16,6 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from lancelet.errors import StorageError
+from lancelet.log import debug
 from lancelet.table.cleanup.plan import CleanupPlan, UnneededFile, is_named, names_of_branch, referring_branches
 from lancelet.table.cleanup.references import NameReader, read_heads
 from lancelet.table.manifest.names import is_detached
@@ -103,7 +104,9 @@ def run_cleanup(snapshot: Snapshot, plan: CleanupPlan, rate: DeleteRate | None =
         failed += len(plan.manifests) - len(gone)
     files = _still_unused(snapshot, plan)
     gone = _delete(store, files, rate)
-    return CleanupStats.of([*removed, *gone], failed + len(files) - len(gone))
+    stats = CleanupStats.of([*removed, *gone], failed + len(files) - len(gone))
+    debug("removed %d old versions of %s: %d bytes", stats.old_versions, snapshot.uri, stats.bytes_removed)
+    return stats
 
 
 def _forget(store: Store, plan: CleanupPlan) -> Sequence[UnneededFile]:

@@ -8,7 +8,7 @@ file, but leaves the table.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from dataclasses import replace as changed
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lancelet.encoding.plain import arrow_array
 from lancelet.errors import InvalidInput
 from lancelet.file.checksums import are_wanted
 from lancelet.store.objects import put_own
@@ -25,7 +26,14 @@ from lancelet.table.commit.operations import Delete
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.fragment import DeletionFile, Fragment
 from lancelet.table.rows.counts import counted
-from lancelet.table.rows.deletions import ARROW_SCHEMA, CHECKSUM, offsets_checksum, read_deletions
+from lancelet.table.rows.deletions import (
+    ARROW_SCHEMA,
+    CHECKSUM,
+    DeletionVector,
+    ascending,
+    offsets_checksum,
+    read_deletions,
+)
 
 if TYPE_CHECKING:
     from lancelet.store import Store
@@ -55,6 +63,7 @@ def delete_rows(
     *,
     predicate: str = "",
     files: WrittenFiles | None = None,
+    known: Callable[[int], DeletionVector] | None = None,
 ) -> Deletion:
     """Write the deletion files for some rows of a version.
 
@@ -68,6 +77,8 @@ def delete_rows(
         What chose the rows, as text for the transaction.
     files
         Takes the names of the files, so that a failed write can remove them.
+    known
+        Tells what is deleted of a fragment before, for callers who have read that already.
     """
     updated, removed, affected = [], [], {}
     for number in sorted(rows):
@@ -77,29 +88,25 @@ def delete_rows(
         if fragment.physical_rows is None:
             fragment = counted(snapshot, fragment)
         assert fragment.physical_rows is not None
-        chosen = _ascending(np.asarray(rows[number], np.int64))
+        chosen = ascending(np.asarray(rows[number], np.int64))
         if len(chosen) and not 0 <= int(chosen[0]) <= int(chosen[-1]) < fragment.physical_rows:
             raise InvalidInput(
                 f"fragment {number} has {fragment.physical_rows} rows; {int(chosen[0])} to {int(chosen[-1])} cannot go"
             )
-        before = read_deletions(snapshot.places, fragment)
-        fresh = chosen[~before.contains(chosen)].astype(np.uint32)
+        before = read_deletions(snapshot.places, fragment) if known is None else known(number)
+        fresh = chosen.astype(np.uint32)
+        if len(before):
+            fresh = fresh[~before.contains(fresh)]
         if not len(fresh):
             continue
         affected[number] = fresh
-        all_gone = np.union1d(before.offsets, fresh) if len(before) else fresh
-        if len(all_gone) == fragment.physical_rows:
+        if len(before) + len(fresh) == fragment.physical_rows:
             removed.append(number)
             continue
-        wanted = are_wanted(snapshot.manifest.config)
-        file = write_deletions(snapshot.store, number, snapshot.version, all_gone, checksums=wanted, files=files)
+        gone, wanted = before.joined(fresh), are_wanted(snapshot.manifest.config)
+        file = write_deletions(snapshot.store, number, snapshot.version, gone, checksums=wanted, files=files)
         updated.append(changed(fragment, deletion_file=file))
     return Deletion(Delete(tuple(updated), tuple(removed), predicate), affected)
-
-
-def _ascending(offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Sorted, each once; rows that were found by a scan are already, and sorting many takes its time."""
-    return offsets if np.all(offsets[1:] > offsets[:-1]) else np.unique(offsets)
 
 
 def write_deletions(
@@ -138,9 +145,7 @@ def arrow_bytes(offsets: npt.NDArray[np.uint32], *, checksum: bool = False) -> b
     notes = {CHECKSUM: offsets_checksum(offsets)} if checksum else None
     sink: Any = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, ARROW_SCHEMA, options=_ZSTD) as writer:
-        writer.write_batch(
-            pa.record_batch([pa.array(offsets, pa.uint32())], schema=ARROW_SCHEMA), custom_metadata=notes
-        )
+        writer.write_batch(pa.record_batch([arrow_array(offsets)], schema=ARROW_SCHEMA), custom_metadata=notes)
     data: bytes = sink.getvalue().to_pybytes()
     return data
 
@@ -152,5 +157,4 @@ def joined_deletions(
     before = read_deletions(snapshot.places, fragment)
     if before.contains(rows).any():
         return None
-    together: npt.NDArray[np.uint32] = np.union1d(before.offsets, rows)
-    return together
+    return before.joined(rows)

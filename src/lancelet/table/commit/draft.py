@@ -14,7 +14,9 @@ from lancelet.format.system_columns import ROW_ID_FIELD
 from lancelet.table.commit.index_upkeep import Indices, retain_relevant
 from lancelet.table.manifest.flags import Feature
 from lancelet.table.manifest.fragment import TOMBSTONE, DataFile, Fragment
+from lancelet.table.manifest.kept_fragments import KeptFragments
 from lancelet.table.manifest.manifest import FOOTER, Manifest
+from lancelet.table.manifest.manifest_bytes import manifest_bytes
 from lancelet.table.manifest.messages import fragment_message
 from lancelet.table.rows.addresses import MAX_FRAGMENT_ID
 from lancelet.table.rows.lineage import Origins, moved_rows, new_rows
@@ -31,10 +33,32 @@ class Draft:
     path: str = "new table"
     """The manifest that it was made from, for error texts."""
     stable_row_ids: bool = False
+    kept: KeptFragments | None = None
+    """Fragments that stay as they are; the message has those that change and those that are new."""
 
     @property
     def version(self) -> int:
         return self.message.version
+
+    @property
+    def fragment_ids(self) -> set[int]:
+        ids = {record.id for record in self.message.fragments}
+        return ids if self.kept is None else ids.union(self.kept.ids.tolist())
+
+    def unfold(self) -> None:
+        """Put the fragments that were kept as bytes into the message, all in the order of their ids."""
+        if self.kept is not None:
+            self.message.MergeFromString(self.kept.data)
+            self.message.fragments.sort(key=lambda record: record.id)
+            self.kept = None
+
+    def to_bytes(self, transaction: bytes) -> bytes:
+        """The file of the manifest. The message has no fragments any more if some were kept as bytes."""
+        fragments = b""
+        if self.kept is not None:
+            fragments = self.kept.with_others(self.message.fragments)
+            self.message.ClearField("fragments")
+        return manifest_bytes(self.message, self.indices, transaction, self.pages, fragments)
 
 
 def set_schema(draft: Draft, schema: Schema, *, with_metadata: bool) -> None:
@@ -58,13 +82,13 @@ def add_fragments(
     ``origins`` are the rows that may have moved here; ``keep_lineage`` says that the fragments know theirs.
     """
     message = draft.message
-    used = {fragment.id for fragment in message.fragments}
+    used, kept = {record.id for record in message.fragments}, draft.kept
     following = message.max_fragment_id + 1 if message.HasField("max_fragment_id") else 0
-    following = max(following, max(used, default=-1) + 1)
+    following = max(following, max(used, default=-1) + 1, 0 if kept is None else kept.greatest + 1)
     added = set()
     for fragment in fragments:
         number = fragment.id or following
-        if number in used or number > MAX_FRAGMENT_ID:
+        if number in used or number > MAX_FRAGMENT_ID or (kept is not None and kept.has(number)):
             raise InvalidInput(f"a new fragment cannot have the id {number}: it is taken, or has more than 32 bits")
         if fragment.physical_rows is None:
             raise InvalidInput(f"new fragment {number} does not say how many rows it has")
@@ -169,12 +193,12 @@ def retain(draft: Draft) -> None:
     """Drop the index entries that the new schema and fragments leave without a purpose."""
     if draft.indices:
         fields = {field.id for field in draft.message.fields}
-        draft.indices = retain_relevant(draft.indices, fields, {record.id for record in draft.message.fragments})
+        draft.indices = retain_relevant(draft.indices, fields, draft.fragment_ids)
 
 
 def dictionary_pages(manifest: Manifest) -> bytes:
     """Dictionary values at the head of a legacy manifest file; their offsets stay true when they stay first."""
-    message = manifest.message
+    message = manifest.head
     if not any(field.HasField("dictionary") and field.dictionary.length for field in message.fields):
         return b""
     source = manifest.open()

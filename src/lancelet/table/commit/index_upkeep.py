@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from lancelet.table.commit.operations import CreateIndex, Rewrite
+    from lancelet.table.manifest.manifest import Manifest
 
 Indices = list[table_pb2.IndexMetadata]
 
@@ -31,6 +32,11 @@ _VERSIONS_WITH_IDS: dict[str, int] = {}
 registered, may name them by address: their entries give up the fragments that are rewritten, which loses no rows."""
 SYSTEM_INDICES = (REUSE_INDEX, MEM_WAL_INDEX)
 """Entries that hold no values of the table."""
+
+
+def has_mem_wal(manifest: Manifest) -> bool:
+    """Whether a version has a MemWAL, so that rows of the table may lie beside it."""
+    return any(index.name == MEM_WAL_INDEX for index in manifest.indices)
 
 
 def register_ids(details: str, last_version: int) -> None:

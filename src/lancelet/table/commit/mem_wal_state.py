@@ -79,6 +79,13 @@ def record_catchup(indices: Indices, previous: Manifest, version: int, path: str
     return _replaced(indices, entry, details, version)
 
 
+def sharding_fields(manifest: Manifest) -> frozenset[int]:
+    """The fields that tell which shard of its MemWAL a row belongs to."""
+    entry = _entry(manifest.indices)
+    specs = () if entry is None else _details(entry, manifest.path).sharding_specs
+    return frozenset(number for spec in specs for one in spec.fields for number in one.source_ids)
+
+
 def _entry(indices: Sequence[table_pb2.IndexMetadata]) -> table_pb2.IndexMetadata | None:
     return next((index for index in indices if index.name == MEM_WAL_INDEX), None)
 

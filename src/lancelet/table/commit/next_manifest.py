@@ -47,10 +47,11 @@ from lancelet.table.commit.merge_check import check_fragments, check_ids
 from lancelet.table.commit.stamp import carry, stamp
 from lancelet.table.manifest.flags import check_writable
 from lancelet.table.manifest.fragment import TOMBSTONE
+from lancelet.table.manifest.kept_fragments import KeptFragments, kept_fragments
 from lancelet.table.manifest.manifest import BasePath, Manifest
-from lancelet.table.manifest.mending import forget_counts, refuse_mixed
+from lancelet.table.manifest.mending import COUNTS_SINCE, forget_counts, refuse_mixed, written_before
 from lancelet.table.manifest.messages import base_path_message, data_file_message, fragment_message, overlay_message
-from lancelet.table.rows.addresses import MAX_ROWS
+from lancelet.table.rows.addresses import MAX_FRAGMENT_ID, MAX_ROWS
 from lancelet.table.rows.lineage import Origins, changed_rows
 from lancelet.table.rows.roaring import decode_roaring
 
@@ -104,7 +105,7 @@ def next_manifest(
     config
         Entries for the config besides.
     """
-    check_writable(previous.path, previous.message.writer_feature_flags)
+    check_writable(previous.path, previous.head.writer_feature_flags)
     operation = transaction.operation
     source = previous
     if isinstance(operation, ops.Restore):
@@ -117,13 +118,13 @@ def next_manifest(
         source = restored
     if not isinstance(operation, ops.Overwrite):
         refuse_mixed(source)
-    message = table_pb2.Manifest()
-    message.CopyFrom(source.message)
-    message.DiscardUnknownFields()
-    forget_counts(message)
-    if message.fragments and not message.HasField("max_fragment_id"):
-        message.max_fragment_id = max(record.id for record in message.fragments)
-    draft = Draft(message, list(source.indices), dictionary_pages(source), source.path, source.has_stable_row_ids)
+    message, kept = _begun(source, operation)
+    if not message.HasField("max_fragment_id"):
+        greatest = max((record.id for record in message.fragments), default=-1 if kept is None else kept.greatest)
+        if greatest >= 0:
+            message.max_fragment_id = greatest
+    pages = dictionary_pages(source)
+    draft = Draft(message, list(source.indices), pages, source.path, source.has_stable_row_ids, kept)
     if source is previous:
         draft.indices = advance_coverage(draft.indices, rewrites)
     storage = source.data_storage_version
@@ -134,10 +135,43 @@ def next_manifest(
     _apply(draft, previous, operation, seen, storage_version)
     if source is previous:
         draft.indices = record_catchup(draft.indices, previous, version, draft.path)
-    carry(message, previous.message)
+    carry(message, previous.head)
     message.config.update(config or {})
     stamp(draft)
     return draft
+
+
+def _begun(source: Manifest, operation: ops.Operation) -> tuple[table_pb2.Manifest, KeptFragments | None]:
+    """What the next manifest begins with: the message of ``source``, and apart from it the fragments that stay as they are."""
+    touched = _touched(operation)
+    if touched is not None and not written_before(source.head, COUNTS_SINCE):
+        found = kept_fragments(source)
+        if found is not None:
+            message, kept = found
+            message.DiscardUnknownFields()
+            kept, records = kept.take_out(touched)
+            message.fragments.extend(records)
+            return message, kept
+    message = table_pb2.Manifest()
+    message.CopyFrom(source.message)
+    message.DiscardUnknownFields()
+    forget_counts(message)
+    return message, None
+
+
+def _touched(operation: ops.Operation) -> set[int] | None:
+    """Ids of the fragments that an operation changes or removes; None when it may be any."""
+    match operation:
+        case ops.Append() | ops.UpdateConfig() | ops.CreateIndex() | ops.ReserveFragments():
+            return set()
+        case ops.Rewrite():
+            return {fragment.id for group in operation.groups for fragment in group.old_fragments}
+        case ops.Delete():
+            return {*operation.deleted_fragment_ids, *(fragment.id for fragment in operation.updated_fragments)}
+        case ops.Update():
+            changed = (fragment.id for fragment in operation.updated_fragments)
+            return {*operation.removed_fragment_ids, *changed, *operation.updated_offsets}
+    return None
 
 
 def cloned_manifest(source: Manifest, operation: ops.Clone) -> Draft:
@@ -229,8 +263,7 @@ def _apply(draft: Draft, previous: Manifest, operation: ops.Operation, seen: int
         case ops.DataReplacement():
             _replace_files(draft, operation)
         case ops.ReserveFragments():
-            taken = max((record.id for record in message.fragments), default=0)
-            message.max_fragment_id = max(message.max_fragment_id, taken) + operation.num_fragments
+            _reserve(draft, operation)
         case ops.UpdateBases():
             _update_bases(draft, operation)
         case ops.DataOverlay():
@@ -386,6 +419,18 @@ def _check_primary_key(draft: Draft, before: dict[int, int]) -> None:
                     "nullable, nor lists or maps"
                 )
             number = field.parent_id
+
+
+def _reserve(draft: Draft, operation: ops.ReserveFragments) -> None:
+    message = draft.message
+    taken = max((record.id for record in message.fragments), default=0)
+    taken = taken if draft.kept is None else max(taken, draft.kept.greatest)
+    last = max(message.max_fragment_id, taken) + operation.num_fragments
+    if last > MAX_FRAGMENT_ID:
+        raise InvalidInput(
+            f"{operation.num_fragments} fragments cannot be reserved: the last would have the id {last}, of more than 32 bits"
+        )
+    message.max_fragment_id = last
 
 
 def _replace_files(draft: Draft, operation: ops.DataReplacement) -> None:

@@ -21,6 +21,7 @@ from lancelet.table.commit import operations as ops
 from lancelet.table.commit.deletion_write import joined_deletions, write_deletions
 from lancelet.table.commit.fragment_reuse import DETAILS_FILE, remember_rewrite, reuse_entry
 from lancelet.table.commit.index_upkeep import uncover
+from lancelet.table.manifest.kept_fragments import find_fragment
 from lancelet.table.manifest.names import DELETIONS_DIR, INDICES_DIR, TRANSACTIONS_DIR
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def is_current(manifest: Manifest, path: str) -> bool:
         return name == manifest.transaction_file
     if folder == DELETIONS_DIR:
         number = int(name.partition("-")[0])
-        fragment = manifest.fragments.by_id(number)
+        fragment = find_fragment(manifest, number)
         file = None if fragment is None else fragment.deletion_file
         return file is not None and file.base_id is None and file.path(number) == path
     if folder == INDICES_DIR and name.endswith(f"/{DETAILS_FILE}"):

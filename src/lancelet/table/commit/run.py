@@ -51,8 +51,7 @@ from lancelet.table.commit.patience import COMMIT_SECONDS, PUTS, READ_PAUSE, REA
 from lancelet.table.commit.rebase import carry_out, is_current
 from lancelet.table.commit.transactions import transaction_from_proto, transaction_message
 from lancelet.table.commit.written import WrittenFiles
-from lancelet.table.manifest.manifest import TAIL, Manifest, ManifestFile
-from lancelet.table.manifest.manifest_bytes import manifest_bytes
+from lancelet.table.manifest.manifest import TAIL, Manifest, ManifestFile, manifest_body
 from lancelet.table.manifest.names import (
     DETACHED_BIT,
     TRANSACTIONS_DIR,
@@ -261,7 +260,7 @@ def commit(
             base = read_one(store, newest.version, newest.scheme)
         rebase = Rebase(operation, affected_rows)
         done = writer.append(base, newest.scheme, rebase, storage_version, retries, timeout)
-    if AUTO_CLEANUP in done.manifest.message.config:
+    if AUTO_CLEANUP in done.manifest.head.config:
         from lancelet.table.cleanup.automatic import clean_after_commit
 
         clean_after_commit(done)
@@ -511,7 +510,8 @@ class _Writer:
             config=self.config,
         )
         draft.indices.extend(self.indices)
-        record_counts(base, draft.message, (restored or base.manifest).message)
+        if draft.kept is None:
+            record_counts(base, draft.message, (restored or base.manifest).message)
         return draft
 
     def _publish(self, draft: Draft, name: ManifestName) -> Manifest | None:
@@ -520,7 +520,7 @@ class _Writer:
         if self.with_file:
             self._write_transaction(body)
             draft.message.transaction_file = self.transaction.file_name
-        data = manifest_bytes(draft.message, draft.indices, body, draft.pages)
+        data = draft.to_bytes(body)
         for files in self._files:
             files.settle()
         # Until the version is known to be somebody else's, it may be ours: an answer can get lost, and a client that
@@ -538,7 +538,9 @@ class _Writer:
                     self._occupied(name.version)
                 raise
             if won:
-                return Manifest(ManifestFile(self._store, name.path, len(data), data[-TAIL:]), draft.message)
+                written = manifest_body(ManifestFile(self._store, name.path, len(data), data))
+                file = ManifestFile(self._store, name.path, len(data), data[-TAIL:])
+                return Manifest(file, draft.message, (), written, is_whole=draft.kept is None)
             return None
 
     def _write_transaction(self, body: bytes) -> None:

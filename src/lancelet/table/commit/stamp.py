@@ -44,8 +44,11 @@ def stamp(draft: Draft) -> None:
     ids = [fragment.id for fragment in message.fragments]
     if ids != sorted(ids):
         message.fragments.sort(key=lambda fragment: fragment.id)
-    if ids:
-        message.max_fragment_id = max(message.max_fragment_id, max(ids))
+    greatest = max(max(ids, default=-1), -1 if draft.kept is None else draft.kept.greatest)
+    if draft.kept is not None and not draft.kept.is_ascending:
+        draft.unfold()
+    if greatest >= 0:
+        message.max_fragment_id = max(message.max_fragment_id, greatest)
     _set_flags(draft)
 
 
@@ -53,6 +56,11 @@ def _set_flags(draft: Draft) -> None:
     message = draft.message
     stable = draft.stable_row_ids
     both = message.reader_feature_flags & STICKY
+    if draft.kept is not None and stable and not draft.kept.all_have_row_ids:
+        draft.unfold()
+    if draft.kept is not None:
+        both |= Feature.DELETION_FILES if draft.kept.have_deletions else 0
+        both |= Feature.SPILLED_ROW_LINEAGE if draft.kept.have_spilled else 0
     for record in message.fragments:
         if record.HasField("deletion_file"):
             both |= Feature.DELETION_FILES

@@ -22,6 +22,7 @@ from lancelet.errors import CorruptFile, NotSupported
 from lancelet.format.file_versions import LEGACY, version_numbered
 from lancelet.format.proto import table_pb2
 from lancelet.format.system_columns import LAST_UPDATED_AT_FIELD, ROW_ID_FIELD
+from lancelet.table.manifest.manifest_wire import survey_fragments
 from lancelet.table.manifest.names import DELETIONS_DIR
 from lancelet.table.rows.addresses import MAX_FRAGMENT_ID, MAX_ROWS
 from lancelet.table.rows.roaring import decode_roaring
@@ -182,10 +183,18 @@ class Fragments(Sequence[Fragment]):
     Ids may repeat: an old release wrote such tables.
     """
 
-    __slots__ = ("__dict__", "_built", "_messages", "_path", "_trust_counts")
+    __slots__ = ("__dict__", "_body", "_built", "_messages", "_path", "_trust_counts")
 
-    def __init__(self, messages: Sequence[table_pb2.DataFragment], path: str, *, trust_counts: bool) -> None:
+    def __init__(
+        self,
+        messages: Sequence[table_pb2.DataFragment],
+        path: str,
+        *,
+        trust_counts: bool,
+        body: bytes | None = None,
+    ) -> None:
         self._messages = messages
+        self._body = body
         self._path = path
         self._trust_counts = trust_counts
         self._built: dict[int, Fragment] = {}
@@ -213,8 +222,19 @@ class Fragments(Sequence[Fragment]):
         return (self[index] for index in range(len(self)))
 
     @cached_property
+    def _surveyed(self) -> tuple[npt.NDArray[np.int64], ...] | None:
+        """Ids, rows and live rows as one pass over the bytes tells them; None when messages have to be looked at.
+
+        No rows are told where some fragment cannot have as many as it says. What was surveyed has no overlays.
+        """
+        found = None if self._body is None else survey_fragments(self._body)
+        return None if found is None else tuple(np.frombuffer(part, np.int64) for part in (found[2], *found[9:]))
+
+    @cached_property
     def ids(self) -> npt.NDArray[np.int64]:
         """The ids in scan order."""
+        if self._surveyed is not None:
+            return self._surveyed[0]
         try:
             ids = np.fromiter((m.id for m in self._messages), np.uint64, len(self))
         except OverflowError:
@@ -226,6 +246,8 @@ class Fragments(Sequence[Fragment]):
     @cached_property
     def row_counts(self) -> npt.NDArray[np.int64]:
         """Live rows of each fragment, -1 where only the files know."""
+        if self._trust_counts and self._surveyed is not None and len(self._surveyed[2]) == len(self):
+            return self._surveyed[2]
 
         def rows(message: table_pb2.DataFragment) -> int:
             physical = message.physical_rows
@@ -248,8 +270,25 @@ class Fragments(Sequence[Fragment]):
         return np.array(counts, np.int64)
 
     @cached_property
+    def physical_rows(self) -> npt.NDArray[np.int64]:
+        """Rows of each fragment, deleted ones included, -1 where only its files know."""
+        if not self._trust_counts:
+            return np.full(len(self), -1, np.int64)
+        if self._surveyed is not None and len(self._surveyed[1]) == len(self):
+            return self._surveyed[1]
+        return np.array([fragment.physical_rows or -1 for fragment in self], np.int64)
+
+    @cached_property
+    def with_overlays(self) -> list[int]:
+        """Places of the fragments that have overlays."""
+        if self._surveyed is not None:
+            return []
+        return [place for place, message in enumerate(self._messages) if message.overlays]
+
+    @cached_property
     def _positions(self) -> Mapping[int, int]:
-        return {int(number): len(self) - 1 - back for back, number in enumerate(self.ids[::-1])}
+        # Of an id that repeats, the first place is the last to be noted.
+        return dict(zip(self.ids[::-1].tolist(), range(len(self) - 1, -1, -1), strict=True))
 
     def by_id(self, fragment_id: int) -> Fragment | None:
         """The (first) fragment with this id."""

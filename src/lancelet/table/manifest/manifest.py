@@ -103,20 +103,31 @@ class ManifestFile:
 class Manifest:
     """One version of a table, as its manifest tells it. Parts are decoded when first asked for."""
 
-    __slots__ = ("__dict__", "_file", "_message", "mended")
+    __slots__ = ("__dict__", "_body", "_file", "_message", "_whole", "mended")
 
-    def __init__(self, file: ManifestFile, message: table_pb2.Manifest, mended: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        file: ManifestFile,
+        message: table_pb2.Manifest,
+        mended: Sequence[str] = (),
+        body: bytes | None = None,
+        *,
+        is_whole: bool = True,
+    ) -> None:
         self._file = file
         self._message = message
+        self._whole = message if is_whole else None
+        self._body = body
         self.mended = tuple(mended)
         """Faults of old releases that the message has in the file, and has no more here."""
 
     def __getstate__(self) -> tuple[ManifestFile, bytes, tuple[str, ...]]:
-        return self._file, self._message.SerializeToString(), self.mended
+        data = self.message.SerializeToString() if self._body is None else self._body
+        return self._file, data, self.mended
 
     def __setstate__(self, state: tuple[ManifestFile, bytes, tuple[str, ...]]) -> None:
-        self._file, data, self.mended = state
-        self._message = table_pb2.Manifest.FromString(data)
+        self._file, self._body, self.mended = state
+        self._message = self._whole = table_pb2.Manifest.FromString(self._body)
 
     def __repr__(self) -> str:
         return f"Manifest({self.path!r}, version={self.version})"
@@ -138,7 +149,26 @@ class Manifest:
     @property
     def message(self) -> table_pb2.Manifest:
         """The message itself; what the next version is made from."""
+        whole = self._whole
+        if whole is None:
+            assert self._body is not None, "a part of a message comes with the bytes of all"
+            whole = self._message = self._whole = table_pb2.Manifest.FromString(self._body)
+        return whole
+
+    @property
+    def head(self) -> table_pb2.Manifest:
+        """The message, perhaps without its fragments: those of a version that was just committed are not parsed yet."""
         return self._message
+
+    @property
+    def is_parsed(self) -> bool:
+        """Whether the fragments are at hand as messages."""
+        return self._whole is not None
+
+    @property
+    def body(self) -> bytes | None:
+        """The bytes of the message, where they are at hand and nothing in them had to be mended."""
+        return self._body
 
     def with_message(self, message: table_pb2.Manifest) -> Manifest:
         """The same file, read as if it had another message: for views of a version under another schema."""
@@ -176,7 +206,8 @@ class Manifest:
     def fragments(self) -> Fragments:
         """Fragments in scan order."""
         # Writers that did not name themselves also recorded wrong row counts.
-        return Fragments(self._message.fragments, self.path, trust_counts=self.writer_version is not None)
+        named = self.writer_version is not None
+        return Fragments(self.message.fragments, self.path, trust_counts=named, body=self._body)
 
     @property
     def reader_flags(self) -> Feature:
@@ -245,7 +276,7 @@ class Manifest:
         if self._message.HasField("data_format"):
             return self._message.data_format.version
         flagged = (self._message.reader_feature_flags | self._message.writer_feature_flags) & Feature.V2_FORMAT
-        for fragment in self._message.fragments:
+        for fragment in self.message.fragments:
             for file in fragment.files:
                 version = version_numbered(file.file_major_version, file.file_minor_version) or LEGACY
                 return V2_0 if flagged and version == LEGACY else version
@@ -299,9 +330,11 @@ def read_manifest(store: Store, path: str) -> Manifest:
 
 def parse_manifest(file: ManifestFile) -> Manifest:
     """Check and parse a manifest file."""
-    message = file.parse(manifest_body(file), table_pb2.Manifest, "manifest")
+    body = manifest_body(file)
+    message = file.parse(body, table_pb2.Manifest, "manifest")
     check_manifest(file.full_path, message)
-    return Manifest(file, message, _mend(message))
+    mended = _mend(message)
+    return Manifest(file, message, mended, None if mended else body)
 
 
 def _mend(message: table_pb2.Manifest) -> list[str]:

@@ -22,10 +22,12 @@ def manifest_bytes(
     indices: Sequence[table_pb2.IndexMetadata],
     transaction: bytes,
     pages: bytes = b"",
+    fragments: bytes = b"",
 ) -> bytes:
     """The file of a manifest; sets the section offsets of ``message``.
 
-    ``pages`` are the dictionary values of legacy tables, which come first.
+    ``pages`` are the dictionary values of legacy tables, which come first; ``fragments`` are fields of the message that it
+    does not have itself.
     """
     parts = [pages]
     position = len(pages)
@@ -38,6 +40,6 @@ def manifest_bytes(
     message.transaction_section = message.transaction_section_deprecated = position
     parts += [LENGTH.pack(len(transaction)), transaction]
     position += LENGTH.size + len(transaction)
-    body = message.SerializeToString()
+    body = fragments + message.SerializeToString()
     parts += [LENGTH.pack(len(body)), body, FOOTER.pack(position, MAJOR, MINOR, MAGIC)]
     return b"".join(parts)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from lancelet.table.manifest.manifest import Manifest
 
 _REUSED_IDS_BEFORE = (0, 11)
+COUNTS_SINCE = (1, 0)
+"""The first release that records all counts of rows and sizes of files."""
 
 
 def written_before(message: table_pb2.Manifest, version: tuple[int, int]) -> bool:

@@ -79,7 +79,7 @@ def blob_files(snapshot: Snapshot) -> Iterator[VersionFile]:
         for fragment in manifest.fragments:
             for file in fragment.all_files:
                 yield from _side_files(file, places)
-    if manifest.message.reader_feature_flags & Feature.MANAGED_BLOBS:
+    if manifest.head.reader_feature_flags & Feature.MANAGED_BLOBS:
         for entry in snapshot.store.list_objects(BLOBS_DIR):
             yield VersionFile(Role.BLOB, BLOBS_DIR, entry.path[len(BLOBS_DIR) + 1 :], None, entry.size)
 

@@ -199,10 +199,13 @@ def _attached(store: Store) -> Iterator[ManifestName]:
 
 def _least_name(names: list[str]) -> ManifestName | None:
     """The newest of versions that are all named by scheme V2, with no look at any other; None where some are not."""
-    attached = [name for name in names if name.endswith(SUFFIX) and not name.startswith("d")]
-    if {len(name) for name in attached} != {_V2_LENGTH}:
+    alike = [name for name in names if len(name) == _V2_LENGTH]
+    others = [name for name in names if len(name) != _V2_LENGTH] if len(alike) < len(names) else []
+    if not alike or any(name.endswith(SUFFIX) and not name.startswith("d") for name in others):
         return None
-    return parse_manifest_name(min(attached))
+    # Digits come before the letter of detached versions.
+    least = parse_manifest_name(min(alike))
+    return None if least is None or least.is_detached else least
 
 
 def _consistent(store: Store, names: Iterable[ManifestName]) -> list[ManifestName]:

@@ -56,7 +56,7 @@ class DynamoManifestStore:
             boto3 = importlib.import_module("boto3")
         except ImportError:
             raise NotSupported(
-                f"the manifest store dynamodb://{self.name} needs boto3; install lancelet[dynamodb]"
+                f"the manifest store dynamodb://{self.name} needs the package boto3: pip install 'lancelet[dynamodb]'"
             ) from None
         options = {key.lower(): value for key, value in self._options.items()}
 

@@ -43,8 +43,10 @@ def split_addresses(addresses: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.i
 
 def by_fragment(addresses: npt.NDArray[np.uint64]) -> Iterator[tuple[int, slice, npt.NDArray[np.int64]]]:
     """Fragment id, where its rows are among the addresses, and their offsets; rows of a fragment are neighbours."""
-    numbers, offsets = split_addresses(addresses)
+    # The two halves of each address, as they lie: all rows of a table can be among them.
+    halves = np.ascontiguousarray(addresses, "<u8").view("<u4").reshape(-1, 2)
+    numbers = halves[:, 1]
     bounds = [0, *(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), len(numbers)]
     for start, stop in pairwise(bounds):
         if start < stop:
-            yield int(numbers[start]), slice(start, stop), offsets[start:stop]
+            yield int(numbers[start]), slice(start, stop), halves[start:stop, 0].astype(np.int64)

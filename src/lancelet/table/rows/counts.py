@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lancelet.errors import CorruptFile, MissingFile
 from lancelet.file.reader import open_file
 from lancelet.table.manifest.fragment import fragment_from_proto
-from lancelet.table.manifest.mending import written_before
+from lancelet.table.manifest.mending import COUNTS_SINCE, written_before
 from lancelet.table.manifest.messages import fragment_message
 from lancelet.table.rows.deletions import read_deletions
 
@@ -18,12 +18,10 @@ if TYPE_CHECKING:
     from lancelet.table.manifest.fragment import Fragment
     from lancelet.table.manifest.snapshot import Snapshot
 
-_GAPS_BEFORE = (1, 0)
-
 
 def record_counts(snapshot: Snapshot, message: table_pb2.Manifest, previous: table_pb2.Manifest) -> None:
     """Write the counts and sizes that an old release left out into a new manifest."""
-    if not written_before(previous, _GAPS_BEFORE):
+    if not written_before(previous, COUNTS_SINCE):
         return
     for record in message.fragments:
         gaps = not record.physical_rows or not all(file.file_size_bytes for file in record.files)

@@ -81,10 +81,15 @@ public final class Asking {
       case NAMESPACE_NOT_FOUND -> new NoSuchNamespaceException(full(namespace));
       case NAMESPACE_EXISTS -> new NamespaceAlreadyExistsException(full(namespace));
       case NAMESPACE_NOT_EMPTY -> new NonEmptyNamespaceException(full(namespace), refusal.getMessage(), Option.empty());
-      case TABLE_NOT_FOUND -> name == null ? refusal.plain() : new NoSuchTableException(identifier());
+      case TABLE_NOT_FOUND -> name == null ? refusal.plain() : new NoSuchTableException(missing(refusal));
       case TABLE_EXISTS -> name == null ? refusal.plain() : new TableAlreadyExistsException(identifier());
       default -> question == Ask.ALTER_TABLE ? unsupportedChange(refusal) : refusal.plain();
     };
+  }
+
+  /** The table that is not there. */
+  private Identifier missing(Refusal refusal) {
+    return refusal.names().map(all -> Identifier.of(Arrays.copyOf(all, all.length - 1), all[all.length - 1])).orElse(identifier());
   }
 
   /** Spark would put this error around any other one, and then show all its stack. */

@@ -84,6 +84,11 @@ final class Changes {
     } else if (change instanceof TableChange.DropConstraint dropped) {
       return listed("drop_constraint", dropped.name(), dropped.ifExists());
     }
+    if (change instanceof TableChange.ClusterBy) {
+      throw new UnsupportedOperationException(
+          "a Lance table has no partitions, clusters or buckets; index the columns instead: ALTER TABLE t CREATE INDEX name USING"
+              + " btree (column)");
+    }
     throw new UnsupportedOperationException("a Lance table cannot be changed in this way: " + change);
   }
 

@@ -127,7 +127,8 @@ final class Child {
 
   private static JsonNode answered(JsonNode message) {
     if (message.has("kind")) {
-      throw new Refusal(Refusal.Kind.of(message.get("kind").asText()), message.get("sentence").asText());
+      String[] names = message.has("names") ? Python.JSON.convertValue(message.get("names"), String[].class) : null;
+      throw new Refusal(Refusal.Kind.of(message.get("kind").asText()), message.get("sentence").asText(), names);
     }
     return message.get("answer");
   }

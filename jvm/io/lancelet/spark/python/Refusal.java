@@ -1,6 +1,7 @@
 package io.lancelet.spark.python;
 
 import java.util.Locale;
+import java.util.Optional;
 import org.apache.spark.sql.execution.QueryExecutionException;
 
 /** Python's answer that something cannot be done, in a sentence. */
@@ -22,10 +23,17 @@ public final class Refusal extends RuntimeException {
   }
 
   private final Kind kind;
+  private final String[] names;
 
-  Refusal(Kind kind, String sentence) {
+  Refusal(Kind kind, String sentence, String[] names) {
     super(sentence, null, false, false);
     this.kind = kind;
+    this.names = names;
+  }
+
+  /** What is not there, if that is not what was asked about. */
+  public Optional<String[]> names() {
+    return Optional.ofNullable(names);
   }
 
   public Kind kind() {

@@ -150,6 +150,7 @@ public final class Conditions {
         || condition.stream().anyMatch(part -> part instanceof List<?> inner && !inner.isEmpty() && hasMatch(inner));
   }
 
+  /** Both sides of AND or OR; what one has of the same word stands beside the other, so that long chains do not become deep. */
   private Optional<List<Object>> joined(String word, Expression[] children) {
     List<Object> parts = new ArrayList<>(List.of(word));
     for (Expression child : children) {
@@ -157,7 +158,11 @@ public final class Conditions {
       if (part.isEmpty()) {
         return Optional.empty();
       }
-      parts.add(part.get());
+      if (word.equals(part.get().get(0))) {
+        parts.addAll(part.get().subList(1, part.get().size()));
+      } else {
+        parts.add(part.get());
+      }
     }
     return Optional.of(parts);
   }

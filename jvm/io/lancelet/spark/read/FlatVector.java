@@ -5,6 +5,7 @@ import org.apache.arrow.vector.BaseVariableWidthVector;
 import org.apache.arrow.vector.BigIntVector;
 import org.apache.arrow.vector.BitVector;
 import org.apache.arrow.vector.DateDayVector;
+import org.apache.arrow.vector.DecimalVector;
 import org.apache.arrow.vector.FieldVector;
 import org.apache.arrow.vector.Float4Vector;
 import org.apache.arrow.vector.Float8Vector;
@@ -14,6 +15,8 @@ import org.apache.arrow.vector.TimeStampMicroTZVector;
 import org.apache.arrow.vector.TimeStampMicroVector;
 import org.apache.arrow.vector.TinyIntVector;
 import org.apache.arrow.vector.ValueVector;
+import org.apache.arrow.vector.complex.ListVector;
+import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
@@ -24,8 +27,8 @@ import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * A column without nested values, read where Arrow has put it. Spark's own vector over Arrow goes through several checked
- * calls for each value; here a value is one load, and columns without nulls are not asked for them.
+ * A column of plain values, or of lists of them, read where Arrow has put it. Spark's own vector over Arrow goes through
+ * several checked calls for each value; here a value is one load, and columns without nulls are not asked for them.
  *
  * <p>The buffers belong to the batch, and live until the next one is loaded.
  */
@@ -38,22 +41,31 @@ final class FlatVector extends ColumnVector {
   private final long values;
   private final long offsets;
 
-  private FlatVector(DataType type, FieldVector vector, long offsets) {
+  /** Of lists: the values of all of them. */
+  private final ColumnVector items;
+
+  private FlatVector(DataType type, FieldVector vector, long values, long offsets, ColumnVector items) {
     super(type);
     this.nulls = vector.getNullCount();
     this.validity = vector.getValidityBufferAddress();
-    this.values = vector.getDataBufferAddress();
+    this.values = values;
     this.offsets = offsets;
+    this.items = items;
   }
 
   /** The same column, read directly where its layout is a plain one. */
   static ColumnVector of(ArrowColumnVector column) {
     ValueVector found = column.getValueVector();
     if (found instanceof BaseVariableWidthVector vector) {
-      return new FlatVector(column.dataType(), vector, vector.getOffsetBufferAddress());
+      return new FlatVector(
+          column.dataType(), vector, vector.getDataBufferAddress(), vector.getOffsetBufferAddress(), null);
     }
     if (found instanceof BaseFixedWidthVector vector && isPlain(vector)) {
-      return new FlatVector(column.dataType(), vector, 0);
+      return new FlatVector(column.dataType(), vector, vector.getDataBufferAddress(), 0, null);
+    }
+    if (found instanceof ListVector vector && column.dataType() instanceof ArrayType) {
+      ColumnVector items = of(new Borrowed(vector.getDataVector()));
+      return new FlatVector(column.dataType(), vector, 0, vector.getOffsetBufferAddress(), items);
     }
     return new Borrowed(found);
   }
@@ -78,6 +90,7 @@ final class FlatVector extends ColumnVector {
         || vector instanceof Float4Vector
         || vector instanceof Float8Vector
         || vector instanceof DateDayVector
+        || (vector instanceof DecimalVector decimals && decimals.getPrecision() <= Decimal.MAX_LONG_DIGITS())
         || vector instanceof TimeStampMicroVector
         || vector instanceof TimeStampMicroTZVector;
   }
@@ -163,14 +176,19 @@ final class FlatVector extends ColumnVector {
     return Platform.getInt(null, offsets + ((long) row << 2));
   }
 
+  /** Of the sixteen bytes of a number with few digits, the first eight have all of it. */
   @Override
   public Decimal getDecimal(int row, int precision, int scale) {
-    throw new UnsupportedOperationException();
+    return isNullAt(row) ? null : Decimal.createUnsafe(Platform.getLong(null, values + ((long) row << 4)), precision, scale);
   }
 
   @Override
   public ColumnarArray getArray(int row) {
-    throw new UnsupportedOperationException();
+    if (isNullAt(row)) {
+      return null;
+    }
+    int begin = offset(row);
+    return new ColumnarArray(items, begin, offset(row + 1) - begin);
   }
 
   @Override

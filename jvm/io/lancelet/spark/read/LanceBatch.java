@@ -31,6 +31,19 @@ final class LanceBatch extends PythonBatch {
     this.limit = limit;
   }
 
+  /** Whether both read the same rows of the same version: then Spark reads them once for several parts of a plan. */
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof LanceBatch batch
+        && batch.columns.equals(columns)
+        && batch.options.asCaseSensitiveMap().equals(options.asCaseSensitiveMap());
+  }
+
+  @Override
+  public int hashCode() {
+    return options.asCaseSensitiveMap().hashCode();
+  }
+
   /** Whether tasks can load classes of this jar; the setting says otherwise where somebody knows better. */
   static boolean tasksHaveJar() {
     SparkSession session = SparkSession.active();
@@ -56,6 +69,6 @@ final class LanceBatch extends PythonBatch {
       logging = Option.apply(session.sessionUUID());
     }
     byte[] function = source.getOrCreateReadInfo(LanceProvider.NAME, options, columns, false).func();
-    return new ColumnReaders(source.source(), function, columns, limit, artifacts, logging);
+    return new ColumnReaders(PythonSource.forTasks(), function, columns, limit, artifacts, logging);
   }
 }

@@ -41,7 +41,7 @@ public final class LanceProvider extends PythonDataSourceV2 implements DataSourc
 
   /** A Python source with the same name and nothing remembered. */
   public static PythonDataSourceV2 freshSource() {
-    PythonDataSourceV2 source = new PythonDataSourceV2();
+    PythonDataSourceV2 source = new PythonSource();
     source.setShortName(NAME);
     return source;
   }

@@ -108,10 +108,8 @@ final class LanceScan extends PythonScan implements SupportsReportStatistics, Su
       Conditions.translate(predicate, own).ifPresent(conditions::add);
     }
     String text = conditions.isEmpty() ? null : Conditions.toJson(conditions);
-    if (text != null && text.length() <= MOST_RUNTIME) {
-      runtime = text;
-      batch = null;
-    }
+    runtime = text != null && text.length() <= MOST_RUNTIME ? text : null;
+    batch = null;
   }
 
   @Override

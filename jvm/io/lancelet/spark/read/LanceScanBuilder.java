@@ -69,10 +69,15 @@ final class LanceScanBuilder
     this.own = own;
     this.wanted = columns;
     this.options = options;
-    boolean isWhole = CHOOSING.stream().noneMatch(options::containsKey);
+    boolean isWhole = readsAll(options);
     boolean pushes = facts.pushes() && !options.containsKey(LIMIT);
     this.facts =
         isWhole ? facts : new Facts(facts.uri(), facts.version(), -1, facts.bytes(), facts.indexed(), pushes);
+  }
+
+  /** Whether options leave it to conditions which rows are read. */
+  static boolean readsAll(CaseInsensitiveStringMap options) {
+    return CHOOSING.stream().noneMatch(options::containsKey);
   }
 
   @Override
@@ -136,10 +141,10 @@ final class LanceScanBuilder
     return exact;
   }
 
-  /** Every task gives its first rows in an order; Spark sorts what all of them give. */
+  /** Every task gives its first rows in an order; Spark sorts what all of them give. Samples are drawn without one. */
   @Override
   public boolean pushTopN(SortOrder[] orders, int rows) {
-    if (!facts.pushes() || facts.rows() < 0 || rows > MOST_SORTED || isSearch() || hasMatch()) {
+    if (!facts.pushes() || facts.rows() < 0 || rows > MOST_SORTED || sample != null || isSearch() || hasMatch()) {
       return false;
     }
     List<Object> keys = new ArrayList<>();
@@ -243,7 +248,9 @@ final class LanceScanBuilder
 
   private String shown() {
     StringBuilder text = new StringBuilder("lance columns=" + Arrays.toString(wanted.fieldNames()) + " pushed=" + pushed);
-    text.append(" limit=").append(limit);
+    if (limit >= 0) {
+      text.append(" limit=").append(limit);
+    }
     if (offset > 0) {
       text.append(" offset=").append(offset);
     }

@@ -48,15 +48,16 @@ public class LanceTable extends PythonTable {
     return facts.uri() != null ? facts.uri() : provider.facts().uri();
   }
 
-  /** Where a search finds the table: its folder, the version that was loaded, and options of the store. */
-  public Map<String, Object> place() {
+  /** Where a search finds the table: its folder, the version that was loaded, and options of the store, which a read may have. */
+  public Map<String, Object> place(CaseInsensitiveStringMap options) {
+    Map<String, String> all = withNamed(options).asCaseSensitiveMap();
     Facts known = facts.uri() != null ? facts : provider.facts();
     if (known.uri() == null) {
-      provider.ownColumns(columns, withNamed(CaseInsensitiveStringMap.empty()).asCaseSensitiveMap());
+      provider.ownColumns(columns, all);
       known = provider.facts();
     }
     Map<String, String> store = new HashMap<>();
-    for (Map.Entry<String, String> option : named.entrySet()) {
+    for (Map.Entry<String, String> option : all.entrySet()) {
       if (option.getKey().startsWith(STORAGE)) {
         store.put(option.getKey().substring(STORAGE.length()), option.getValue());
       }
@@ -77,6 +78,11 @@ public class LanceTable extends PythonTable {
   /** The columns that conditions on this table may be about. */
   protected StructType comparable() {
     return columns;
+  }
+
+  /** Whether a scan with some options can be a search: its options must not choose rows. */
+  public boolean isSearchable(CaseInsensitiveStringMap options) {
+    return LanceScanBuilder.readsAll(withNamed(options));
   }
 
   /** Whether scans of this table test a condition by themselves. */

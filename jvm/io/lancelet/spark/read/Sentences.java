@@ -10,12 +10,15 @@ import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.execution.QueryExecutionException;
 
 /**
- * What Python refuses, in its sentence: Spark tells it as the failure of a Python data source, with the lines in which it was
- * found out.
+ * What Python refuses, in its sentence: Spark tells it as the failure of a Python data source or function, with the lines in
+ * which it was found out.
  */
-final class Sentences {
+public final class Sentences {
   private static final Pattern SENTENCE =
-      Pattern.compile("\\nlancelet\\.errors\\.(\\w+): (.*?)(?: SQLSTATE: \\w+)?$", Pattern.DOTALL);
+      Pattern.compile("\\nlancelet\\.errors\\.(\\w+): (.*?)(?: SQLSTATE: \\w+)?(?:; line \\d+ pos \\d+)?$", Pattern.DOTALL);
+
+  /** A Python that lacks one of these has no lancelet. */
+  private static final Pattern MISSING = Pattern.compile("ModuleNotFoundError: No module named '(lancelet|numpy|pyarrow)[.']");
 
   /** What is not a mistake of the user's; its name is told, too. */
   private static final Set<String> FAILURES =
@@ -25,12 +28,19 @@ final class Sentences {
 
   private Sentences() {}
 
-  static <T> T told(Supplier<T> work) {
+  /** The answer, or the sentence as an error of its own. */
+  public static <T> T told(Supplier<T> work) {
     try {
       return work.get();
     } catch (Exception error) {
       // Of Spark's errors, some are checked ones that nobody declares.
-      Matcher found = SENTENCE.matcher(String.valueOf(error.getMessage()).stripTrailing());
+      String text = String.valueOf(error.getMessage()).stripTrailing();
+      if (MISSING.matcher(text).find()) {
+        // As Spark says it of sources that it looks for.
+        Map<String, String> name = Map.of("provider", LanceProvider.NAME);
+        throw Sentences.<RuntimeException>thrown(new AnalysisException("DATA_SOURCE_NOT_EXIST", PythonUtils.toScalaMap(name)));
+      }
+      Matcher found = SENTENCE.matcher(text);
       if (!found.find()) {
         throw error;
       }

@@ -27,13 +27,13 @@ public final class Misplaced extends Rule<LogicalPlan> {
     return plan;
   }
 
-  /** The Lance table that a plan reads as it is; null for others. */
+  /** The Lance table that a plan reads as it is, so that it can be searched; null for others. */
   static LanceTable scanned(LogicalPlan plan) {
     if (!(plan instanceof DataSourceV2Relation relation)) {
       return null;
     }
     Table table = relation.table() instanceof RowLevelOperationTable changed ? changed.table() : relation.table();
-    return table instanceof LanceTable lance ? lance : null;
+    return table instanceof LanceTable lance && lance.isSearchable(relation.options()) ? lance : null;
   }
 
   /** Whether a scan tests a condition, so that Spark does not. */

@@ -31,6 +31,7 @@ import org.apache.spark.sql.catalyst.plans.logical.MapInArrow;
 import org.apache.spark.sql.catalyst.plans.logical.NearestByJoin;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
@@ -99,7 +100,7 @@ public final class NearestJoin extends Rule<LogicalPlan> {
     search.put("left", join.joinType() == LeftOuter$.MODULE$);
     search.put("columns", right.names());
     Map<String, Object> details = new HashMap<>();
-    details.put(Details.PLACE, right.table.place());
+    details.put(Details.PLACE, right.place);
     details.put(Details.CONDITIONS, right.conditions.isEmpty() ? null : Conditions.toJson(right.conditions));
     details.put(Details.OPTIONS, search);
     Project numbered = new Project(Scala.seq(handed), join.left());
@@ -126,11 +127,13 @@ public final class NearestJoin extends Rule<LogicalPlan> {
   /** The side that is searched: columns of a Lance table, and conditions that its scan tests. */
   private static final class Right {
     private final LanceTable table;
+    private final Map<String, Object> place;
     private final List<Attribute> output;
     private final List<Object> conditions;
 
-    private Right(LanceTable table, List<Attribute> output, List<Object> conditions) {
+    private Right(LanceTable table, Map<String, Object> place, List<Attribute> output, List<Object> conditions) {
       this.table = table;
+      this.place = place;
       this.output = output;
       this.conditions = conditions;
     }
@@ -142,6 +145,8 @@ public final class NearestJoin extends Rule<LogicalPlan> {
       while (!(inner instanceof DataSourceV2Relation)) {
         if (inner instanceof SubqueryAlias alias) {
           inner = alias.child();
+        } else if (inner instanceof View view) {
+          inner = view.child();
         } else if (inner instanceof Project project && isPlain(project)) {
           inner = project.child();
         } else if (inner instanceof Filter filter) {
@@ -163,12 +168,15 @@ public final class NearestJoin extends Rule<LogicalPlan> {
       LanceTable table = Misplaced.scanned(inner);
       List<Attribute> output = Scala.list(plan.output());
       boolean areStored = table != null && output.stream().allMatch(each -> table.schema().getFieldIndex(each.name()).isDefined());
-      return areStored ? new Right(table, output, conditions) : null;
+      if (!areStored) {
+        return null;
+      }
+      return new Right(table, table.place(((DataSourceV2Relation) inner).options()), output, conditions);
     }
 
     private static LanceTable scanned(LogicalPlan plan) {
       LogicalPlan inner = plan;
-      while (inner instanceof SubqueryAlias || inner instanceof Project || inner instanceof Filter) {
+      while (inner instanceof SubqueryAlias || inner instanceof View || inner instanceof Project || inner instanceof Filter) {
         inner = Scala.<LogicalPlan>list(inner.children()).get(0);
       }
       return Misplaced.scanned(inner);

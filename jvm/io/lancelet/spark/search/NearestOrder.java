@@ -63,15 +63,16 @@ public final class NearestOrder extends Rule<LogicalPlan> {
       LogicalPlan found = sorted(project.child(), count);
       return found == null ? null : project.copy(project.projectList(), found);
     }
-    if (!(plan instanceof Sort sort)) {
+    if (!(plan instanceof Sort sort) || !sort.global()) {
       return null;
     }
-    LogicalPlan found = searched(sort.child(), Scala.<SortOrder>list(sort.order()).get(0), count);
+    List<SortOrder> orders = Scala.list(sort.order());
+    LogicalPlan found = searched(sort.child(), orders.get(0), orders.size() > 1, count);
     return found == null ? null : sort.copy(sort.order(), sort.global(), found, sort.hint());
   }
 
   /** The same plan over a search; null when it is none that is understood. */
-  private static LogicalPlan searched(LogicalPlan plan, SortOrder order, int count) {
+  private static LogicalPlan searched(LogicalPlan plan, SortOrder order, boolean hasMoreKeys, int count) {
     List<Project> projects = new ArrayList<>();
     Expression key = order.child();
     LogicalPlan inner = plan;
@@ -95,6 +96,7 @@ public final class NearestOrder extends Rule<LogicalPlan> {
     if (search == null) {
       return null;
     }
+    search.put("more_keys", hasMoreKeys);
     Map<String, String> options = new HashMap<>(relation.options().asCaseSensitiveMap());
     options.put(Options.NEAREST, Options.json(search));
     options.put(

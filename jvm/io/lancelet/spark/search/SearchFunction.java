@@ -6,15 +6,19 @@ import io.lancelet.spark.python.Details;
 import io.lancelet.spark.python.Job;
 import io.lancelet.spark.python.Python;
 import io.lancelet.spark.read.LanceTable;
+import io.lancelet.spark.read.Sentences;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.stream.Stream;
+import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.FunctionTableSubqueryArgumentExpression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedArgumentExpression;
+import org.apache.spark.sql.catalyst.expressions.PythonUDTFAnalyzeResult;
+import org.apache.spark.sql.catalyst.expressions.UnresolvedPolymorphicPythonUDTF;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
@@ -23,9 +27,14 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.python.UserDefinedPythonTableFunction;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.Function1;
+import scala.Function2;
 import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction0;
 import scala.runtime.AbstractFunction1;
+import scala.runtime.AbstractFunction2;
+import scala.runtime.AbstractPartialFunction;
 
 /**
  * VECTOR_SEARCH, SEARCH or HYBRID_SEARCH: a table function of Python's, which is told where the table is that its first
@@ -68,15 +77,55 @@ public final class SearchFunction extends AbstractFunction1<Seq<Expression>, Log
     details.put(Details.PLACE, place);
     JsonNode told = Python.ask(Ask.LOAD_FUNCTION, details);
     SparkSession session = SparkSession.active();
-    return new UserDefinedPythonTableFunction(name.toUpperCase(Locale.ROOT), Job.function(told), MAKES_TABLES, true)
-        .builder(
-            Scala.seq(given),
-            new AbstractFunction0<>() {
+    LogicalPlan found =
+        new UserDefinedPythonTableFunction(name.toUpperCase(Locale.ROOT), Job.function(told), MAKES_TABLES, true)
+            .builder(
+                Scala.seq(given),
+                new AbstractFunction0<>() {
+                  @Override
+                  public ParserInterface apply() {
+                    return session.sessionState().sqlParser();
+                  }
+                });
+    return withSentences(found);
+  }
+
+  /** The same search; what Python refuses when it looks at the arguments is told in its sentence. */
+  private static LogicalPlan withSentences(LogicalPlan plan) {
+    return (LogicalPlan)
+        plan.transformExpressions(
+            new AbstractPartialFunction<Expression, Expression>() {
               @Override
-              public ParserInterface apply() {
-                return session.sessionState().sqlParser();
+              public boolean isDefinedAt(Expression expression) {
+                return expression instanceof UnresolvedPolymorphicPythonUDTF;
+              }
+
+              @Override
+              @SuppressWarnings("unchecked")
+              public <A extends Expression, B> B applyOrElse(A expression, Function1<A, B> otherwise) {
+                return expression instanceof UnresolvedPolymorphicPythonUDTF search
+                    ? (B) withSentences(search)
+                    : otherwise.apply(expression);
               }
             });
+  }
+
+  private static Expression withSentences(UnresolvedPolymorphicPythonUDTF search) {
+    Function2<PythonFunction, Seq<Expression>, PythonUDTFAnalyzeResult> analyze = search.resolveElementMetadata();
+    return search.copy(
+        search.name(),
+        search.func(),
+        search.children(),
+        search.evalType(),
+        search.udfDeterministic(),
+        new AbstractFunction2<>() {
+          @Override
+          public PythonUDTFAnalyzeResult apply(PythonFunction function, Seq<Expression> arguments) {
+            return Sentences.told(() -> analyze.apply(function, arguments));
+          }
+        },
+        search.resultId(),
+        search.tableArguments());
   }
 
   private static boolean isNamed(Expression argument, String name) {
@@ -91,7 +140,7 @@ public final class SearchFunction extends AbstractFunction1<Seq<Expression>, Log
         plan = alias.child();
       }
       if (plan instanceof DataSourceV2Relation relation && relation.table() instanceof LanceTable table) {
-        return table.place();
+        return table.place(relation.options());
       }
       throw new IllegalArgumentException("TABLE(...) is a Lance table here, by its name, and no query or view");
     }
@@ -104,7 +153,7 @@ public final class SearchFunction extends AbstractFunction1<Seq<Expression>, Log
       return null;
     }
     if (TableName.load(text) instanceof LanceTable table) {
-      return table.place();
+      return table.place(CaseInsensitiveStringMap.empty());
     }
     throw new IllegalArgumentException(text + " is not a Lance table; searches take names and paths of Lance tables");
   }

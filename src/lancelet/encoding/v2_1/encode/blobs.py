@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
+from lancelet.encoding.plain import numpy_array
 from lancelet.encoding.rows import Bytes
 from lancelet.encoding.v2_1.encode.chunks import mini_block_page
 from lancelet.encoding.v2_1.encode.messages import EncodedPage
@@ -147,7 +148,7 @@ def _descriptors(
     kinds, positions, sizes, numbers = stored
     texts = pa.array([""] * count, pa.string())
     if uri is not None and uri.null_count < count:
-        there = (uri.is_valid().to_numpy(zero_copy_only=False)) & data.is_null().to_numpy(zero_copy_only=False)
+        there = numpy_array(uri.is_valid()) & numpy_array(data.is_null())
         kinds[there] = EXTERNAL
         texts = pa.array(
             [text if there[i] and text is not None else "" for i, text in enumerate(uri.to_pylist())], pa.string()
@@ -158,7 +159,7 @@ def _descriptors(
         if bases is not None:
             numbers = np.where(there, _numbers(bases), numbers)
     parts = [pa.array(kinds), pa.array(positions), pa.array(sizes), pa.array(numbers.astype(np.uint32)), texts]
-    missing = data.is_null().to_numpy(zero_copy_only=False) & (kinds != EXTERNAL)
+    missing = numpy_array(data.is_null()) & (kinds != EXTERNAL)
     return _described(parts, BLOB_V2_DESCRIPTOR, outer, missing)
 
 
@@ -186,7 +187,7 @@ def _payloads(array: pa.Array, put: Callable[[Bytes], BlobPlace]) -> _Stored:
     _, where, content = array.buffers()
     offsets = np.frombuffer(where, np.int64 if wide else np.int32)[array.offset : array.offset + count + 1]
     data = np.frombuffer(content or b"", np.uint8)
-    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    valid = numpy_array(array.is_valid())
     for row in np.flatnonzero(valid & (np.diff(offsets) > 0)).tolist():
         start, stop = int(offsets[row]), int(offsets[row + 1])
         stored.kinds[row], stored.positions[row], stored.blob_ids[row] = put(data[start:stop])
@@ -200,7 +201,7 @@ def _described(
     outer: pa.Array,
     missing: np.ndarray[tuple[int], np.dtype[np.bool_]] | None = None,
 ) -> pa.Array:
-    nulls = outer.is_null().to_numpy(zero_copy_only=False)
+    nulls = numpy_array(outer.is_null())
     if missing is not None:
         nulls = nulls | missing
     mask = pa.array(nulls) if nulls.any() else None

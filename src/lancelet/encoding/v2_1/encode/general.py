@@ -2,6 +2,10 @@
 
 lz4    u32 uncompressed length | one raw block
 zstd   u64 uncompressed length | one frame
+
+A frame of a few bytes, as zstd writes it: it does not try to make them fewer (RFC 8878, 3.1.1)::
+
+    28 b5 2f fd | 20: one segment, whose length takes a byte | its length | u24 length << 3 | 1: the last block, raw | bytes
 """
 
 from __future__ import annotations
@@ -24,6 +28,9 @@ LZ4_LIMIT = 0x7E000000
 _WORTHWHILE = 4096
 _PREFIX = {"lz4": 4, "zstd": 8}
 _ZSTD_LEVEL = 1
+_RAW_FRAME = 6
+"""As many bytes are never compressed by zstd, whatever they are."""
+_FRAME_HEAD = 8 + 9
 Compress: TypeAlias = Callable[[Bytes], bytes]
 
 
@@ -63,8 +70,8 @@ def compress_chunks(chunked: Chunked, options: EncodeOptions) -> Chunked:
 
 def compress_values(strings: Strings, level: int | None) -> Strings:
     """Every value as a zstd frame of its own."""
-    lengths = np.diff(strings.offsets).astype(np.int64)
-    data, sizes = _pieces(strings.data, strings.offsets[:-1].astype(np.int64), lengths, "zstd", level)
+    starts, lengths = strings.offsets[:-1].astype(np.int64), np.diff(strings.offsets).astype(np.int64)
+    data, sizes = _frames(strings.data, starts, lengths, level)
     offsets = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     return replace(strings, offsets=offsets, data=data)
@@ -75,3 +82,29 @@ def _pieces(data: Bytes, starts: Indices, sizes: Indices, scheme: str, level: in
     compress = compressor(scheme, level)
     pieces = [compress(data[start : start + size]) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
     return np.frombuffer(b"".join(pieces), np.uint8), np.array([len(piece) for piece in pieces], np.int64)
+
+
+def _frames(data: Bytes, starts: Indices, sizes: Indices, level: int | None) -> tuple[Bytes, Indices]:
+    """What :func:`_pieces` makes of values by zstd; those of a few bytes, mostly nearly all, are written together."""
+    is_small = sizes <= _RAW_FRAME
+    small, large = np.flatnonzero(is_small), np.flatnonzero(~is_small)
+    others, other_sizes = _pieces(data, starts[large], sizes[large], "zstd", level)
+    lengths = sizes + _FRAME_HEAD
+    lengths[large] = other_sizes
+    ends = np.cumsum(lengths)
+    found = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
+    places, counts = (ends - lengths)[small], sizes[small].astype(np.uint8)
+    head = np.zeros((len(small), _FRAME_HEAD), np.uint8)
+    head[:, 8:13] = np.frombuffer(b"\x28\xb5\x2f\xfd\x20", np.uint8)
+    head[:, 0] = head[:, 13] = counts
+    head[:, 14] = counts << 3 | 1
+    found[places[:, None] + np.arange(_FRAME_HEAD)] = head
+    for at in range(_RAW_FRAME):
+        longer = np.flatnonzero(counts > at)
+        found[places[longer] + _FRAME_HEAD + at] = data[starts[small[longer]] + at]
+    other_ends = np.cumsum(other_sizes)
+    for place, start, stop in zip(
+        (ends - lengths)[large].tolist(), (other_ends - other_sizes).tolist(), other_ends.tolist(), strict=True
+    ):
+        found[place : place + stop - start] = others[start:stop]
+    return found, lengths

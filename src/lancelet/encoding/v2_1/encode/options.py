@@ -34,6 +34,11 @@ class EncodeOptions:
     layout: str | None = None
 
     @property
+    def is_plain(self) -> bool:
+        """Whether nothing was asked for."""
+        return self is _plain(self.version)
+
+    @property
     def large(self) -> bool:
         """Words of 32 bits for chunk sizes: always in 2.2, never in 2.1."""
         return self.version != V2_1

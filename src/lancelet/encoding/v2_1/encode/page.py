@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lancelet.encoding.kernels import pack
 from lancelet.encoding.kernels import shred as kernel
+from lancelet.encoding.plain import numpy_array
 from lancelet.encoding.v2_1.encode.blobs import blob_page
 from lancelet.encoding.v2_1.encode.chunks import LARGEST, Chunked, EncodedDictionary, mini_block_page
 from lancelet.encoding.v2_1.encode.constant import FEW_ENTRIES, null_page, scalar_of, scalar_page
@@ -31,6 +32,7 @@ from lancelet.encoding.v2_1.encode.messages import EncodedPage
 from lancelet.encoding.v2_1.encode.options import EncodeOptions
 from lancelet.encoding.v2_1.encode.records import encode_records, fixed_records, plain_widths, variable_records
 from lancelet.encoding.v2_1.encode.shred import Leaf, Shredded, part, shred
+from lancelet.encoding.v2_1.encode.small import encode_small
 from lancelet.encoding.v2_1.encode.symbols import expected_ratio
 from lancelet.encoding.v2_1.encode.texts import TextSurvey, encode_each, encode_strings, wants_symbols
 from lancelet.encoding.v2_1.encode.values import (
@@ -63,7 +65,14 @@ def encode_column(arrays: Sequence[pa.Array], leaf: Leaf, options: EncodeOptions
         views = _as_they_lie(arrays, leaf, options)
         if views is not None:
             return [views]
-    page = shred(join(arrays), leaf)
+    array = join(arrays)
+    small = encode_small(array, leaf, options)
+    return encode_in_steps(array, leaf, options) if small is None else [small]
+
+
+def encode_in_steps(array: pa.Array, leaf: Leaf, options: EncodeOptions) -> list[EncodedPage]:
+    """Pages of one leaf over the rows of an array, of any kind and size."""
+    page = shred(array, leaf)
     if page.reps is None or page.defs is None or page.entries == len(page.values):
         return [_encode(page, options)]
     budget = _level_budget(page)
@@ -75,7 +84,7 @@ def encode_column(arrays: Sequence[pa.Array], leaf: Leaf, options: EncodeOptions
     cuts = np.zeros((2 * (page.entries // budget) + 3, 3), np.int64)
     count = kernel.row_cuts(page.reps, page.defs, leaf.lists, page.max_visible, budget, cuts)
     marks = [tuple(cut) for cut in cuts[:count].tolist()]
-    marks.append((page.entries, rows, len(page.values)))
+    marks.append((page.entries, len(array), len(page.values)))
     return [_encode(part(page, *pair), options) for pair in itertools.pairwise(marks)]
 
 
@@ -256,7 +265,7 @@ def _check_children(page: Shredded, valid: Validity) -> None:
             raise NotSupported(f"packed struct '{page.leaf.path}': a field of type {field.type} cannot be packed")
         if child.null_count == 0:
             continue
-        nulls = child.is_null().to_numpy(zero_copy_only=False)
+        nulls = numpy_array(child.is_null())
         if nulls.any() if valid is None else nulls[valid].any():
             raise UnfitData(
                 f"packed struct '{page.leaf.path}' has nulls in its field '{field.name}', which packed structs cannot "

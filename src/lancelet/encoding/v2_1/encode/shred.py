@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from lancelet.encoding.kernels import levels as levels_kernel
 from lancelet.encoding.kernels import shred as kernel
+from lancelet.encoding.plain import list_offsets, numpy_array
 from lancelet.encoding.rows import Bytes
 from lancelet.encoding.v2_1.encode.values import Offsets, plain_storage
 from lancelet.encoding.v2_1.levels import ITEM, LIST, Levels
@@ -26,6 +27,7 @@ from lancelet.format.proto import encodings21_pb2 as pb
 from lancelet.format.schema import Field
 
 _OPEN = 65535
+_KEPT_LEAVES = 4096
 _PLAIN = (pb.REPDEF_ALL_VALID_ITEM,)
 _NO_LEVELS = np.empty(0, np.uint16)
 _NO_BITS = np.empty(0, np.uint8)
@@ -81,7 +83,8 @@ class Leaf:
         return math.prod([node.repeat for node in self.nodes])
 
 
-def leaves_of(field: Field) -> list[Leaf]:
+@lru_cache(maxsize=_KEPT_LEAVES)
+def leaves_of(field: Field) -> tuple[Leaf, ...]:
     """The leaves below a top-level field, in the order of their columns."""
     found: list[Leaf] = []
 
@@ -101,7 +104,7 @@ def leaves_of(field: Field) -> list[Leaf]:
                 visit(child, (*outer, Node(node, kind, index)))
 
     visit(field, ())
-    return found
+    return tuple(found)
 
 
 def _has_list(field: Field) -> bool:
@@ -153,7 +156,7 @@ def shred(array: pa.Array, leaf: Leaf) -> Shredded:
         if node.kind == LIST:
             defs = np.zeros(entries, np.uint16) if defs is None else defs
             bits, first = _validity(array)
-            offsets = array.offsets.to_numpy()
+            offsets = list_offsets(array)
             entries, items = kernel.list_totals(defs, open_up_to, bits, first, offsets, _NO_RANGES)
             out_reps, out_defs = np.zeros(entries, np.uint16), np.zeros(entries, np.uint16)
             own = _NO_LEVELS if reps is None else reps
@@ -258,7 +261,7 @@ def _validity(array: pa.Array) -> tuple[Bytes, int]:
     if pa.types.is_null(array.type):
         return np.zeros((len(array) + 7) // 8, np.uint8), 0
     if pa.types.is_dictionary(array.type) and array.dictionary.null_count:
-        return np.packbits(array.is_valid().to_numpy(zero_copy_only=False), bitorder="little"), 0
+        return np.packbits(numpy_array(array.is_valid()), bitorder="little"), 0
     return np.frombuffer(array.buffers()[0], np.uint8), array.offset
 
 

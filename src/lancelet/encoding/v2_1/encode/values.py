@@ -15,6 +15,7 @@ import pyarrow as pa
 from lancelet.encoding.jsonb import encode_jsonb
 from lancelet.encoding.kernels import pack
 from lancelet.encoding.kernels.fullzip import gather_slices
+from lancelet.encoding.plain import numpy_array
 from lancelet.encoding.rows import Bytes
 from lancelet.errors import NotSupported, UnfitData
 from lancelet.format.extensions import storage_of, storage_type
@@ -220,13 +221,13 @@ def _lists(array: pa.Array, valid: Validity) -> Lists:
     items = storage_of(items)
     validity: Validity = None
     if items.null_count:
-        validity = items.is_valid().to_numpy(zero_copy_only=False)
-        below = array.is_valid().to_numpy(zero_copy_only=False) if valid is None and array.null_count else valid
+        validity = numpy_array(items.is_valid())
+        below = numpy_array(array.is_valid()) if valid is None and array.null_count else valid
         if below is not None:
             validity = validity | ~np.repeat(below, size)
         validity = None if validity.all() else validity
     if pa.types.is_fixed_size_list(items.type):
-        inner = items.is_valid().to_numpy(zero_copy_only=False) if items.null_count else None
+        inner = numpy_array(items.is_valid()) if items.null_count else None
         if valid is not None:
             outer = np.repeat(valid, size)
             inner = outer if inner is None else inner & outer
@@ -247,7 +248,7 @@ def _indexed(array: pa.Array, valid: Validity) -> Indexed:
     if valid is not None:
         numbers[~valid] = 0
     if items.null_count:
-        kept = items.is_valid().to_numpy(zero_copy_only=False)
+        kept = numpy_array(items.is_valid())
         moved = np.cumsum(kept) - 1
         # A null slot may have no value left to name: index 0 of no items at all.
         numbers = np.maximum(moved, 0).astype(numbers.dtype)[numbers] if len(items) else numbers

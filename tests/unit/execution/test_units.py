@@ -1,0 +1,93 @@
+"""Units of little work are read in groups, and give the rows that each would give alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lancelet
+from lancelet.encoding.rows import RowRange
+from lancelet.execution.costs import FEWEST_TOGETHER, MOST_TOGETHER, TOGETHER_ROWS
+from lancelet.execution.units import Unit, group
+from lancelet.testing import assert_identical
+
+READER = cast(Any, SimpleNamespace())
+
+
+def sizes(rows: list[int], most: int) -> list[list[int]]:
+    units = [Unit(READER, RowRange(0, count), 0) for count in rows]
+    return [[len(unit.rows) for unit in some] for some in group(units, most)]
+
+
+def test_groups_grow_to_a_limit() -> None:
+    counts = [len(some) for some in sizes([10] * 400, TOGETHER_ROWS)]
+    assert counts[0] == FEWEST_TOGETHER
+    assert max(counts) == MOST_TOGETHER
+    assert sum(counts) == 400
+
+
+@pytest.mark.parametrize(
+    ("rows", "most", "expected"),
+    [
+        ([], 100, []),
+        ([70, 70, 20, 5], 100, [[70], [70, 20, 5]]),
+        ([1000, 1, 1000], 100, [[1000], [1], [1000]]),
+        ([1, 1, 1], 0, [[1], [1], [1]]),
+    ],
+)
+def test_no_group_has_more_rows_than_a_unit_may(rows: list[int], most: int, expected: list[list[int]]) -> None:
+    assert sizes(rows, most) == expected
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Ninety fragments of thirty rows; some with deletions, one without most of its rows."""
+    path = tmp_path_factory.mktemp("groups") / "t"
+    rng = np.random.default_rng(1)
+    rows = pa.table(
+        {
+            "k": np.arange(2700),
+            "a": pa.array(rng.integers(0, 100, 2700), mask=rng.random(2700) < 0.1),
+            "s": pa.array([f"text {i % 7}" for i in range(2700)]),
+            "d": pa.array([f"word {i % 5}" for i in range(2700)]).dictionary_encode(),
+            "n": pa.array([{"x": i % 11} for i in range(2700)]),
+            "l": pa.array([[i] * (i % 3) for i in range(2700)]),
+        }
+    )
+    dataset = lance.write_dataset(rows, path, max_rows_per_file=30)
+    dataset.delete("k % 13 = 0 or (k >= 300 and k < 329)")
+    return path
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["a < 10", "a < 10 and s = 'text 3'", "a is null", "d = 'word 2'", "n.x = 3 and a > 50", "k >= 0", "k < 0",
+     "_rowaddr > 5000 and a < 50", "1000 / (k + 1) > 2", "s = 'text 1' or a = 7"],
+)  # fmt: skip
+def test_filters_over_many_fragments(table: Path, condition: str) -> None:
+    ours, theirs = lancelet.dataset(table), lance.dataset(table)
+    assert_identical(ours.to_table(filter=condition), theirs.to_table(filter=condition))
+    assert ours.count_rows(condition) == theirs.count_rows(condition)
+    assert_identical(
+        ours.to_table(columns=["s", "l"], filter=condition, with_row_id=True, limit=20, offset=3),
+        theirs.to_table(columns=["s", "l"], filter=condition, with_row_id=True, limit=20, offset=3),
+    )
+
+
+def test_deleted_rows_are_tested_no_more_than_they_were(table: Path) -> None:
+    """Of a fragment that has lost nearly all of its rows only the others are looked at: its lost ones may not be divided by."""
+    ours = lancelet.dataset(table)
+    number = ours.to_table(columns=["k"], filter="1 / (k - 305) >= 0 and k > 290 and k < 340").num_rows
+    assert number == lance.dataset(table).to_table(columns=["k"], filter="k > 290 and k < 340").num_rows
+
+
+def test_batches_keep_to_their_fragments(table: Path) -> None:
+    ours = lancelet.dataset(table)
+    assert max(batch.num_rows for batch in ours.to_batches()) <= 30
+    assert sum(batch.num_rows for batch in ours.to_batches(filter="a < 50")) == ours.count_rows("a < 50")
