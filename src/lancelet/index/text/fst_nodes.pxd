@@ -50,6 +50,8 @@ cdef inline bint read_node(const uint8_t * data, int64_t size, int64_t at, Node 
     node.below = False
     node.final_output = 0
     node.delta_size = node.output_size = 0
+    node.deltas = node.outputs = 0
+    node.single = 0
     if at == 0:
         node.final = True
         node.count = 0

@@ -265,13 +265,13 @@ LC_AVX2 static void lc_hamming_popcnt(const lc_queries *queries, const unsigned 
 #endif
 
 /* Vectors that are compared soon are on their way meanwhile: so many rows ahead. */
-#define LC_AHEAD 16
+#define LC_ROWS_AHEAD 16
 static inline void lc_ahead(const unsigned char *const *rows, size_t row, int step, size_t count, size_t width) {
     size_t at;
     int r;
-    if (row + LC_AHEAD + (size_t)step > count) return;
+    if (row + LC_ROWS_AHEAD + (size_t)step > count) return;
     for (r = 0; r < step; r++)
-        for (at = 0; at < width; at += 64) __builtin_prefetch(rows[row + LC_AHEAD + r] + at);
+        for (at = 0; at < width; at += 64) __builtin_prefetch(rows[row + LC_ROWS_AHEAD + r] + at);
 }
 
 static inline int lc_all_finite(const float *values, int count) {

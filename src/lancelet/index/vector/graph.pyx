@@ -148,7 +148,7 @@ cdef class Points:
         """A query in the form that is compared: floats with what ``start`` adds to products, anything else as it is."""
         cdef float total = 0
         cdef float[::1] floats
-        cdef size_t i
+        cdef Py_ssize_t i
         if self.raw.form != LC_SCALAR_DOT:
             return np.ascontiguousarray(numbers, self.dtype).reshape(-1)
         found = np.empty(len(numbers) + 1, np.float32)
@@ -336,7 +336,7 @@ cdef class Growth:
     cdef const uint32_t[::1] order, upper
 
     def __init__(self, Points points, heights, order, upper, size_t m, size_t ef, size_t spare):
-        cdef size_t count = points.raw.count
+        cdef Py_ssize_t count = <Py_ssize_t>points.raw.count
         if count < 1 or len(heights) != count or len(order) != count or len(upper) != count or m < 1 or m > 10000 or ef < 1:
             raise ValueError("sizes that do not fit")
         if not (np.bincount(order, minlength=count) == 1).all() or heights[order[0]] != heights.max():
