@@ -5,8 +5,8 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
-# One more than cores: Spark and other processes are often waited for.
-WORKERS ?= 3
+# More than cores: Spark, other processes and the file system are often waited for.
+WORKERS ?= 4
 # In front of what starts Spark: a Java that it can use, or a word on how to get one.
 WITH_JAVA := home=$$(jvm/java.sh) && JAVA_HOME=$$home
 

@@ -337,6 +337,7 @@ cdef class Growth:
 
     def __init__(self, Points points, heights, order, upper, size_t m, size_t ef, size_t spare):
         cdef Py_ssize_t count = <Py_ssize_t>points.raw.count
+        cdef size_t others = points.raw.count - 1 if points.raw.count > 1 else 1
         if count < 1 or len(heights) != count or len(order) != count or len(upper) != count or m < 1 or m > 10000 or ef < 1:
             raise ValueError("sizes that do not fit")
         if not (np.bincount(order, minlength=count) == 1).all() or heights[order[0]] != heights.max():
@@ -346,7 +347,7 @@ cdef class Growth:
         self.points = points
         self.heights, self.order, self.upper = heights, order, upper
         rows = int(heights.astype(np.int64).sum())
-        self.raw.limits[0], self.raw.limits[1] = min(2 * m, max(count - 1, 1)), min(m, max(count - 1, 1))
+        self.raw.limits[0], self.raw.limits[1] = min(2 * m, others), min(m, others)
         self.raw.graph.base.width, self.raw.graph.above.width = self.raw.limits[0] + spare, self.raw.limits[1] + spare
         self.base = np.empty((count, self.raw.graph.base.width), np.uint32)
         self.above = np.empty((rows, self.raw.graph.above.width), np.uint32)
