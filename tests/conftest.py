@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 import lancelet.log
-from drawing import CELLS, DRAWS, SEED, examples, sample, spread
+from drawing import ANEW, CELLS, DRAWS, SEED, examples, sample, spread
 
 # pylance prints a backtrace for every panic it turns into an exception; here panics are answers, not news.
 os.environ["RUST_BACKTRACE"] = "0"
@@ -29,7 +29,13 @@ lancelet.log.LOGGER.setLevel(logging.NOTSET)
 lancelet.log.LOGGER.handlers.clear()
 
 # How long an example takes says more about the machine than about the code.
-settings.register_profile("lancelet", deadline=None, max_examples=examples(60))
+settings.register_profile(
+    "lancelet",
+    deadline=None,
+    max_examples=examples(60),
+    derandomize=not ANEW,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("lancelet")
 
 # Every commit syncs what it wrote: where there is a file system in memory with much room, nobody waits for a disk.

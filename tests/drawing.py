@@ -1,7 +1,8 @@
 """How much tests draw at random, and from which seed: ``make soak`` draws more than ``make test``, and anew each time.
 
 ``LANCELET_DRAWS`` says how many times as many examples a property is tried with, ``LANCELET_SEED`` where tests that
-count their own seeds begin. ``make soak`` sets both, and hypothesis's own seed, from its ``SEED``.
+count their own seeds begin. ``make soak`` sets both, and hypothesis's own seed, from its ``SEED``. With neither, properties
+are tried with the same examples each time, so that what ``make test`` says of a commit is no matter of luck.
 
 A test with parameters that are a wide product is marked ``spread(share)``: ``make test`` runs so large a share of its
 cells, among which every value of every parameter is met, and ``make soak`` the others. Of any test ``make soak`` runs at
@@ -18,6 +19,8 @@ from collections.abc import Hashable, Mapping, Sequence
 DRAWS = float(os.environ.get("LANCELET_DRAWS", "1"))
 SEED = int(os.environ.get("LANCELET_SEED", "0"))
 CELLS = float(os.environ.get("LANCELET_CELLS", "inf"))
+ANEW = bool({"LANCELET_DRAWS", "LANCELET_SEED"} & os.environ.keys())
+"""Whether hypothesis draws other examples each time."""
 _APART = 1_000_000
 
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 import lancelet
-from drawing import DRAWS
+from drawing import ANEW
 
 ENGINES = st.sampled_from([lancelet, lance])
 PICKS = st.integers(0, 11)
@@ -94,13 +94,13 @@ class Lines(RuleBasedStateMachine, Generic[L]):
         self._check(line)
 
 
-def profile(count: int, steps: int, *, derandomized: bool = False) -> settings:
+def profile(count: int, steps: int) -> settings:
     """So many histories of so many steps; ``make soak`` draws anew each time."""
     return settings(
         max_examples=count,
         stateful_step_count=steps,
         deadline=None,
-        derandomize=derandomized and DRAWS <= 1,
+        derandomize=not ANEW,
         suppress_health_check=list(HealthCheck),
         print_blob=True,
         report_multiple_bugs=False,

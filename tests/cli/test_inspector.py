@@ -321,9 +321,9 @@ def test_by_keys_alone(page: Inspector, browser: Browser) -> None:
     assert browser.focus == "Upkeep"
     # Back and forth as in any other page.
     browser.run("history.back()")
-    browser.until("location.hash === '#fragments'")
+    browser.until("document.querySelector('[aria-selected=true]').textContent === 'Fragments'")
     browser.wait()
-    assert browser.run("document.querySelector('[aria-selected=true]').textContent") == "Fragments"
+    assert browser.run("location.hash") == "#fragments"
 
 
 def test_rows_are_filtered_and_turned_over_by_keys(page: Inspector, browser: Browser) -> None:

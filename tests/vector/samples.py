@@ -74,7 +74,8 @@ def agree(ours: Ranked, rows: npt.NDArray, marks: npt.NDArray, close: float) -> 
     for place in np.flatnonzero(apart):
         near = np.flatnonzero(np.abs(marks - ours.marks[place]) <= 2 * close * scale)
         assert ours.rows[place] in rows[near] or place >= near.min(), (place, ours.rows[place])
-    assert apart.mean() <= (0.4 if close > 1e-4 else 0.05)
+    # A pair that rounding turned round is no matter in a short answer either.
+    assert apart.sum() <= max(2, (0.4 if close > 1e-4 else 0.05) * len(rows))
 
 
 def table_of(values: npt.NDArray) -> pa.Table:

@@ -56,15 +56,17 @@ def test_pylance_gives_the_same_answers(tmp_path: Path, kind: str, metric: str, 
 def test_as_much_is_found_as_in_the_index_of_pylance(tmp_path: Path, kind: str) -> None:
     values, queries = vectors("f32", 4000), vectors("f32", 50, seed=8)
     exact = ((queries[:, None] - values[None]) ** 2).sum(-1).argsort(axis=1)[:, :10]
+    # Partitions are compared by themselves below: here, all indices have the same.
+    given = {"num_partitions": 16, "ivf_centroids": values[::250]}
     shares: dict[str, list[float]] = {"ours": [], "theirs": []}
     for number in range(BUILDS):
         for who, module, options in (("ours", lancelet, {"seed": number}), ("theirs", lance, {})):
             uri = str(tmp_path / f"{who} {number}")
             dataset = module.write_dataset(table_of(values), uri)
-            dataset.create_index("v", kind.partition(" ")[0], num_partitions=16, **KINDS[kind], **options)
+            dataset.create_index("v", kind.partition(" ")[0], **given, **KINDS[kind], **options)
             shares[who].append(recall([theirs(uri, query, 10, nprobes=3)[0] for query in queries], exact))
-    # Indices of the same rows differ by 0.02 (one standard deviation), whoever trains them.
-    assert np.mean(shares["ours"]) >= np.mean(shares["theirs"]) - 0.07
+    # Indices of the same partitions differ by 0.014 (one standard deviation) at most, whoever trains their codes.
+    assert np.mean(shares["ours"]) >= np.mean(shares["theirs"]) - 0.05
 
 
 def drawn(width: int, clusters: int, rows: int, queries: int) -> tuple[npt.NDArray, npt.NDArray, list[npt.NDArray]]:

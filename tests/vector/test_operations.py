@@ -274,7 +274,7 @@ def check_searches(ours: Any, theirs: Any, query: Any, k: int) -> None:
 
 
 def test_operations() -> None:
-    run_state_machine_as_test(Searches, settings=lines.profile(examples(6), 8, derandomized=True))
+    run_state_machine_as_test(Searches, settings=lines.profile(examples(6), 8))
 
 
 @pytest.mark.soak

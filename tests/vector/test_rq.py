@@ -74,6 +74,7 @@ def test_codes_factors_and_distances_of_pylance(
     values = normalized(values) if metric == "cosine" else values
     # Half floats are rounded in steps of their own on the way.
     close = 2e-3 if dtype == "f16" else 2e-5
+    lost = np.zeros(3)
     for number, partition in segment.stream():
         mine = values[partition.rows.astype(int)]
         theirs = quantizer.pick_up(partition.stored)
@@ -81,22 +82,23 @@ def test_codes_factors_and_distances_of_pylance(
         if dtype != "f16":
             assert ours[0].tolist() == theirs[0].tolist()
         alike = (ours[0] == theirs[0]).all(axis=1)
-        assert alike.mean() > 0.95
+        assert np.count_nonzero(alike) >= 0.95 * len(alike)
         for found, expected in zip(ours[1:4], theirs[1:4], strict=True):
-            np.testing.assert_allclose(found[alike], expected[alike], rtol=close, atol=close * np.abs(expected).max())
+            size = np.abs(expected).max(initial=0)
+            np.testing.assert_allclose(found[alike], expected[alike], rtol=close, atol=close * size)
         assert [code.dtype for code in ours] == [code.dtype for code in theirs]
         assert [code.shape for code in ours] == [code.shape for code in theirs]
         for laid, stored in zip(quantizer.lay_out(theirs), partition.stored, strict=True):
             assert laid.tolist() == stored.tolist()
-        # Extra bits are a matter of choice: ours come as near to the vectors, or nearer. With many bits little is lost
-        # by either, and of the last per cent of that some to a search for the scale that is not exhaustive.
         middle = segment.model.centroids[number]
-        lost, lost_by_them = (
-            ((quantizer.decode(codes, middle) - mine.astype(np.float64)) ** 2).sum() for codes in (ours, theirs)
-        )
-        assert lost <= lost_by_them * {6: 1.02, 7: 1.06, 8: 1.06, 9: 1.06}.get(bits, 1.005) + 1e-6
-        # What signs alone lose depends on how a partition lies to pylance's random rotation: 0.57 on average, not in each.
-        assert lost <= {1: 1.0, 2: 0.3, 3: 0.1}.get(bits, 0.03) * ((mine - middle.astype(float)) ** 2).sum()
+        guesses = [quantizer.decode(codes, middle) for codes in (ours, theirs)]
+        lost += [((guess - mine.astype(np.float64)) ** 2).sum() for guess in (*guesses, middle)]
+    # Extra bits are a matter of choice: ours come as near to the vectors, or nearer. With many bits little is lost
+    # by either, and of the last per cent of that some to a search for the scale that is not exhaustive. All partitions
+    # are taken together: pylance's centroids are chance, and some of its partitions may be small.
+    assert lost[0] <= lost[1] * {6: 1.02, 7: 1.06, 8: 1.06, 9: 1.06}.get(bits, 1.005) + 1e-6
+    # What signs alone lose depends on how the rows lie to pylance's random rotation: 0.57 on average, not each time.
+    assert lost[0] <= {1: 1.0, 2: 0.3, 3: 0.1}.get(bits, 0.03) * lost[2]
 
     for query in vectors(dtype, dimension, 2, seed=77):
         for mode in ("accurate", "fast"):

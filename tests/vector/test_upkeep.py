@@ -110,7 +110,8 @@ def test_each_extends_what_the_other_began(tmp_path: Path, kind: str) -> None:
 
 
 def test_codes_of_new_rows_are_those_that_pylance_makes(tmp_path: Path) -> None:
-    indexed(str(tmp_path / "a"), "IVF_SQ", 3, lance)
+    dataset = lance.write_dataset(table_of(vectors("f32")), tmp_path / "a", max_rows_per_file=600)
+    dataset.create_index("v", "IVF_SQ", num_partitions=3, ivf_centroids=vectors("f32", 3, seed=7))
     append(str(tmp_path / "a"), 300, 3)
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     codes = []

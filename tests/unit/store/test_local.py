@@ -59,7 +59,8 @@ def test_an_open_file_costs_no_descriptor(store: LocalStore) -> None:
     store.put("x", b"hello")
     before = psutil.Process().num_fds()
     sources = [store.open("x") for _ in range(500)]
-    assert psutil.Process().num_fds() == before
+    # Threads of servers that other tests have started open and close theirs meanwhile.
+    assert psutil.Process().num_fds() < before + 100
     assert sources[-1].read([(0, 5)])[0].tobytes() == b"hello"
 
 
