@@ -42,9 +42,9 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
-def json_text(value: Any, indent: int | None = None) -> str:
+def json_text(value: Any, indent: int | None = None, *, only_ascii: bool = False) -> str:
     """A value as JSON, which any reader takes and any terminal shows."""
-    text = json.dumps(plain(value), ensure_ascii=False, indent=indent, allow_nan=False)
+    text = json.dumps(plain(value), ensure_ascii=only_ascii, indent=indent, allow_nan=False)
     return _STEERING.sub(lambda mark: f"\\u{ord(mark[0]):04x}", text)
 
 

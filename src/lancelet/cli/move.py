@@ -98,7 +98,7 @@ def export_rows(
     if "://" in target:
         raise InvalidInput(f"rows are exported to a file on this machine, not to {target}; --spark writes there")
     if not path.absolute().parent.is_dir():
-        raise MissingFile(str(path.absolute().parent), "there is no such folder")
+        raise InvalidInput(f"{path.absolute().parent}: there is no such folder")
     if path.exists() and not force:
         raise InvalidInput(f"{target} exists: --force writes over it")
     dataset = open_table(table, at, as_of, options)
