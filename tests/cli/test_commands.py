@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import date, time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -205,6 +207,81 @@ def test_rows_go_out_and_in(run: Terminal, table: Path, tmp_path: Path, ending: 
     assert again.code == 1
     assert "append" in again.text or "exists" in again.text
     assert run("import", file, tmp_path / "back", "--mode", "append", "--json").json()["rows"] == 120
+
+
+ODD = {
+    "id": pa.array([1, -128, 7], pa.int8()),
+    "u64": pa.array([2**64 - 1, None, 0], pa.uint64()),
+    "f16": pa.array([1.5, None, -2], pa.float16()),
+    "decimal": pa.array([Decimal("1.23"), None, Decimal("-99999.99")], pa.decimal128(10, 2)),
+    "wide": pa.array([Decimal(10) ** 40, None, Decimal(2)], pa.decimal256(50, 0)),
+    "date": pa.array([date(2020, 1, 1), None, date(1, 1, 1)]),
+    "zone": pa.array([0, None, 1], pa.timestamp("us", "Europe/Berlin")),
+    "ns": pa.array([1, None, 1 << 62], pa.timestamp("ns")),
+    "time": pa.array([time(1, 2, 3, 4), None, time(0)], pa.time64("us")),
+    "bytes": pa.array([b"\x00\xff", None, b""]),
+    "code": pa.array([b"abcd", None, b"\xff\xfe\xfd\xfc"], pa.binary(4)),
+    "text": pa.array(['a,"b"\nc', None, ""]),
+    "word": pa.array(["x", None, "y"]).dictionary_encode(),
+    "flag": pa.array([True, None, False]),
+}
+NESTED = {
+    "items": pa.array([[1, None], None, []], pa.list_(pa.int32())),
+    "v": pa.array([[1.0, 2.0], None, [3.0, 4.0]], pa.list_(pa.float32(), 2)),
+    "struct": pa.array([{"a": 1, "b": {"c": "x"}}, None, {"a": None, "b": None}]),
+}
+MAP = {"map": pa.array([[("k", 1)], None, []], pa.map_(pa.string(), pa.int32()))}
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "jsonl", "csv"])
+def test_odd_types_come_back_as_they_went(run: Terminal, tmp_path: Path, ending: str) -> None:
+    """Into a new table where the file tells its types, else with those of a table that is there."""
+    keeps = ending in ("parquet", "arrow")
+    columns = ODD | ({} if ending == "csv" else NESTED) | (MAP if keeps else {})
+    dataset = lancelet.write_dataset(pa.table(columns), tmp_path / "odd.lance", data_storage_version="2.2")
+    file = tmp_path / f"rows.{ending}"
+    assert run("export", dataset.uri, file).code == 0
+    if keeps:
+        assert run("import", file, tmp_path / "back", "--file-version", "2.2").code == 0
+        # Arrow notes numbers of columns where it reads Parquet.
+        assert lancelet.dataset(tmp_path / "back").to_table().equals(dataset.to_table())
+    done = run("import", file, dataset.uri, "--mode", "append")
+    assert done.code == 0, done.text
+    both = lancelet.dataset(dataset.uri).to_table()
+    assert both.slice(3).to_pylist() == both.slice(0, 3).to_pylist()
+
+
+def test_maps_are_read_again_from_json(run: Terminal, tmp_path: Path) -> None:
+    table, file = tmp_path / "map.lance", tmp_path / "map.jsonl"
+    lancelet.write_dataset(pa.table(MAP), table, data_storage_version="2.2")
+    assert run("export", table, file).code == 0
+    assert run("import", file, tmp_path / "back").code == 0
+    expected = [[{"key": "k", "value": 1}], None, []]
+    assert lance.dataset(tmp_path / "back").to_table()["map"].to_pylist() == expected
+    shown = run("head", table, "--json").text.splitlines()
+    assert [json.loads(line)["map"] for line in shown] == expected
+
+
+def test_nulls_of_a_single_column_are_rows_of_csv(run: Terminal, tmp_path: Path) -> None:
+    table, file = tmp_path / "one.lance", tmp_path / "one.csv"
+    texts = pa.array(["x", None, "", None])
+    lancelet.write_dataset(pa.table({"s": texts}), table)
+    assert run("export", table, file).code == 0
+    assert run("import", file, tmp_path / "back").code == 0
+    assert lance.dataset(tmp_path / "back").to_table()["s"].to_pylist() == texts.to_pylist()
+
+
+def test_texts_that_are_no_values_of_the_table_are_refused(run: Terminal, tmp_path: Path) -> None:
+    dataset = lancelet.write_dataset(pa.table(ODD), tmp_path / "odd.lance")
+    for column, text in (("bytes", "no base64!"), ("time", "soon"), ("date", "later"), ("id", "1000")):
+        (tmp_path / "rows.csv").write_text(f"{column}\n{text}\n")
+        done = run("import", tmp_path / "rows.csv", dataset.uri, "--mode", "append")
+        assert (done.code, "rows.csv" in done.text, "Traceback" in done.text) == (1, True, False), done.text
+    # Texts of a file that tells its types are texts.
+    pyarrow.parquet.write_table(pa.table({"bytes": ["AP8="]}), tmp_path / "rows.parquet")
+    done = run("import", tmp_path / "rows.parquet", dataset.uri, "--mode", "append")
+    assert (done.code, "binary in the table" in done.text) == (1, True), done.text
+    assert lance.dataset(dataset.uri).version == 1
 
 
 def test_tables_of_a_namespace(run: Terminal, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lancelet._naming.plain_values import json_text, rows_of
+from lancelet._naming.plain_values import json_rows, json_text, rows_of
 from lancelet.errors import printable
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -82,7 +82,7 @@ class Printer:
         if self.as_json:
             for batch in batches:
                 count += batch.num_rows
-                for row in rows_of(batch):
+                for row in json_rows(batch):
                     typer.echo(self._json_text(row))
             return count
         cells = []
