@@ -70,7 +70,7 @@ corpus: setup  ## an acceptance corpus for readers of Lance in build/corpus, and
 	$(BIN)/python -m corpus build/corpus
 
 docs: $(VENV)-docs/bin/python  ## the documentation as a site in build/site, links checked
-	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build
 
 proto: $(VENV)-proto/bin/python  ## regenerate the protobuf modules from src/lancelet/format/proto/*.proto
 	$< -m grpc_tools.protoc -I src --python_out=src --pyi_out=src $(PROTOS)
@@ -112,7 +112,7 @@ $(VENV)-proto/bin/python:
 
 $(VENV)-docs/bin/python: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-docs
-	$@ -m pip install --quiet "mkdocs-material>=9.6,<10" "mkdocstrings[python]>=0.29"
+	$@ -m pip install --quiet "mkdocs-material>=9.6,<10" "mkdocstrings[python]>=0.29" ruff
 	@touch $@
 
 # A whole copy of the package, kernels compiled with -fsanitize=address; the fuzz children import it from there.

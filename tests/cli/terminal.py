@@ -47,10 +47,11 @@ class Terminal:
         pipe = subprocess.PIPE
         self._process = subprocess.Popen([sys.executable, Path(__file__)], stdin=pipe, stdout=pipe, text=True)
 
-    def __call__(self, *words: object, keys: str = "", width: int = 200) -> Done:
+    def __call__(self, *words: object, keys: str = "", after: str = "", width: int = 200) -> Done:
+        """Type a command, and keys once the terminal shows ``after``."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        told = {"words": [str(word) for word in words], "keys": keys, "width": width}
+        told = {"words": [str(word) for word in words], "keys": keys, "after": after, "width": width}
         self._process.stdin.write(json.dumps(told) + "\n")
         self._process.stdin.flush()
         found = json.loads(self._process.stdout.readline())
@@ -63,7 +64,7 @@ class Terminal:
         self._process.wait(timeout=60)
 
 
-def _run(words: list[str], keys: str, width: int) -> tuple[int, str]:
+def _run(words: list[str], keys: str, after: str, width: int) -> tuple[int, str]:
     child, terminal = pty.fork()
     if child == 0:
         os.environ |= {"COLUMNS": str(width), "LINES": "50", "TERM": "xterm"}
@@ -81,9 +82,11 @@ def _run(words: list[str], keys: str, width: int) -> tuple[int, str]:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
-    os.write(terminal, keys.encode())
-    text = b""
+    text, typed = b"", False
     while True:
+        if not typed and after.encode() in text:
+            os.write(terminal, keys.encode())
+            typed = True
         ready, _, _ = select.select([terminal], [], [], 120)
         try:
             more = os.read(terminal, 65536) if ready else b""
@@ -106,7 +109,7 @@ def main() -> None:
 
     for line in sys.stdin:
         told = json.loads(line)
-        code, text = _run(told["words"], told["keys"], told["width"])
+        code, text = _run(told["words"], told["keys"], told["after"], told["width"])
         sys.stdout.write(json.dumps({"code": code, "text": text}) + "\n")
         sys.stdout.flush()
 

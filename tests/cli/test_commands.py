@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import date, time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -207,6 +209,81 @@ def test_rows_go_out_and_in(run: Terminal, table: Path, tmp_path: Path, ending: 
     assert run("import", file, tmp_path / "back", "--mode", "append", "--json").json()["rows"] == 120
 
 
+ODD = {
+    "id": pa.array([1, -128, 7], pa.int8()),
+    "u64": pa.array([2**64 - 1, None, 0], pa.uint64()),
+    "f16": pa.array([1.5, None, -2], pa.float16()),
+    "decimal": pa.array([Decimal("1.23"), None, Decimal("-99999.99")], pa.decimal128(10, 2)),
+    "wide": pa.array([Decimal(10) ** 40, None, Decimal(2)], pa.decimal256(50, 0)),
+    "date": pa.array([date(2020, 1, 1), None, date(1, 1, 1)]),
+    "zone": pa.array([0, None, 1], pa.timestamp("us", "Europe/Berlin")),
+    "ns": pa.array([1, None, 1 << 62], pa.timestamp("ns")),
+    "time": pa.array([time(1, 2, 3, 4), None, time(0)], pa.time64("us")),
+    "bytes": pa.array([b"\x00\xff", None, b""]),
+    "code": pa.array([b"abcd", None, b"\xff\xfe\xfd\xfc"], pa.binary(4)),
+    "text": pa.array(['a,"b"\nc', None, ""]),
+    "word": pa.array(["x", None, "y"]).dictionary_encode(),
+    "flag": pa.array([True, None, False]),
+}
+NESTED = {
+    "items": pa.array([[1, None], None, []], pa.list_(pa.int32())),
+    "v": pa.array([[1.0, 2.0], None, [3.0, 4.0]], pa.list_(pa.float32(), 2)),
+    "struct": pa.array([{"a": 1, "b": {"c": "x"}}, None, {"a": None, "b": None}]),
+}
+MAP = {"map": pa.array([[("k", 1)], None, []], pa.map_(pa.string(), pa.int32()))}
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "jsonl", "csv"])
+def test_odd_types_come_back_as_they_went(run: Terminal, tmp_path: Path, ending: str) -> None:
+    """Into a new table where the file tells its types, else with those of a table that is there."""
+    keeps = ending in ("parquet", "arrow")
+    columns = ODD | ({} if ending == "csv" else NESTED) | (MAP if keeps else {})
+    dataset = lancelet.write_dataset(pa.table(columns), tmp_path / "odd.lance", data_storage_version="2.2")
+    file = tmp_path / f"rows.{ending}"
+    assert run("export", dataset.uri, file).code == 0
+    if keeps:
+        assert run("import", file, tmp_path / "back", "--file-version", "2.2").code == 0
+        # Arrow notes numbers of columns where it reads Parquet.
+        assert lancelet.dataset(tmp_path / "back").to_table().equals(dataset.to_table())
+    done = run("import", file, dataset.uri, "--mode", "append")
+    assert done.code == 0, done.text
+    both = lancelet.dataset(dataset.uri).to_table()
+    assert both.slice(3).to_pylist() == both.slice(0, 3).to_pylist()
+
+
+def test_maps_are_read_again_from_json(run: Terminal, tmp_path: Path) -> None:
+    table, file = tmp_path / "map.lance", tmp_path / "map.jsonl"
+    lancelet.write_dataset(pa.table(MAP), table, data_storage_version="2.2")
+    assert run("export", table, file).code == 0
+    assert run("import", file, tmp_path / "back").code == 0
+    expected = [[{"key": "k", "value": 1}], None, []]
+    assert lance.dataset(tmp_path / "back").to_table()["map"].to_pylist() == expected
+    shown = run("head", table, "--json").text.splitlines()
+    assert [json.loads(line)["map"] for line in shown] == expected
+
+
+def test_nulls_of_a_single_column_are_rows_of_csv(run: Terminal, tmp_path: Path) -> None:
+    table, file = tmp_path / "one.lance", tmp_path / "one.csv"
+    texts = pa.array(["x", None, "", None])
+    lancelet.write_dataset(pa.table({"s": texts}), table)
+    assert run("export", table, file).code == 0
+    assert run("import", file, tmp_path / "back").code == 0
+    assert lance.dataset(tmp_path / "back").to_table()["s"].to_pylist() == texts.to_pylist()
+
+
+def test_texts_that_are_no_values_of_the_table_are_refused(run: Terminal, tmp_path: Path) -> None:
+    dataset = lancelet.write_dataset(pa.table(ODD), tmp_path / "odd.lance")
+    for column, text in (("bytes", "no base64!"), ("time", "soon"), ("date", "later"), ("id", "1000")):
+        (tmp_path / "rows.csv").write_text(f"{column}\n{text}\n")
+        done = run("import", tmp_path / "rows.csv", dataset.uri, "--mode", "append")
+        assert (done.code, "rows.csv" in done.text, "Traceback" in done.text) == (1, True, False), done.text
+    # Texts of a file that tells its types are texts.
+    pyarrow.parquet.write_table(pa.table({"bytes": ["AP8="]}), tmp_path / "rows.parquet")
+    done = run("import", tmp_path / "rows.parquet", dataset.uri, "--mode", "append")
+    assert (done.code, "binary in the table" in done.text) == (1, True), done.text
+    assert lance.dataset(dataset.uri).version == 1
+
+
 def test_tables_of_a_namespace(run: Terminal, tmp_path: Path) -> None:
     space = lancelet.connect(tmp_path / "space")
     space.create_namespace("sales")
@@ -298,6 +375,112 @@ def test_a_table_of_facts_fits_a_narrow_terminal(run: Terminal, made: Path) -> N
     assert "message" not in lines[0]
     assert len([line for line in lines if line.strip()]) == 5
     assert "message" in run("history", made, "--json").json()[0]
+
+
+def test_narrow_terminals_break_no_names(run: Terminal, tmp_path: Path) -> None:
+    """What has no room beside each other stands one below the other; nothing is left out, and no name is cut to pieces."""
+    names = [f"forest-of-kelp-{number}.lance" for number in range(3)]
+    for name in names:
+        lancelet.write_dataset({"id": [1]}, tmp_path / name)
+    listed = run("ls", tmp_path, width=60).text
+    for part in (*names, "table", "version", "rows", "columns", "size", "committed"):
+        assert part in listed
+    assert max(map(len, listed.splitlines())) <= 60
+    past = run("history", tmp_path / names[0], width=40).text
+    assert "operation  Overwrite" in past
+
+
+def test_rows_of_many_columns_stand_below_each_other(run: Terminal, tmp_path: Path) -> None:
+    columns = {f"column_{number}": [f"left {number}", f"right {number}"] for number in range(40)}
+    lancelet.write_dataset(columns, tmp_path / "wide.lance")
+    lines = [
+        line.split(maxsplit=1) for line in run("head", tmp_path / "wide.lance", width=80).text.splitlines() if line
+    ]
+    assert [[name, value.strip()] for name, value in lines] == [
+        [name, values[row]] for row in range(2) for name, values in columns.items()
+    ]
+
+
+def _plain(*words: object, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """A command whose words nobody sees in a terminal."""
+    told = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | environment
+    return subprocess.run(
+        [sys.executable, "-m", "lancelet", *map(str, words)], capture_output=True, timeout=120, check=False, env=told
+    )
+
+
+def test_lines_that_go_into_pipes_are_whole(tmp_path: Path) -> None:
+    name = f"{'kelp' * 40}.lance"
+    lancelet.write_dataset({"text": ["x" * 59], **{f"column_{number}": ["y"] for number in range(20)}}, tmp_path / name)
+    assert name in _plain("ls", tmp_path).stdout.decode()
+    assert len(_plain("head", tmp_path / name).stdout.splitlines()) == 3
+    # A path in an error can be copied.
+    assert str(tmp_path / f"{name}x") in _plain("show", tmp_path / f"{name}x").stderr.decode()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_letters_that_a_terminal_does_not_have_are_written_out(tmp_path: Path, encoding: str) -> None:
+    rows = {"ключ": ["日本語", "é"]}
+    lancelet.write_dataset(rows, tmp_path / "letters.lance")
+    shown = _plain("head", tmp_path / "letters.lance", PYTHONIOENCODING=encoding)
+    assert (shown.returncode, shown.stderr) == (0, b"")
+    assert b"\\u65e5\\u672c\\u8a9e" in shown.stdout
+    lines = _plain("head", tmp_path / "letters.lance", "--json", PYTHONIOENCODING=encoding).stdout.splitlines()
+    assert [json.loads(line)["ключ"] for line in lines] == rows["ключ"]
+    missing = _plain("show", tmp_path / "日本語", PYTHONIOENCODING=encoding)
+    assert missing.returncode == 1
+    assert b"was not found" in missing.stderr
+
+
+def test_files_that_are_no_tables_are_said_to_be_files(run: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("id\n1\n")
+    shown = run("show", tmp_path / "rows.csv")
+    assert shown.code == 1
+    assert "it is a file" in shown.text
+    assert "lancelet import" in shown.text
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv to give up what root may do")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give up its rights")
+def test_a_cleanup_that_may_not_remove_says_so(table: Path) -> None:
+    for folder, _, _ in os.walk(table):
+        Path(folder).chmod(0o555)
+    try:
+        done = subprocess.run(
+            ["setpriv", "--bounding-set", "-dac_override,-dac_read_search,-fowner", sys.executable, "-m", "lancelet",
+             "cleanup", table, "--older-than", "0s", "--yes"],
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+    finally:
+        for folder, _, _ in os.walk(table):
+            Path(folder).chmod(0o755)
+    assert done.returncode == 1
+    assert "could not be removed" in done.stderr
+    assert len(lance.dataset(table).versions()) == 4
+
+
+def test_an_interrupt_while_the_program_is_loaded_says_nothing() -> None:
+    """Loading takes longer than many commands."""
+    program = (
+        "import importlib.abc, os, signal, sys\n"
+        "class Interrupt(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'lancelet.cli.look': os.kill(os.getpid(), signal.SIGINT)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "from _lancelet_command import run\n"
+        "run()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
+def test_an_interrupted_import_leaves_nothing(run: Terminal, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("id\n" + "\n".join(map(str, range(1_000_000))))
+    done = run("import", *[rows] * 8, tmp_path / "new.lance", keys="\x03", after="rows")
+    assert (done.code, "Traceback" in done.text) == (130, False), done.text
+    assert not list((tmp_path / "new.lance").rglob("*.*"))
 
 
 def test_what_is_here(run: Terminal) -> None:
@@ -471,7 +654,7 @@ def test_a_page_is_served_until_it_is_interrupted(made: Path) -> None:
 
 def test_shells_complete_words() -> None:
     asked = {**os.environ, "_LANCELET_COMPLETE": "complete_bash", "COMP_WORDS": "lancelet ver", "COMP_CWORD": "1"}
-    program = "import sys; sys.argv = ['lancelet']; from lancelet.cli.main import run; run()"
+    program = "import sys; sys.argv = ['lancelet']; from _lancelet_command import run; run()"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False, env=asked
     )

@@ -370,6 +370,25 @@ def test_pages_of_a_column_are_opened_by_keys(page: Inspector, browser: Browser)
     assert browser.focus.startswith("Pages of ")
 
 
+def test_long_and_hidden_texts_in_a_browser(tmp_path: Path, browser: Browser) -> None:
+    """Many words open where they stand, also by keys; what nobody would see, or what turns a text around, is written out."""
+    words, odd = "kelp " * 300, "a\x1b[2J\u202egpjexe\u200b"
+    rows = {"words": [words] * 20, odd: [odd] * 20}
+    with _served(lancelet.write_dataset(rows, tmp_path / "texts.lance")) as page:
+        browser.resize(900, 700)
+        browser.open(f"{page.address}#rows")
+        assert browser.run(
+            "Math.max(...[...document.querySelectorAll('tbody tr')].map((row) => row.offsetHeight)) < 200"
+        )
+        assert browser.run("document.querySelectorAll('tbody td')[1].innerText") == "a\\u001b[2J\\u202egpjexe\\u200b"
+        assert "\u202e" not in browser.text
+        browser.run("document.querySelector('td summary').focus()")
+        browser.press("Enter")
+        browser.until("document.querySelector('td details').open")
+        assert browser.run("document.querySelector('td .whole').textContent") == words
+        assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+
+
 # Many fragments
 
 

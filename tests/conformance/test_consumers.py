@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -15,6 +16,7 @@ import pytest
 
 import lancelet
 from conformance.states import create
+from conftest import Bucket
 from lancelet.testing import assert_identical
 
 
@@ -58,18 +60,33 @@ def test_duckdb(where: Path) -> None:
     assert answer == [(sum(range(101, 600)), 499)]
 
 
+def test_data_sets_of_hugging_face(tmp_path: Path) -> None:
+    """Also rows that are selected: what lies under them is more, and in another order."""
+    datasets = pytest.importorskip("datasets", reason="the library of Hugging Face is not installed")
+    plain = datasets.Dataset.from_dict({"a": list(range(2_500)), "label": [number % 2 for number in range(2_500)]})
+    plain = plain.cast_column("label", datasets.ClassLabel(names=["no", "yes"]))
+    selected = plain.select([5, 3, 5])
+    for number, data in enumerate((plain, selected, selected.with_format("numpy"), plain.to_iterable_dataset())):
+        written = lancelet.write_dataset(data, tmp_path / str(number))
+        assert written.to_table().to_pylist() == list(data.with_format(None))
+        assert written.schema.metadata == plain.features.arrow_schema.metadata
+    nameless = datasets.IterableDataset.from_generator(lambda: iter([{"a": 1}]))
+    schema = pa.schema([("a", pa.int64())])
+    assert lancelet.write_dataset(nameless, tmp_path / "nameless", schema=schema).count_rows() == 1
+    with pytest.raises(ValueError, match="pass schema="):
+        lancelet.write_dataset(nameless, tmp_path / "unknown")
+    with pytest.raises(TypeError, match="write one of them"):
+        lancelet.write_dataset(datasets.DatasetDict(train=plain, test=plain), tmp_path / "several")
+
+
 def test_engines_hand_columns_and_filters_to_the_scan(where: Path) -> None:
     lancelet.dataset(where).create_scalar_index("k", "BTREE")
     dataset = lancelet.dataset(where)
-    everything = sum(file.stat().st_size for file in (where / "data").iterdir())
     expected = lance.dataset(where).to_table(["s"], filter="k = 77")["s"].to_pylist()
     lazy = polars.scan_pyarrow_dataset(dataset)
     assert isinstance(dataset, pads.Dataset)
-    dataset.io_stats_incremental()
     assert [row[0] for row in duckdb.sql("select s from dataset where k = 77").fetchall()] == expected
-    assert dataset.io_stats_incremental().read_bytes < everything / 2
     assert lazy.filter(polars.col("k") == 77).select("s").collect()["s"].to_list() == expected
-    assert dataset.io_stats_incremental().read_bytes < everything / 2
     for query in (
         "f = 'nan'::double",
         "f > 1e300",
@@ -82,6 +99,34 @@ def test_engines_hand_columns_and_filters_to_the_scan(where: Path) -> None:
         assert theirs.num_rows
         ours = duckdb.sql(f"select k from dataset where {query} order by k").fetchall()
         assert ours == duckdb.sql(f"select k from theirs where {query} order by k").fetchall(), query
+
+
+def test_engines_fetch_only_what_they_ask_for(bucket: Bucket) -> None:
+    """Counted over a store: of local files, which are mapped, not every byte is."""
+    place, options = f"{bucket.uri}/pushed.lance", bucket.options
+    texts = [f"{number * 2_654_435_761 % 2**32:08x}" * 8 for number in range(20_000)]
+    written = lancelet.write_dataset({"k": range(20_000), "s": texts}, place, storage_options=options)
+    written.create_scalar_index("k", "BTREE")
+
+    def fetched(ask: Callable[[lancelet.LanceDataset], object]) -> tuple[object, int]:
+        dataset = lancelet.dataset(place, storage_options=options, session=lancelet.Session())
+        dataset.io_stats_incremental()
+        return ask(dataset), dataset.io_stats_incremental().read_bytes
+
+    _, everything = fetched(lambda dataset: dataset.to_table())
+    assert everything > 20_000 * 32
+    for found, some in (
+        fetched(lambda d: polars.scan_pyarrow_dataset(d).filter(polars.col("k") == 77).select("s").collect()["s"][0]),
+        fetched(lambda d: duckdb.sql("select s from d where k = 77").fetchall()[0][0]),
+    ):
+        assert found == texts[77]
+        assert some < everything / 2
+    for found, some in (
+        fetched(lambda d: polars.scan_pyarrow_dataset(d).select("k").collect()["k"].sum()),
+        fetched(lambda d: duckdb.sql("select sum(k) from d").fetchall()[0][0]),
+    ):
+        assert found == sum(range(20_000))
+        assert some < everything / 2
 
 
 def test_a_table_becomes_a_dataset_of_pyarrow_only_where_that_is_loaded(where: Path) -> None:

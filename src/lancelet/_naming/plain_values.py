@@ -42,10 +42,39 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
-def json_text(value: Any, indent: int | None = None) -> str:
+def json_text(value: Any, indent: int | None = None, *, only_ascii: bool = False) -> str:
     """A value as JSON, which any reader takes and any terminal shows."""
-    text = json.dumps(plain(value), ensure_ascii=False, indent=indent, allow_nan=False)
+    text = json.dumps(plain(value), ensure_ascii=only_ascii, indent=indent, allow_nan=False)
     return _STEERING.sub(lambda mark: f"\\u{ord(mark[0]):04x}", text)
+
+
+def json_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Rows for JSON. Entries of maps are objects with a key and a value, which readers of JSON take for a list of structs.
+
+    Examples
+    --------
+    >>> json_rows(pa.record_batch({"m": pa.array([[("kelp", 1)]], pa.map_(pa.string(), pa.int64()))}))
+    [{'m': [{'key': 'kelp', 'value': 1}]}]
+    """
+    kinds = [_without_maps(kind) for kind in batch.schema.types]
+    if kinds == batch.schema.types:
+        return rows_of(batch)
+    columns = [column.cast(kind) for column, kind in zip(batch.columns, kinds, strict=True)]
+    return rows_of(pa.RecordBatch.from_arrays(columns, batch.schema.names))
+
+
+def _without_maps(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_map(kind):
+        entry = [("key", _without_maps(kind.key_type)), ("value", _without_maps(kind.item_type))]
+        return pa.list_(pa.struct(entry))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_without_maps(field.type)) for field in kind])
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(_without_maps(kind.value_type)), kind.list_size)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        make = pa.large_list if pa.types.is_large_list(kind) else pa.list_
+        return make(kind.value_field.with_type(_without_maps(kind.value_type)))
+    return kind
 
 
 def rows_of(batch: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@
     look       ls show head count query history diff fragments files pages columns indices
     keep       verify repair compact cleanup index tag branch restore clone drop
     move       import export
+    texts      values in CSV and JSON, with the types of a table
     with_spark import and export of much data
     page       inspect
     serving    serve

@@ -148,6 +148,9 @@ def cleanup(
             stats = dataset.cleanup_old_versions(**told)
         facts = {"versions removed": stats.old_versions, "freed": Size(stats.bytes_removed)}
         printer.facts("", facts, raw=stats)
+        if stats.failed_deletes:
+            printer.say(f"{stats.failed_deletes:,} files could not be removed; a later cleanup takes them")
+            raise typer.Exit(1)
 
 
 @index.command("create")

@@ -12,7 +12,7 @@ import typer
 from lancelet.changes.differences import differences
 from lancelet.cli.places import AsOf, At, Json, Options, Place, in_namespace, open_table, reference, storage_options
 from lancelet.cli.printing import Printer, Size
-from lancelet.errors import InvalidInput, LanceletError, MissingFile
+from lancelet.errors import InvalidInput, LanceletError
 from lancelet.inspect.layout import column_facts, file_facts, fragment_facts, page_facts, stored_columns
 from lancelet.inspect.overview import overview
 from lancelet.inspect.past import past_versions
@@ -43,7 +43,7 @@ def list_tables(
         printer.rows(("name", "kind"), found, empty=f"no tables in the namespace {root}")
         return
     if "://" not in root and not Path(root).is_dir():
-        raise MissingFile(root, "there is no such folder")
+        raise InvalidInput(f"{root}: there is no such folder")
     store = open_store(root, storage_options(options))
     rows: list[tuple[Any, ...]] = []
     damaged = []

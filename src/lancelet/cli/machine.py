@@ -47,7 +47,7 @@ def doctor(
     }
     facts["instructions"] = simd_info()["tier"]
     java = find_java()
-    facts["java"] = None if java.program is None else f"{java.title}, {java.program}"
+    facts["java"] = java.problem if java.program is None else f"{java.title}, {java.program}"
     problems = [java.problem] if java.problem is not None and _version("pyspark") is not None else []
     if spark:
         from lancelet.spark import doctor as examine

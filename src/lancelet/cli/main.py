@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from io import TextIOWrapper
 from typing import Annotated, Final
 
 import pyarrow as pa
@@ -68,6 +69,10 @@ def _common(
 
 def run() -> None:
     """The program: errors are sentences, never tracebacks; with ``LANCELET_TRACEBACK=1`` both."""
+    for stream in (sys.stdout, sys.stderr):
+        # A letter that a terminal does not have is written out, and ends no command.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except _told() as error:
@@ -78,7 +83,7 @@ def run() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         said = safe_lines(str(error) or type(error).__name__)
-        Console(stderr=True, highlight=False).print(Text.assemble(("error:", "red"), " ", said))
+        Console(stderr=True, highlight=False, soft_wrap=True).print(Text.assemble(("error:", "red"), " ", said))
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -12,13 +12,14 @@ import pyarrow as pa
 import typer
 
 from lancelet._api.write import write_dataset
-from lancelet._naming.plain_values import json_text, rows_of
+from lancelet._naming.plain_values import json_rows, json_text
 from lancelet.cli.places import AsOf, At, Json, Options, Place, in_namespace, open_table, storage_options
 from lancelet.cli.printing import Printer
 from lancelet.cli.progress import counted
+from lancelet.cli.texts import bytes_as_texts, carriers, typed, typed_schema
 from lancelet.cli.with_spark import export_with_spark, import_with_spark
 from lancelet.dataset import LanceDataset
-from lancelet.errors import InvalidInput, MissingFile, UnfitData
+from lancelet.errors import InvalidInput, MissingFile, TableNotFound, UnfitData
 
 app = typer.Typer()
 FORMATS: Final = ("parquet", "csv", "json", "arrow")
@@ -42,7 +43,10 @@ def import_rows(
     options: Options = None,
     json: Json = False,
 ) -> None:
-    """Write files into a table: Parquet, CSV, JSON (an object a line) or Arrow."""
+    """Write files into a table: Parquet, CSV, JSON (an object a line) or Arrow.
+
+    CSV and JSON do not tell the types of their columns: rows that are appended are read with those of the table.
+    """
     if len(sources) < 2:
         raise InvalidInput("name at least one file, and then the table: lancelet import rows.parquet kelp.lance")
     *files, table = sources
@@ -66,7 +70,7 @@ def import_rows(
         dataset = open_table(table, options=options)
     else:
         with counted("rows", None) as step:
-            schema, batches = _batches(files, kind)
+            schema, batches = _batches(files, kind, _types(table, options) if mode == "append" else None)
             rows = pa.RecordBatchReader.from_batches(schema, _watched(batches, step))
             dataset = _written(rows, table, mode, options, new)
     printer.facts("", {"table": dataset.uri, "version": dataset.version, "rows": dataset.count_rows()})
@@ -98,13 +102,15 @@ def export_rows(
     if "://" in target:
         raise InvalidInput(f"rows are exported to a file on this machine, not to {target}; --spark writes there")
     if not path.absolute().parent.is_dir():
-        raise MissingFile(str(path.absolute().parent), "there is no such folder")
+        raise InvalidInput(f"{path.absolute().parent}: there is no such folder")
     if path.exists() and not force:
         raise InvalidInput(f"{target} exists: --force writes over it")
     dataset = open_table(table, at, as_of, options)
     names = None if columns is None else [name.strip() for name in columns.split(",")]
     reader = dataset.scanner(names, filter=where, blob_handling="all_binary").to_reader()
     if kind == "csv":
+        # Bytes as JSON has them.
+        reader = bytes_as_texts(reader)
         nested = [field.name for field in reader.schema if pa.types.is_nested(field.type)]
         if nested:
             raise InvalidInput(
@@ -132,17 +138,28 @@ def _format(file: str, told: str | None) -> str:
     return _BY_ENDING[ending]
 
 
-def _batches(files: list[str], kind: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+def _types(table: str, options: Any) -> pa.Schema | None:
+    """The columns of a table that is there."""
+    named = in_namespace(table, options)
+    if named is not None:
+        return named[0].open(named[1]).schema if named[0].exists(named[1]) else None
+    try:
+        return open_table(table, options=options).schema
+    except TableNotFound:
+        return None
+
+
+def _batches(files: list[str], kind: str, types: pa.Schema | None) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """The rows of files as they are read; all have the columns of the first."""
     with _naming(files[0], kind):
-        schema, batches = _reader(files[0], kind)
+        schema, batches = _reader(files[0], kind, types)
 
     def rest() -> Iterator[pa.RecordBatch]:
         with _naming(files[0], kind):
             yield from batches
         for file in files[1:]:
             with _naming(file, kind):
-                for batch in _reader(file, kind)[1]:
+                for batch in _reader(file, kind, types)[1]:
                     yield _fitted(batch, schema, file)
 
     return schema, rest()
@@ -184,7 +201,7 @@ def _written(rows: pa.RecordBatchReader, table: str, mode: str, options: Any, ne
     return space.create(name, rows, mode="create" if mode == "append" else mode, **new)
 
 
-def _reader(file: str, kind: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+def _reader(file: str, kind: str, types: pa.Schema | None) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     import pyarrow.fs
 
     if "://" in file:
@@ -195,19 +212,34 @@ def _reader(file: str, kind: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         import pyarrow.parquet
 
         found = pyarrow.parquet.ParquetFile(store.open_input_file(path))
-        return found.schema_arrow, found.iter_batches()
+        # Parquet has its own name for the items of lists.
+        schema = typed_schema(found.schema_arrow, types, of_texts=False)
+        return schema, (typed(batch, schema, file) for batch in found.iter_batches())
     if kind == "arrow":
         opened = pa.ipc.open_file(store.open_input_file(path))
         return opened.schema, (opened.get_batch(number) for number in range(opened.num_record_batches))
     if kind == "csv":
         import pyarrow.csv
 
-        rows = pyarrow.csv.open_csv(store.open_input_stream(path))
-        return rows.schema, iter(rows)
-    import pyarrow.json
+        # As it is written below: nothing is null, and two quotes are an empty text.
+        convert = pyarrow.csv.ConvertOptions(
+            column_types=carriers(types, lists=False),
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            null_values=[""],
+        )
+        rows = pyarrow.csv.open_csv(store.open_input_stream(path), convert_options=convert)
+        if len(rows.schema) == 1:
+            # A line without anything is a row then.
+            parse = pyarrow.csv.ParseOptions(ignore_empty_lines=False)
+            rows = pyarrow.csv.open_csv(store.open_input_stream(path), parse_options=parse, convert_options=convert)
+    else:
+        import pyarrow.json
 
-    lines = pyarrow.json.open_json(store.open_input_stream(path))
-    return lines.schema, iter(lines)
+        lines = pyarrow.json.ParseOptions(explicit_schema=pa.schema(carriers(types, lists=True)))
+        rows = pyarrow.json.open_json(store.open_input_stream(path), parse_options=lines)
+    schema = typed_schema(rows.schema, types)
+    return schema, (typed(batch, schema, file) for batch in rows)
 
 
 def _watched(batches: Iterator[pa.RecordBatch], step: Any) -> Iterator[pa.RecordBatch]:
@@ -251,7 +283,7 @@ def _sink(path: Path, schema: pa.Schema, kind: str) -> Any:
         with path.open("w", encoding="utf-8") as stream:
 
             def write(batch: pa.RecordBatch) -> None:
-                stream.writelines(json_text(row) + "\n" for row in rows_of(batch))
+                stream.writelines(json_text(row) + "\n" for row in json_rows(batch))
 
             yield write
 

@@ -88,6 +88,9 @@ def _opened(place: str, options: dict[str, str] | None, as_of: str | None) -> La
     try:
         return dataset(place, storage_options=options, asof=as_of)
     except TableNotFound as error:
+        if Path(place).is_file():
+            told = "it is a file, and a table is a folder; lancelet import FILE TABLE makes a table of a file's rows"
+            raise TableNotFound(error.uri, told) from None
         like = [] if "://" in place else _neighbours(Path(place))
         if like:
             raise TableNotFound(error.uri, f"{error.reason}; {_near(Path(place).name, like)}") from None

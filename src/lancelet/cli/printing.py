@@ -1,28 +1,35 @@
 """Answers of commands: tables for people, or JSON for programs.
 
 JSON goes to the standard output as one value a command; words about what happens go to the standard error. Names and
-values of a table are shown, never obeyed: neither rich's markup in them nor what steers a terminal.
+values of a table are shown, never obeyed: neither rich's markup in them nor what steers a terminal. Tables that are too
+wide for the terminal become a list, one row below the other; what is no terminal has room for everything.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 import pyarrow as pa
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lancelet._naming.plain_values import json_text, rows_of
+from lancelet._naming.plain_values import json_rows, json_text, rows_of
 from lancelet.errors import printable
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _WIDEST: Final = 60
 _WIDEST_TYPE: Final = 24
 _ITEMS: Final = 6
+_NARROWEST: Final = 12
+"""What a column of texts may be folded to."""
+_GAP: Final = 2
+_UNBOUNDED: Final = 1_000_000
 
 
 class Printer:
@@ -31,7 +38,10 @@ class Printer:
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
         self.out = Console(soft_wrap=as_json, highlight=False)
-        self.err = Console(stderr=True, highlight=False)
+        if not self.out.is_terminal and "COLUMNS" not in os.environ:
+            self.out.width = _UNBOUNDED
+        # A path that is broken into lines cannot be copied.
+        self.err = Console(stderr=True, highlight=False, soft_wrap=True)
 
     def facts(self, title: str, facts: Mapping[str, Any], raw: Any = None) -> None:
         """Names and values of one thing. ``raw`` is what JSON shows, where that is more."""
@@ -59,20 +69,12 @@ class Printer:
             return
         # A column in which nothing is says nothing, and takes the room of the others.
         columns = [at for at in range(len(heads)) if any(shown(row[at]) not in ("-", "") for row in listed)]
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for at in columns:
-            kinds = {type(row[at]) for row in listed if row[at] is not None}
-            is_number = all(issubclass(kind, (int, float)) for kind in kinds)
-            table.add_column(
-                heads[at],
-                justify="right" if is_number else "left",
-                overflow="fold",
-                # Half a number or half a time is none.
-                no_wrap=is_number or kinds == {datetime},
-            )
-        for row in listed:
-            table.add_row(*(safe(shown(row[at])) for at in columns))
-        self.out.print(table)
+        kinds = [{type(row[at]) for row in listed if row[at] is not None} for at in columns]
+        are_numbers = [all(issubclass(kind, (int, float)) for kind in found) for found in kinds]
+        # Half a number or half a time is none.
+        whole = [number or found == {datetime} for number, found in zip(are_numbers, kinds, strict=True)]
+        cells = [[printable(shown(row[at])) for at in columns] for row in listed]
+        self._table([Text(heads[at]) for at in columns], cells, are_numbers, whole)
 
     def batches(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """Rows of a table; as JSON one object a line. Returns how many there were."""
@@ -80,28 +82,62 @@ class Printer:
         if self.as_json:
             for batch in batches:
                 count += batch.num_rows
-                for row in rows_of(batch):
-                    typer.echo(json_text(row))
+                for row in json_rows(batch):
+                    typer.echo(self._json_text(row))
             return count
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for column in schema:
-            table.add_column(
-                Text("\n").join([safe(column.name), safe(_cut(str(column.type), _WIDEST_TYPE), "dim")]), overflow="fold"
-            )
+        cells = []
         for batch in batches:
             count += batch.num_rows
-            for row in rows_of(batch):
-                table.add_row(*(safe(_cell(value)) for value in row.values()))
-        self.out.print(table if count else safe("no rows", "dim"))
+            cells += [[printable(_cell(value)) for value in row.values()] for row in rows_of(batch)]
+        heads = [
+            Text("\n").join([safe(column.name), safe(_cut(str(column.type), _WIDEST_TYPE), "dim")]) for column in schema
+        ]
+        if not count:
+            self.out.print(safe("no rows", "dim"))
+            return count
+        whole = [pa.types.is_integer(kind) or pa.types.is_temporal(kind) for kind in schema.types]
+        self._table(heads, cells, [False] * len(heads), whole)
         return count
+
+    def _table(
+        self, heads: Sequence[Text], cells: Sequence[Sequence[str]], are_numbers: Sequence[bool], whole: Sequence[bool]
+    ) -> None:
+        """Cells below their heads, or beside them if that is too wide: one row below the other."""
+        least = []
+        for at, head in enumerate(heads):
+            longest = max(*(cell_len(line) for line in head.plain.split("\n")), *(cell_len(row[at]) for row in cells))
+            least.append(longest if whole[at] else min(longest, _NARROWEST))
+        if sum(least) + _GAP * (len(least) - 1) > self.out.width:
+            self._records(heads, cells)
+            return
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for head, is_number, is_whole in zip(heads, are_numbers, whole, strict=True):
+            table.add_column(head, justify="right" if is_number else "left", overflow="fold", no_wrap=is_whole)
+        for row in cells:
+            table.add_row(*map(Text, row))
+        self.out.print(table)
+
+    def _records(self, heads: Sequence[Text], cells: Sequence[Sequence[str]]) -> None:
+        names = [Text(head.plain.partition("\n")[0], "dim", overflow="fold") for head in heads]
+        for number, row in enumerate(cells):
+            grid = Table.grid(padding=(0, _GAP))
+            for name, cell in zip(names, row, strict=True):
+                grid.add_row(name, Text(cell, overflow="fold"))
+            if number:
+                self.out.print()
+            self.out.print(grid)
 
     def json(self, value: Any) -> None:
         """One value."""
-        typer.echo(json_text(value, indent=2))
+        typer.echo(self._json_text(value, indent=2))
+
+    def _json_text(self, value: Any, indent: int | None = None) -> str:
+        """JSON in letters that the standard output has: those that it has not are written out as JSON does."""
+        return json_text(value, indent, only_ascii=not self.out.encoding.startswith("utf"))
 
     def address(self, address: str) -> None:
         """Where something can be reached, on one line."""
-        typer.echo(json_text({"address": address}) if self.as_json else address)
+        typer.echo(self._json_text({"address": address}) if self.as_json else address)
 
     def text(self, value: object) -> None:
         """Lines that are laid out already."""

@@ -6,12 +6,14 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from lancelet.errors import InvalidInput, InvalidType, Lines, UnfitData
 from lancelet.writing.fit import side_by_side
+
+_ROWS_OF_A_BATCH: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ def open_source(data: object, schema: pa.Schema | None = None) -> RowSource:
     if schema is not None and not isinstance(schema, pa.Schema):
         raise InvalidType(f"schema is a pyarrow.Schema, not {type(schema)}")
     try:
+        if type(data).__module__.partition(".")[0] == "datasets":
+            return _hugging_face(data, schema)
         made = _made(data, schema)
         if made is not None:
             return RowSource(made.schema, iter(made.to_batches()))
@@ -95,6 +99,19 @@ def _open(data: Any, schema: pa.Schema | None) -> RowSource:
         f"rows cannot be taken from {type(data)}; they come from pyarrow, pandas, polars, a list of dicts, a dataset, "
         "an iterable of batches with a schema, or anything with __arrow_c_stream__"
     )
+
+
+def _hugging_face(data: Any, schema: pa.Schema | None) -> RowSource:
+    """Rows of a data set of Hugging Face's library, those that are selected, in their order."""
+    if isinstance(data, dict):
+        raise InvalidType(f"these are several data sets, {', '.join(map(repr, data))}: write one of them")
+    if data.features is None and schema is None:
+        raise InvalidInput(
+            "a stream of Hugging Face's library does not always tell its columns in advance; pass schema="
+        )
+    announced = schema if data.features is None else data.features.arrow_schema
+    batches = data.with_format("arrow").iter(batch_size=_ROWS_OF_A_BATCH)
+    return RowSource(announced, _conform(_batches(batches), announced))
 
 
 def _is_model(kind: type) -> bool:

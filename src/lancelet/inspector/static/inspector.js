@@ -4,6 +4,10 @@
 const main = document.getElementById("main");
 const state = { version: null, view: "overview", offset: 0, where: "", fragments: 0, shade: "rows" };
 
+// Marks that nobody sees, or that turn the direction of what stands after them, are written out.
+const hidden = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+const visible = (text) => text.replace(hidden, (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
 function make(name, properties = {}, ...children) {
   const svg = ["svg", "g", "line", "path", "circle", "text", "title"].includes(name) && properties.svg;
   const node = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
@@ -12,7 +16,7 @@ function make(name, properties = {}, ...children) {
     if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
     else node.setAttribute(key, value);
   }
-  for (const child of children.flat()) if (child !== null && child !== undefined) node.append(child);
+  for (const child of children.flat()) if (child !== null && child !== undefined) node.append(typeof child === "string" ? visible(child) : child);
   return node;
 }
 
@@ -215,7 +219,7 @@ async function drawFragments() {
   ];
 }
 
-const FRAGMENTS = 5000, ROWS = 20, LONG = 24;
+const FRAGMENTS = 5000, ROWS = 20, LONG = 24, LONGEST = 160;
 
 function pager(key, offset, shown, all, step) {
   const move = (by) => () => { state[key] = Math.max(state[key] + by, 0); draw(); };
@@ -312,12 +316,19 @@ function spark(values, length) {
     make("path", { svg: true, class: "spark", d: points.join(" ") })), make("span", { class: "soft" }, ` ${length}`));
 }
 
+// A long text opens where it stands; one row of many words would fill the page.
+function folded(text) {
+  if (text.length <= LONGEST) return text;
+  return make("details", {}, make("summary", {}, `${text.slice(0, LONGEST - 1)}…`), make("div", { class: "whole" }, text));
+}
+
 function cell(value) {
   if (value === null) return make("span", { class: "soft" }, "null");
+  if (typeof value === "string") return folded(value);
   if (typeof value !== "object") return String(value);
   if (value.picture) return make("img", { class: "cell", src: value.picture, alt: `a picture of ${size(value.bytes)}` });
   if (value.vector) return spark(value.vector, value.length);
-  if (value.text !== undefined) return value.length > value.text.length ? `${value.text}…` : value.text;
+  if (value.text !== undefined) return folded(value.length > value.text.length ? `${value.text}…` : value.text);
   return make("span", { class: "soft" }, size(value.bytes));
 }
 
