@@ -150,7 +150,7 @@ def group(units: Iterable[Unit], most_rows: int) -> Iterator[list[Unit]]:
     rows, most = 0.0, FEWEST_TOGETHER
     usual: float | None = None
     for unit in units:
-        width = _width(unit.reader)
+        width = row_width(unit.reader)
         usual = usual or width
         own = len(unit.rows) * max(width / usual, 1) if width and usual else math.inf
         if waiting and (rows + own > most_rows or len(waiting) == most):
@@ -162,7 +162,7 @@ def group(units: Iterable[Unit], most_rows: int) -> Iterator[list[Unit]]:
         yield waiting
 
 
-def _width(reader: FragmentReader) -> float | None:
+def row_width(reader: FragmentReader) -> float | None:
     """Bytes of a row in the files of a fragment; None where the manifest does not tell."""
     sizes = [file.size or 0 for file in reader.fragment.files]
     return sum(sizes) / max(reader.physical_rows, 1) if all(sizes) else None

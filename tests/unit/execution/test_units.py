@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +16,8 @@ import lancelet
 from lancelet.encoding.rows import RowRange
 from lancelet.execution.costs import FEWEST_TOGETHER, MOST_TOGETHER, TOGETHER_ROWS
 from lancelet.execution.fragment_reader import FragmentReader
+from lancelet.execution.plan import plan_take
+from lancelet.execution.scan import Scan
 from lancelet.execution.table_reader import TableReader
 from lancelet.execution.units import LOCAL_UNIT, Unit, group
 from lancelet.file import FileCache
@@ -80,6 +83,17 @@ def test_what_is_read_together_is_no_more_than_a_unit_may_have(tmp_path: Path) -
     units = [Unit(reader, RowRange(0, reader.physical_rows), 0) for reader in readers]
     for some in group(units, TOGETHER_ROWS):
         assert len(some) == 1 or sum(unit.reader.fragment.files[0].size or 0 for unit in some) < LOCAL_UNIT.decoded
+
+
+def test_the_first_fragment_is_no_measure_of_how_much_a_unit_has(tmp_path: Path) -> None:
+    lancelet.write_dataset(pa.table({"l": [[1.0]] * 100}), tmp_path)
+    ends, items = np.arange(0, 3_000_001, 10_000, dtype=np.int32), np.random.default_rng(0).random(3_000_000)
+    lancelet.write_dataset(pa.table({"l": pa.ListArray.from_arrays(ends, items)}), tmp_path, mode="append")
+    reader = TableReader(open_snapshot(tmp_path))
+    plan = replace(plan_take(reader.snapshot.manifest.schema, ["l"]), batch_size=50)
+    rows = list(Scan(reader, plan).selections(lambda unit, _: len(unit.rows)))
+    assert sum(rows) == 400
+    assert max(rows) < 300
 
 
 @pytest.fixture(scope="module")
