@@ -138,6 +138,15 @@ def test_ids_beyond_the_last_are_not_reserved(looked_into: bool) -> None:
     assert outcome(manifest, ops.ReserveFragments(2)) is InvalidInput
 
 
+@pytest.mark.parametrize("operation", [ops.Append(()), ops.Delete((), (3,), ""), ops.Restore(4)])
+def test_a_version_with_an_id_that_is_too_large_is_told_of(operation: ops.Operation) -> None:
+    message = table_pb2.Manifest(version=4, fields=schema_messages(SCHEMA))
+    message.data_format.file_format, message.data_format.version = "lance", "2.2"
+    message.fragments.add(id=2**32, physical_rows=1)
+    with pytest.raises(CorruptFile, match="beyond 32 bits"):
+        next_manifest(version_of(message), ops.Transaction(4, operation, "u", {}), 5, restored=version_of(message))
+
+
 @given(manifests())
 @settings(max_examples=examples(60), deadline=None)
 def test_a_survey_tells_what_the_messages_tell(manifest: Manifest) -> None:
