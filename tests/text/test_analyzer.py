@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from lancelet.errors import NotSupported
+from lancelet.index.text import splitting
 from lancelet.index.text.analyzer import Analyzer
+from lancelet.index.text.characters import CHARACTERS
 from lancelet.index.text.params import Params
+from lancelet.index.text.splitting import Splitter
+from lancelet.index.text.terms import Terms
 
 PLAIN = {"stem": False, "remove_stop_words": False, "ascii_folding": False, "max_token_length": None}
 UNICODE = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
@@ -57,3 +62,25 @@ def test_documents_terms_and_positions_of_a_batch():
 def test_tokenizers_with_dictionaries_of_pylances_own_are_refused_by_name():
     with pytest.raises(NotSupported, match="'lindera/ipadic'.*'icu'"):
         Analyzer(Params(base_tokenizer="lindera/ipadic"))
+
+
+@pytest.mark.parametrize("kind", [splitting.SIMPLE, splitting.CODE, splitting.ICU])
+def test_bytes_beyond_the_last_character_are_no_word(kind):
+    """What lies in memory behind the table of characters says that they are one."""
+    table = np.ones(2 * CHARACTERS, np.uint8)
+    table[:CHARACTERS] = 0
+    words = table[:CHARACTERS]
+    splitter = Splitter(kind, words, parts=True, numbers=True, segments=words, marks=words)
+    for first, second in ((0xF4, 0x90), (0xF4, 0xBF), (0xF5, 0x80)):
+        text = bytes([first, second, 0x80, 0x80])
+        nothing = np.empty(0, np.uint8)
+        splitter.split(np.frombuffer(text, np.uint8), np.array([0, 4]), nothing, nothing.astype(np.int64))
+        assert len(splitter) == 0
+
+
+def test_filters_tell_what_becomes_of_each_token():
+    splitter = Splitter(splitting.SIMPLE, np.ones(CHARACTERS, np.uint8))
+    nothing = np.empty(0, np.uint8)
+    splitter.split(np.frombuffer(b"reef", np.uint8), np.array([0, 4]), nothing, nothing.astype(np.int64))
+    with pytest.raises(ValueError, match="each raw token"):
+        splitter.intern(0, [], True, Terms(), np.empty(1, np.uint32))

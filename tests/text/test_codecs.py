@@ -251,3 +251,15 @@ def test_postings_that_do_not_fit_together_are_refused():
         maker.make(np.array([[0, 0, 3], [0, 0, 1]], np.uint32), None, True, 1)
     with pytest.raises(ValueError, match="documents do not ascend"):
         make_run_of_postings(numbers[:1], np.array([0, 2]), numbers[:0:-1].copy(), np.ones(2, np.uint32), None)
+    with pytest.raises(ValueError, match="documents do not ascend"):
+        make_run_of_postings(numbers[:2], np.array([0, 9, 3]), numbers, np.ones(3, np.uint32), None)
+
+
+def test_a_batch_that_was_refused_leaves_nothing_behind():
+    refused = np.array([[0, 0, 3], [1, 1, 3], [1, 1, 1]], np.uint32)
+    notes = np.array([[0, 1, 0]], np.uint32)
+    maker = RunMaker()
+    with pytest.raises(ValueError, match="positions do not ascend"):
+        maker.make(refused, None, True, 2)
+    for after, fresh in zip(maker.make(notes, None, True, 2), RunMaker().make(notes, None, True, 2), strict=True):
+        assert after.tolist() == fresh.tolist()

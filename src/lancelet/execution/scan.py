@@ -43,7 +43,7 @@ from lancelet.execution.plan import ScanPlan, column_of, needed_fields
 from lancelet.execution.shown import resolve_batch, show_column
 from lancelet.execution.table_reader import TableReader
 from lancelet.execution.threads import checkpoint, core_count, ordered_map
-from lancelet.execution.units import LOCAL_UNIT, REMOTE_UNIT, Chosen, Unit, choose, cut, group
+from lancelet.execution.units import LOCAL_UNIT, REMOTE_UNIT, Chosen, Unit, choose, cut, group, row_width
 from lancelet.expressions.expr import Column, Expr
 from lancelet.expressions.sort import sort_table
 from lancelet.format.schema import Field
@@ -302,10 +302,9 @@ class Scan:
 
     def _units(self, fields: Sequence[Field] | None = None) -> Iterator[Unit]:
         """All rows, cut into units; of some fields alone, or of all that the scan reads."""
-        rows_a_unit = None
+        rows_of = self._unit_sizes(fields)
         for owner, reader, (first, last) in self._pieces():
-            if rows_a_unit is None:
-                rows_a_unit = self._unit_rows(reader, fields)
+            rows_a_unit = rows_of(reader)
             stages = self._stages(self.plan.filter, reader)
             before = self._rows_before(owner)
             if not self.table.snapshot.store.is_local and self.plan.limit is None:
@@ -372,7 +371,7 @@ class Scan:
 
     def _chosen_units(self, candidates: Candidates, skip: int = 0, limit: int | None = None) -> Iterator[Unit]:
         """Units around the candidates; ``skip`` and ``limit`` are for candidates that are all sure and none a whole fragment."""
-        rows_a_unit = None
+        rows_of = self._unit_sizes()
         for owner, reader, (first, last) in self._candidate_pieces(candidates.fragments):
             number, before = reader.fragment.id, self._rows_before(owner)
             if limit == 0:
@@ -383,7 +382,7 @@ class Scan:
             else:
                 stages = self._stages(candidates.recheck(number), reader)
             if whole:
-                rows_a_unit = rows_a_unit or self._unit_rows(reader)
+                rows_a_unit = rows_of(reader)
                 for start in range(first, last, rows_a_unit):
                     yield Unit(reader, RowRange(start, min(start + rows_a_unit, last)), before, stages)
             else:
@@ -469,6 +468,27 @@ class Scan:
         rows = int(min(max(rows, least, 1), most_rows))
         step = self.plan.batch_size
         return max(rows // step, 1) * step if step <= most_rows else step
+
+    def _unit_sizes(self, fields: Sequence[Field] | None = None) -> Callable[[FragmentReader], int]:
+        """How many rows a unit of a fragment has: as many as of the first one, unless this has more in its rows.
+
+        To ask a fragment is to open its files, which is the work of the threads: those that are no larger than a unit may
+        be are not asked.
+        """
+        most = LOCAL_UNIT if self.table.snapshot.store.is_local else REMOTE_UNIT
+        usual: tuple[int, float | None] | None = None
+
+        def rows_of(reader: FragmentReader) -> int:
+            nonlocal usual
+            width = row_width(reader)
+            if usual is None:
+                usual = self._unit_rows(reader, fields), width
+            rows, known = usual
+            if width is not None and (width * reader.physical_rows <= most.decoded or (known and width <= 2 * known)):
+                return rows
+            return self._unit_rows(reader, fields)
+
+        return rows_of
 
     def selections(self, work: Callable[[Unit, Indices | None], R]) -> Iterator[R]:
         """What ``work`` makes of each unit and of the places in it of the rows that pass (None: all), where there are any.

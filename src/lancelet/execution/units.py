@@ -8,6 +8,7 @@ Units of little work are read in groups.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -141,14 +142,27 @@ def _placed(chosen: Chosen) -> tuple[RowRange, Chosen]:
 
 
 def group(units: Iterable[Unit], most_rows: int) -> Iterator[list[Unit]]:
-    """Neighbouring units with few rows, to be read together; groups grow, so that the first rows do not wait for many."""
+    """Neighbouring units with few rows, to be read together; groups grow, so that the first rows do not wait for many.
+
+    ``most_rows`` are such as the first unit has: of fragments whose files have more bytes for a row, each counts as more.
+    """
     waiting: list[Unit] = []
-    rows, most = 0, FEWEST_TOGETHER
+    rows, most = 0.0, FEWEST_TOGETHER
+    usual: float | None = None
     for unit in units:
-        if waiting and (rows + len(unit.rows) > most_rows or len(waiting) == most):
+        width = row_width(unit.reader)
+        usual = usual or width
+        own = len(unit.rows) * max(width / usual, 1) if width and usual else math.inf
+        if waiting and (rows + own > most_rows or len(waiting) == most):
             yield waiting
             waiting, rows, most = [], 0, min(2 * most, MOST_TOGETHER)
         waiting.append(unit)
-        rows += len(unit.rows)
+        rows += own
     if waiting:
         yield waiting
+
+
+def row_width(reader: FragmentReader) -> float | None:
+    """Bytes of a row in the files of a fragment; None where the manifest does not tell."""
+    sizes = [file.size or 0 for file in reader.fragment.files]
+    return sum(sizes) / max(reader.physical_rows, 1) if all(sizes) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -82,6 +83,13 @@ def test_what_was_asked_for_is_left_to_the_steps() -> None:
     assert encode_small(array, leaf_of(pa.int32()), EncodeOptions.of("2.2", "x", {}, {})) is None
     holes = pa.array([1, None, 2])
     assert encode_small(holes, leaf_of(pa.int64(), nullable=False), EncodeOptions.of("2.2", "x", {}, {})) is None
+
+
+@pytest.mark.parametrize(("word", "least"), [(4, -(2**31)), (8, -(2**63))])
+def test_offsets_so_low_that_lengths_wrap_around_are_refused(word: int, least: int) -> None:
+    places = np.array([1, least, 1], f"<i{word}")
+    with pytest.raises(ValueError, match="do not rise"):
+        small_encode.encode_strings(places, b"x", word, 0, 2, None, True)
 
 
 @given(

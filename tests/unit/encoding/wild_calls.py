@@ -292,8 +292,9 @@ def _level_codec(w: Wild) -> pb.CompressiveEncoding:
     return made
 
 
-def _page(w: Wild, data: bytearray, width: int, nested: bool) -> column_pb2.ColumnMetadata.Page:
-    """A page whose numbers could be true, over a chunk whose header could be."""
+def _page(w: Wild, data: bytearray, width: int, around: str) -> column_pb2.ColumnMetadata.Page:
+    """A page whose numbers could be true, over a chunk whose header could be; ``around`` its values are lists, structs or nothing."""
+    nested = around == "list"
     rows = w.rng.choice((1, 2, 5, 200, 1000))
     items, dictionary = w.rng.randrange(1, 40), w.rng.random() < 0.3
     stored = w.rng.choice((8, 16, 32)) if dictionary else width
@@ -302,6 +303,8 @@ def _page(w: Wild, data: bytearray, width: int, nested: bool) -> column_pb2.Colu
     )
     layout.layers.append(w.rng.choice((1, 3)))
     levels = []
+    if around == "struct":
+        layout.layers.append(w.rng.choice((1, 3)))
     if nested:
         layout.layers.append(w.rng.choice((2, 4, 5, 6)))
         layout.rep_compression.CopyFrom(_level_codec(w))
@@ -349,22 +352,31 @@ def _read_columns(w: Wild) -> object:
             (pa.bool_(), 1),
             (pa.binary(), -32),
             (pa.large_string(), -65),
+            (pa.binary(3), 24),
+            (pa.decimal128(20, 2), 128),
         )
     )
-    nested, data = w.rng.random() < 0.3, bytearray()
-    pages = [_page(w, data, width, nested) for _ in range(w.rng.choice((1, 1, 2)))]
+    around, data = w.rng.choice(("", "", "", "list", "struct")), bytearray()
+    pages = [_page(w, data, width, around) for _ in range(w.rng.choice((1, 1, 2)))]
     message = column_pb2.ColumnMetadata(pages=pages)
     text = message.SerializeToString()
     places = np.array([[len(data), len(text)]], np.int64)
     rows = sum(page.length for page in message.pages)
     data += text
     plans = page_plans.PagePlans(np.frombuffer(bytes(data), np.uint8), places, rows)
-    start, picks = (0, None) if nested else (w.rng.randrange(rows), None)
-    if not nested and w.rng.random() < 0.4:
-        picks = np.sort(np.array([w.rng.randrange(rows) for _ in range(w.rng.choice((1, 3, 50)))], np.int64))
+    is_list = around == "list"
+    start, picks = (0, None) if is_list else (w.rng.randrange(rows), None)
+    if not around and w.rng.random() < 0.4:
+        picks = np.array([w.rng.randrange(rows) for _ in range(w.rng.choice((1, 3, 50)))], np.int64)
+        if w.rng.random() < 0.7:
+            picks.sort()
+        elif len(picks) > 2:
+            picks[1] = w.number(rows)
         start = int(picks[0])
-    stop = int(picks[-1]) + 1 if picks is not None else rows if nested else w.rng.randrange(start, rows) + 1
-    kinds = np.array([2 + (1 << 9) if nested else 1], np.int64)
+    stop = int(picks[-1]) + 1 if picks is not None else rows if is_list else w.rng.randrange(start, rows) + 1
+    kinds = np.array([{"": 1, "struct": 2, "list": 2 + (1 << 9)}[around]], np.int64)
+    if w.rng.random() < 0.02:
+        kinds[0] = w.rng.choice((0, -1, 3, 1 + (1 << 8), 1 + (1 << 13), 2 + (3 << 8), 255, 2**62))
     (found,) = small_pages.read_columns(
         plans, np.zeros(1, np.int64), np.array([width], np.int64), kinds, start, stop, picks, [dtype, pa.uint16()],
         pa.Array._import_from_c,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import lance
@@ -14,14 +15,26 @@ import pytest
 import lancelet
 from lancelet.encoding.rows import RowRange
 from lancelet.execution.costs import FEWEST_TOGETHER, MOST_TOGETHER, TOGETHER_ROWS
-from lancelet.execution.units import Unit, group
+from lancelet.execution.fragment_reader import FragmentReader
+from lancelet.execution.plan import plan_take
+from lancelet.execution.scan import Scan
+from lancelet.execution.table_reader import TableReader
+from lancelet.execution.units import LOCAL_UNIT, Unit, group
+from lancelet.file import FileCache
+from lancelet.table.manifest.fragment import DataFile, Fragment
+from lancelet.table.manifest.snapshot import open_snapshot
 from lancelet.testing import assert_identical
 
-READER = cast(Any, SimpleNamespace())
+
+def reader_of(size: int | None) -> FragmentReader:
+    """Of a fragment of ten rows whose file has so many bytes."""
+    file = DataFile("a.lance", (0,), (0,), 2, 2, size)
+    return FragmentReader(cast(Any, None), Fragment(0, (file,), None, 10), FileCache())
 
 
-def sizes(rows: list[int], most: int) -> list[list[int]]:
-    units = [Unit(READER, RowRange(0, count), 0) for count in rows]
+def sizes(rows: list[int], most: int, bytes_of_files: Sequence[int | None] = ()) -> list[list[int]]:
+    readers = map(reader_of, bytes_of_files or [100] * len(rows))
+    units = [Unit(reader, RowRange(0, count), 0) for count, reader in zip(rows, readers, strict=True)]
     return [[len(unit.rows) for unit in some] for some in group(units, most)]
 
 
@@ -43,6 +56,44 @@ def test_groups_grow_to_a_limit() -> None:
 )
 def test_no_group_has_more_rows_than_a_unit_may(rows: list[int], most: int, expected: list[list[int]]) -> None:
     assert sizes(rows, most) == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ([100, 400, 100, 100], [[10, 10], [10, 10]]),
+        ([100, 10**9, 10**9, 50], [[10], [10], [10], [10]]),
+        ([1000, 10, 10, 10, 10, 10], [[10] * 5, [10]]),
+        ([None, 100, None, 100, 100], [[10], [10], [10], [10, 10]]),
+    ],
+)
+def test_rows_that_are_wider_than_the_first_ones_count_as_more(
+    files: list[int | None], expected: list[list[int]]
+) -> None:
+    assert sizes([10] * len(files), 50, files) == expected
+
+
+def test_what_is_read_together_is_no_more_than_a_unit_may_have(tmp_path: Path) -> None:
+    """The first fragment is no measure of the others: of these a few have as much in them as a unit."""
+    lancelet.write_dataset(pa.table({"b": [b"short"] * 100}), tmp_path)
+    drawn = np.random.default_rng(0)
+    wide = pa.table({"b": [drawn.bytes(200_000) for _ in range(160)]})
+    lancelet.write_dataset(wide, tmp_path, mode="append", max_rows_per_file=8)
+    readers = TableReader(open_snapshot(tmp_path)).readers()
+    units = [Unit(reader, RowRange(0, reader.physical_rows), 0) for reader in readers]
+    for some in group(units, TOGETHER_ROWS):
+        assert len(some) == 1 or sum(unit.reader.fragment.files[0].size or 0 for unit in some) < LOCAL_UNIT.decoded
+
+
+def test_the_first_fragment_is_no_measure_of_how_much_a_unit_has(tmp_path: Path) -> None:
+    lancelet.write_dataset(pa.table({"l": [[1.0]] * 100}), tmp_path)
+    ends, items = np.arange(0, 3_000_001, 10_000, dtype=np.int32), np.random.default_rng(0).random(3_000_000)
+    lancelet.write_dataset(pa.table({"l": pa.ListArray.from_arrays(ends, items)}), tmp_path, mode="append")
+    reader = TableReader(open_snapshot(tmp_path))
+    plan = replace(plan_take(reader.snapshot.manifest.schema, ["l"]), batch_size=50)
+    rows = list(Scan(reader, plan).selections(lambda unit, _: len(unit.rows)))
+    assert sum(rows) == 400
+    assert max(rows) < 300
 
 
 @pytest.fixture(scope="module")

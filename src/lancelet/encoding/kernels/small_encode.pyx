@@ -301,9 +301,9 @@ def encode_strings(object places, object text, int word, int64_t offset, int64_t
     # Bytes go where they are to be in the chunk; those beneath nulls are left out.
     for i in range(count):
         end = _offset(offsets, word, offset + i + 1)
-        length = end - begin
-        if length < 0 or end > text_size:
+        if end < begin or end > text_size:
             raise ValueError("value offsets do not rise within the data")
+        length = end - begin
         starts[i] = total
         if nulls.count == 0 or _is_valid(bitmap, offset + i):
             if total + length > TEXT_CHUNK:

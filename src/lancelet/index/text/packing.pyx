@@ -131,7 +131,10 @@ cdef class RunMaker:
         free(self.data.data)
 
     cdef int prepare(self, int64_t count, int64_t num_terms) except -1:
-        cdef void * larger
+        if num_terms < 0:
+            raise ValueError(f"{num_terms} terms")
+        # What an earlier batch left when it was refused.
+        self.data.used = 0
         if num_terms + 2 > self.starts_space:
             free(self.starts)
             self.starts_space = 0
@@ -312,7 +315,7 @@ def make_run_of_postings(
     with nogil:
         for i in range(count):
             previous = 0
-            if starts[i] < 0 or starts[i] > starts[i + 1]:
+            if starts[i] < 0 or starts[i] > starts[i + 1] or starts[i + 1] > docs.shape[0]:
                 problem = 1
                 break
             for j in range(starts[i], starts[i + 1]):

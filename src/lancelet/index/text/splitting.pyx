@@ -77,6 +77,9 @@ cdef inline int length_of(const uint8_t * data, int64_t at, int64_t stop) noexce
     for i in range(1, more + 1):
         if data[at + i] & 0xC0 != 0x80:
             return 1
+    # Beyond the last character there is.
+    if first == 0xF4 and data[at + 1] >= 0x90:
+        return 1
     return more + 1
 
 
@@ -254,6 +257,8 @@ cdef class Splitter:
             start = self.raw.bytes + self.raw.starts[number]
             length = self.raw.starts[number + 1] - self.raw.starts[number]
             if all_of_them or not is_plain(start, length):
+                if next_finished == len(finished):
+                    raise ValueError("what became of each raw token is needed")
                 term = finished[next_finished]
                 next_finished += 1
                 if term is None:

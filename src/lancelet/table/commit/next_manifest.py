@@ -152,6 +152,9 @@ def _begun(source: Manifest, operation: ops.Operation) -> tuple[table_pb2.Manife
             kept, records = kept.take_out(touched)
             message.fragments.extend(records)
             return message, kept
+    if not isinstance(operation, ops.Overwrite):
+        # Raises where an id has more than 32 bits: there is no number after it.
+        source.fragments.ids.max(initial=0)
     message = table_pb2.Manifest()
     message.CopyFrom(source.message)
     message.DiscardUnknownFields()
