@@ -25,7 +25,7 @@ from lancelet.errors import (
     WriterFenced,
 )
 from lancelet.memwal.names import GIVEN_UP_DIR, entry_path
-from lancelet.memwal.wal_entry import WalEntry, decode_entry, encode_sentinel
+from lancelet.memwal.wal_entry import WalEntry, decode_entry, encode_sentinel, lost_entry
 
 if TYPE_CHECKING:
     from lancelet.memwal.shard_manifest import ShardManifest, ShardStates
@@ -63,25 +63,54 @@ def read_entry(shard: Store, position: int) -> WalEntry:
     return decode_entry(shard.read_all(path), position, shard.join(path))
 
 
-def read_log(shard: Store, manifest: ShardManifest) -> Iterator[WalEntry]:
-    """The entries that are in no run of a state, to the end of the log. Only logs of the first model have an entry 0."""
+def read_log(states: ShardStates, manifest: ShardManifest) -> Iterator[WalEntry]:
+    """The entries that are in no run of a state, to the end of the log. Only logs of the first model have an entry 0.
+
+    Where entries became runs meanwhile, some may be gone that were still to come: whoever goes by the rows has to look whether
+    the state is the same afterwards.
+    """
     if not manifest.has_flushed:
         with suppress(MissingFile):
-            yield read_entry(shard, 0)
+            yield read_entry(states.store, 0)
     position = manifest.replay_after + 1
     while True:
         try:
-            entry = read_entry(shard, position)
+            entry = read_entry(states.store, position)
         except MissingFile:
-            return
+            if not _is_hole(states, manifest, position):
+                return
+            # It may have come just now, and the one behind it too.
+            entry = _entry_before_others(states, position)
         yield entry
         position += 1
 
 
+def _is_hole(states: ShardStates, manifest: ShardManifest, position: int) -> bool:
+    """Whether the log goes on behind a position that has no entry, other than by a cleanup after the state."""
+    if not states.store.exists(entry_path(position + 1)):
+        return False
+    newest = states.latest()
+    return newest is not None and newest.flushed == manifest.flushed
+
+
+def _entry_before_others(states: ShardStates, position: int) -> WalEntry:
+    try:
+        return read_entry(states.store, position)
+    except MissingFile as error:
+        path = states.store.join(entry_path(position))
+        raise CorruptFile(path, lost_entry(position, f"is gone, and entry {position + 1} is there")) from error
+
+
 def give_up_entry(states: ShardStates, position: int) -> str:
-    """Put a sentinel in the place of an entry that cannot be read; returns where its file is kept."""
+    """Put a sentinel in the place of an entry that is gone or cannot be read; returns where its file is kept, if it has one."""
     store, path = states.store, entry_path(position)
-    damaged = store.read_all(path)
+    try:
+        damaged = store.read_all(path)
+    except MissingFile:
+        if not store.exists(entry_path(position + 1)):
+            raise
+        store.put_if_absent(path, encode_sentinel(_epoch_before(store, position)))
+        return ""
     with suppress(CorruptFile):
         read_entry(store, position)
         raise InvalidInput(

@@ -84,7 +84,7 @@ class Shard:
         return self.manifest.epoch
 
     def _replay(self) -> None:
-        entries = list(read_log(self.states.store, self.manifest))
+        entries = list(read_log(self.states, self.manifest))
         self.log.tail = entries[-1].position if entries else self.log.tail
         if self.epoch == 1:
             # Nobody was here before. If others came since, the log may have holes already that look like its end.

@@ -315,7 +315,7 @@ def _replayed(states: ShardStates) -> ShardView | None:
         manifest = states.latest()
         if manifest is None:
             return None
-        batches = tuple(batch for entry in read_log(states.store, manifest) for batch in entry.batches)
+        batches = tuple(batch for entry in read_log(states, manifest) for batch in entry.batches)
         newest = states.latest()
         if newest is not None and newest.flushed == manifest.flushed:
             return shard_view(manifest, [(manifest.generation, batches)] if batches else ())
