@@ -1,18 +1,20 @@
 """Histories of writers, compactors, cleaners and readers on a store with bad days, each drawn from a seed.
 
-Writers pause between any two requests, die at any of them, come back, and fence each other. What is checked of every history:
+Writers pause between any two requests, die at any of them, come back, and fence each other; neighbours write to the table itself
+and move its rows. What is checked of every history:
 
 - an acknowledged put is there, once, in all strong reads that begin after it and at the end;
 - a put is there as a whole or not at all;
 - nobody sees an older row of a key after a newer one, and rows that a reader saw do not go away;
-- a batch of a stream, which its driver repeats until it hears that it is there, becomes runs of its shard once.
+- a batch of a stream, which its driver repeats until it hears that it is there, becomes runs of its shard once;
+- what neighbours did to rows of their own stays as it is.
 """
 
 from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID
@@ -40,6 +42,7 @@ from lancelet.table.commit.patience import Pace
 from lancelet.table.manifest.snapshot import open_snapshot
 from lancelet.writing.options import write_options
 from lancelet.writing.table import Target, write_table
+from memwal.neighbour import Neighbour
 from memwal.samples import KEY, OTHER, SHARD
 from memwal.world import Killed, World, WorldStore, new_world
 
@@ -251,18 +254,19 @@ def reader(store: WorldStore, story: Story, chance: random.Random) -> Callable[[
 
 
 @functools.cache
-def beginning() -> dict[str, bytes]:
-    """The objects of a table with a MemWAL that nobody has used."""
+def beginning(*, stable: bool) -> dict[str, bytes]:
+    """The objects of a table with a MemWAL that nobody has used; ``stable`` are the ids of its rows."""
     world = new_world(0, 0.0)
     start = pa.table({"id": list(range(len(SHARDS) * CONTENDED)), "n": [0] * len(SHARDS) * CONTENDED}, SCHEMA)
-    initialize(write_table(start, None, Target(WorldStore(world, "table"), None), write_options()))  # type: ignore[arg-type]
+    options = write_options(enable_stable_row_ids=stable)
+    initialize(write_table(start, None, Target(WorldStore(world, "table"), None), options))  # type: ignore[arg-type]
     return world.objects
 
 
 def simulate(seed: int) -> Story:
     chance = random.Random(seed)
     world = new_world(seed, chance.choice([0.0, 0.01, 0.03]))
-    world.objects.update(beginning())
+    world.objects.update(beginning(stable=chance.random() < 0.3))
     store = WorldStore(world, "table")
     story = Story()
     world.calm = False
@@ -276,20 +280,29 @@ def simulate(seed: int) -> Story:
         [0, 0, 1, 2]
     )
     makers += [lambda number: reader(store, story, random.Random(chance.random()))] * chance.choice([1, 1, 2])
+    neighbours: list[Neighbour] = []
+
+    def neighbour(number: int) -> Callable[[], None]:
+        neighbours.append(Neighbour(world, store, SCHEMA, random.Random(chance.random()), number))
+        return neighbours[-1].act
+
+    makers += [neighbour] * chance.choice([0, 0, 1, 2])
     world.baton.run([make(number) for number, make in enumerate(makers)])
     world.calm = True
     for path, data in world.late:
         world.objects.setdefault(path, data)
-    finish(store, story, whole=seed % 3 == 0)
+    finish(store, story, neighbours, whole=seed % 3 == 0)
     return story
 
 
-def finish(store: WorldStore, story: Story, *, whole: bool) -> None:
+def finish(store: WorldStore, story: Story, neighbours: Sequence[Neighbour], *, whole: bool) -> None:
     """On a calm day all is there; and, of ``whole`` histories, after everything is flushed, compacted and cleaned up."""
     began = story.tick()
     found = read(store, strong=True)
     check(story, found, began, {}, strong=True)
     check_batches(store, story)
+    for one in neighbours:
+        one.check(found)
     if not whole:
         return
     base = open_snapshot(store)
