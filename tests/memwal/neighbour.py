@@ -10,6 +10,7 @@ import pyarrow as pa
 from lancelet.editing.delete import delete_where
 from lancelet.editing.update import update_rows
 from lancelet.errors import CommitConflict, CommitOutcomeUnknown, MissingFile, StorageError
+from lancelet.execution.plan import table_schema
 from lancelet.execution.table_reader import TableReader
 from lancelet.file import FileCache
 from lancelet.maintenance.compaction.commit import compact
@@ -28,7 +29,6 @@ class Neighbour:
 
     world: World
     store: WorldStore
-    schema: pa.Schema
     chance: random.Random
     number: int
     possible: dict[int, set[int | None]] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Neighbour:
         value = None if kind == "delete" else self.chance.randrange(1 << 20)
         self.possible.setdefault(key, {None}).add(value)
         if kind == "append":
-            rows = pa.table({"id": [key], "n": [value]}, self.schema)
+            rows = pa.table({"id": [key], "n": [value]}).cast(table_schema(table.snapshot.manifest.schema))
             write_table(rows, None, Target(self.store, table.snapshot), write_options("append"))  # type: ignore[arg-type]
         elif kind == "update":
             update_rows(table, {"n": str(value)}, f"id = {key}", retries=3, timeout=60)
