@@ -205,12 +205,12 @@ class Run:
             found = self.__dict__["_has_key_index"] = self.store.exists(f"{PK_INDEX_DIR}/{LOOKUP}")
         return found
 
-    def may_hold(self, columns: Sequence[pa.Array]) -> bool:
-        """Whether any of some keys may be here."""
-        if not self.has_key_index:
+    def may_hold(self, hashed: npt.NDArray[np.uint64] | None) -> bool:
+        """Whether any of some keys may be here, by their hashes; None for keys that filters do not know."""
+        if hashed is None or not self.has_key_index:
             return True
         try:
-            return bool(may_hold(self.bloom, columns).any())
+            return bool(may_hold(self.bloom, hashed).any())
         except ValueError as error:
             raise CorruptFile(self.store.join(BLOOM_FILTER), str(error)) from error
 
