@@ -12,6 +12,7 @@ from lancelet.errors import CorruptFile, MissingFile
 from lancelet.file import FileCache
 from lancelet.memwal.names import entry_path
 from lancelet.memwal.scan import LevelScan
+from lancelet.memwal.shard_manifest import ShardStates
 from lancelet.memwal.view import take_view
 from lancelet.store.local import LocalStore
 from lancelet.table.manifest.snapshot import open_snapshot
@@ -77,3 +78,25 @@ def test_a_cleanup_beside_a_reader_makes_no_hole(where: Path) -> None:
         assert list(entries(where)) == [1, 3], "those that fence writers"
 
     assert read(racing(where, "read_all", "wal/", clean_up)) == [1, 10, 11, 12, 13]
+
+
+def test_long_logs_on_remote_stores() -> None:
+    dataset = lancelet.write_dataset(rows([1]), "memory://memwal/long")
+    dataset.initialize_mem_wal()
+    writer = dataset.mem_wal_writer(str(SHARD))
+    for number in range(10, 60):
+        writer.put(rows([number]))
+    store = ShardStates.of(dataset.table.snapshot.store, SHARD).store
+    assert not store.is_local
+    assert dataset.lsm_scanner(strong=True).count_rows() == 51
+    store.delete(entry_path(31))
+    with pytest.raises(CorruptFile, match="entry 31 of the log is gone"):
+        dataset.lsm_scanner(strong=True).count_rows()
+    dataset.give_up_mem_wal_entry(str(SHARD), 31)
+    with dataset.mem_wal_writer(str(SHARD)) as again:
+        again.put(rows([60]))
+    found = dataset.lsm_scanner().to_table()["id"].to_pylist()
+    assert sorted(found) == [1, *(number for number in range(10, 61) if number != 40)]
+    # What is left are the first entries of both writers.
+    assert dataset.cleanup_mem_wal()["num_entries"] == 50
+    assert dataset.lsm_scanner(strong=True).count_rows() == 51

@@ -8,12 +8,13 @@ before the sentinel counts, since it was acknowledged.
 
 from __future__ import annotations
 
+import itertools
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from time import sleep
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from lancelet.errors import (
     CorruptFile,
@@ -26,10 +27,17 @@ from lancelet.errors import (
 )
 from lancelet.memwal.names import GIVEN_UP_DIR, entry_path
 from lancelet.memwal.wal_entry import WalEntry, decode_entry, encode_sentinel, lost_entry
+from lancelet.runtime.threads import Pool
 
 if TYPE_CHECKING:
     from lancelet.memwal.shard_manifest import ShardManifest, ShardStates
     from lancelet.store import Store
+
+T = TypeVar("T")
+_ALONE: Final = 8
+"""So many entries are read one after the other: most logs have no more, and what is asked for behind their end is for nothing."""
+_AT_ONCE: Final = 16
+_READS: Final = Pool("lancelet-memwal-log", _AT_ONCE)
 
 
 def claim(
@@ -72,17 +80,36 @@ def read_log(states: ShardStates, manifest: ShardManifest) -> Iterator[WalEntry]
     if not manifest.has_flushed:
         with suppress(MissingFile):
             yield read_entry(states.store, 0)
-    position = manifest.replay_after + 1
-    while True:
-        try:
-            entry = read_entry(states.store, position)
-        except MissingFile:
-            if not _is_hole(states, manifest, position):
-                return
+    first = manifest.replay_after + 1
+    for position, found in enumerate(look_up(states.store, itertools.count(first), _found), first):
+        if found is not None:
+            yield found
+        elif _is_hole(states, manifest, position):
             # It may have come just now, and the one behind it too.
-            entry = _entry_before_others(states, position)
-        yield entry
-        position += 1
+            yield _entry_before_others(states, position)
+        else:
+            return
+
+
+def look_up(shard: Store, positions: Iterable[int], look: Callable[[Store, int], T]) -> Iterator[T]:
+    """What is found at each position. Where they are many on a remote store, several are looked at at once."""
+    left = iter(positions)
+    for position in left if shard.is_local else itertools.islice(left, _ALONE):
+        yield look(shard, position)
+    while tasks := [_READS.submit(look, shard, position) for position in itertools.islice(left, _AT_ONCE)]:
+        try:
+            for task in tasks:
+                yield task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+def _found(shard: Store, position: int) -> WalEntry | None:
+    try:
+        return read_entry(shard, position)
+    except MissingFile:
+        return None
 
 
 def _is_hole(states: ShardStates, manifest: ShardManifest, position: int) -> bool:
