@@ -16,11 +16,12 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lancelet.errors import CorruptFile, MissingFile, NotFound
 from lancelet.memwal.details import read_details
-from lancelet.memwal.log import look_up, read_entry
+from lancelet.memwal.log import ENTRIES, read_entry
 from lancelet.memwal.names import WAL_DIR, entry_path, is_staged, number_of, run_generation
 from lancelet.memwal.shard_manifest import ShardManifest, ShardStates, list_shards
 from lancelet.table.manifest.snapshot import open_snapshot
@@ -106,7 +107,7 @@ def _drop_entries(shard: Store, replayed: int) -> int:
     )
     needed: set[int] = set()
     known: int | None = None
-    for position, epoch in zip(positions, look_up(shard, positions, _epoch), strict=True):
+    for position, epoch in zip(positions, ENTRIES.each(shard, positions, partial(_epoch, shard)), strict=True):
         if epoch is None or epoch != known:
             needed.add(position)
         known = epoch

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from time import sleep
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from lancelet.errors import (
     CorruptFile,
@@ -25,19 +26,15 @@ from lancelet.errors import (
     UncertainPut,
     WriterFenced,
 )
+from lancelet.memwal.ahead import Ahead
 from lancelet.memwal.names import GIVEN_UP_DIR, entry_path
 from lancelet.memwal.wal_entry import WalEntry, decode_entry, encode_sentinel, lost_entry
-from lancelet.runtime.threads import Pool
 
 if TYPE_CHECKING:
     from lancelet.memwal.shard_manifest import ShardManifest, ShardStates
     from lancelet.store import Store
 
-T = TypeVar("T")
-_ALONE: Final = 8
-"""So many entries are read one after the other: most logs have no more, and what is asked for behind their end is for nothing."""
-_AT_ONCE: Final = 16
-_READS: Final = Pool("lancelet-memwal-log", _AT_ONCE)
+ENTRIES: Final = Ahead("lancelet-memwal-log")
 
 
 def claim(
@@ -81,7 +78,8 @@ def read_log(states: ShardStates, manifest: ShardManifest) -> Iterator[WalEntry]
         with suppress(MissingFile):
             yield read_entry(states.store, 0)
     first = manifest.replay_after + 1
-    for position, found in enumerate(look_up(states.store, itertools.count(first), _found), first):
+    looked_at = ENTRIES.each(states.store, itertools.count(first), partial(_found, states.store))
+    for position, found in enumerate(looked_at, first):
         if found is not None:
             yield found
         elif _is_hole(states, manifest, position):
@@ -89,20 +87,6 @@ def read_log(states: ShardStates, manifest: ShardManifest) -> Iterator[WalEntry]
             yield _entry_before_others(states, position)
         else:
             return
-
-
-def look_up(shard: Store, positions: Iterable[int], look: Callable[[Store, int], T]) -> Iterator[T]:
-    """What is found at each position. Where they are many on a remote store, several are looked at at once."""
-    left = iter(positions)
-    for position in left if shard.is_local else itertools.islice(left, _ALONE):
-        yield look(shard, position)
-    while tasks := [_READS.submit(look, shard, position) for position in itertools.islice(left, _AT_ONCE)]:
-        try:
-            for task in tasks:
-                yield task.result()
-        finally:
-            for task in tasks:
-                task.cancel()
 
 
 def _found(shard: Store, position: int) -> WalEntry | None:
