@@ -1148,9 +1148,10 @@ class LanceDataset:
         seal(self._table.snapshot, shard_of(shard_id))
 
     def give_up_mem_wal_entry(self, shard_id: str, position: int) -> str:
-        """Give up an entry of a shard's log that cannot be read, so that those after it can be; returns where its file is kept.
+        """Give up an entry of a shard's log that is gone or cannot be read, so that those after it can be.
 
-        Its rows are lost, unless they are in a run already. An entry that can be read is not given up.
+        Returns where its file is kept, or an empty text where there is none. Its rows are lost, unless they are in a run already.
+        An entry that can be read is not given up.
 
         Parameters
         ----------

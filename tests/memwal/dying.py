@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from multiprocessing.connection import Connection
@@ -19,56 +20,55 @@ from lancelet.memwal.compaction import compact_runs
 from lancelet.memwal.config import WriterConfig
 from lancelet.memwal.incoming import rows_to_delete, rows_to_put
 from lancelet.memwal.placing import ShardMap
-from lancelet.memwal.shard import Shard
+from lancelet.memwal.shard import Shard, seal
 from lancelet.memwal.staging import StreamBatch, add_runs, stage_run
 from lancelet.memwal.wal_entry import entry_schema
-from lancelet.store.local import LocalStore
 from lancelet.table.manifest.snapshot import Snapshot, open_snapshot
 
-COUNTED = (
-    "put",
-    "put_if_absent",
-    "put_new",
-    "put_hint",
-    "open_sink",
-    "settle",
-    "read_all",
-    "read_tail",
-    "delete",
-    "list_names",
-)
+WRITES = ("write", "fsync", "link", "replace", "unlink", "mkdir", "rmdir", "copy_file_range")
+"""What changes files; a write that is under way when the process dies is there by half."""
+READS = ("open", "os.scandir", "os.listdir")
+"""Events of the interpreter when files are opened and folders are read."""
 
 
-class DyingStore(LocalStore):
-    """A local store that ends its process at one of its operations."""
+def die_at(where: str, at: int) -> None:
+    """End this process with SIGKILL at one of its requests to the file system: the first one is 0."""
+    left = at
 
-    left = 1 << 60
+    def count() -> bool:
+        nonlocal left
+        left -= 1
+        return left < 0
 
-    @classmethod
-    def count(cls) -> None:
-        if not cls.left:
-            os.kill(os.getpid(), signal.SIGKILL)
-        cls.left -= 1
+    def die() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
 
+    def counted(name: str) -> Callable[..., Any]:
+        plain = getattr(os, name)
 
-def _counted(name: str) -> Callable[..., Any]:
-    plain = getattr(LocalStore, name)
+        def request(*args: Any, **named: Any) -> Any:
+            if count():
+                if name == "write":
+                    plain(args[0], memoryview(args[1])[: len(args[1]) // 2])
+                die()
+            return plain(*args, **named)
 
-    def operation(self: DyingStore, *args: Any, **named: Any) -> Any:
-        self.count()
-        return plain(self, *args, **named)
+        return request
 
-    return operation
+    for name in WRITES:
+        setattr(os, name, counted(name))
 
+    def watch(event: str, args: tuple[Any, ...]) -> None:
+        if event in READS and str(args[0]).startswith(where) and count():
+            die()
 
-for _name in COUNTED:
-    setattr(DyingStore, _name, _counted(_name))
+    sys.addaudithook(watch)
 
 
 def work(where: str, name: UUID, at: int, told: Connection) -> None:
-    """Put, delete, flush, compact and clean up; every put is told when it was acknowledged."""
-    DyingStore.left = at
-    base = open_snapshot(DyingStore(where))
+    """Claim, put, delete, flush, compact, clean up and seal; every put is told when it was acknowledged."""
+    die_at(where, at)
+    base = open_snapshot(where)
     shard = Shard.claim(base, name, WriterConfig())
     for number in range(10, 14):
         rows = pa.table({"id": [number, number + 100], "text": ["child", "child"]})
@@ -77,11 +77,19 @@ def work(where: str, name: UUID, at: int, told: Connection) -> None:
         if number == 11:
             shard.freeze()
             shard.flush()
+        if number == 12:
+            # The first writer is fenced, and what it put since its run is read from the log.
+            shard = Shard.claim(base, name, WriterConfig())
     shard.append(rows_to_delete(base, shard.key, shard.schema, {"id": [1]}, None))
     told.send(1)
     shard.freeze()
     shard.flush()
     done = compact_runs(TableReader(base, FileCache())).snapshot
+    collect_garbage(done, older_than=timedelta(0))
+    shard.append(rows_to_put(base, shard.schema, pa.table({"id": [14, 114], "text": ["child", "child"]}), None))
+    told.send(14)
+    seal(base, name)
+    done = compact_runs(TableReader(base.latest(), FileCache())).snapshot
     collect_garbage(done, older_than=timedelta(0))
 
 
@@ -90,8 +98,8 @@ BATCHES = 3
 
 def stream(where: str, name: UUID, at: int, told: Connection) -> None:
     """Add batches of a stream to all shards; every batch is told when it is there."""
-    DyingStore.left = at
-    base = open_snapshot(DyingStore(where))
+    die_at(where, at)
+    base = open_snapshot(where)
     for number in range(BATCHES):
         add_batch(base, number)
         told.send(number)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
@@ -295,19 +294,6 @@ def test_a_writer_goes_on_beside_a_cleanup(where: Path) -> None:
     writer.close()
     assert {row["id"] for row in dataset.lsm_scanner().to_table().to_pylist()} == {2, 3, 5, 6, 7, 8}
     assert [run.generation for run in list(manifests(where).values())[-1].sstables] == [3]
-
-
-def test_folders_of_runs_that_failed_go_unless_they_may_still_be_written(where: Path) -> None:
-    folders = [where / "_mem_wal" / str(SHARD) / f"0badf00d_gen_{generation}" for generation in (2, 3)]
-    for folder in folders:
-        folder.mkdir()
-        (folder / "bloom_filter.bin").write_bytes(b"")
-    dataset = lancelet.dataset(where)
-    assert dataset.cleanup_mem_wal(NOW)["num_leftovers"] == 1
-    assert [folder.exists() for folder in folders] == [False, True]
-    os.utime(folders[1] / "bloom_filter.bin", (0, 0))
-    assert dataset.cleanup_mem_wal(NOW)["num_leftovers"] == 1
-    assert len(runs(where)) == 2
 
 
 def test_the_table_can_be_cleaned_up_and_compacted_beside_its_shards(where: Path) -> None:

@@ -19,6 +19,7 @@ from drawing import examples
 from lancelet.errors import InvalidInput, InvalidType, MissingFile, NotSupported, WriterClosed
 from lancelet.format.proto import mem_wal_pb2
 from lancelet.memwal.names import entry_path, manifest_path
+from lancelet.memwal.shard_manifest import list_shards
 from memwal.samples import KEY, OTHER, SCHEMA, SHARD, by_id, keyed_table, rows, runs, snapshot_of
 
 
@@ -291,6 +292,22 @@ def test_rows_go_to_the_shards_of_their_buckets(tmp_path: Path) -> None:
         assert dataset.lsm_scanner().take_keys(pa.array([key])).num_rows == (key != 12)
     with pytest.raises(WriterClosed):
         writer.put(rows([1]))
+
+
+def test_many_shards_on_a_remote_store() -> None:
+    dataset = lancelet.write_dataset(rows([-1, -2], "base "), "memory://memwal/shards")
+    dataset.initialize_mem_wal(bucket_column="id", num_buckets=20)
+    expected = {-1: "base -1", -2: "base -2"}
+    for turn in range(3):
+        writer = dataset.writer()
+        writer.put(rows(list(range(turn * 10, 100)), f"{turn} "))
+        expected |= {number: f"{turn} {number}" for number in range(turn * 10, 100)}
+        if turn < 2:
+            writer.close()
+    assert len(list_shards(dataset.table.snapshot.store)) == 20
+    assert texts(dataset.lsm_scanner(strong=True).to_table()) == expected
+    dataset.compact_mem_wal()
+    assert texts(dataset.lsm_scanner(strong=True).to_table()) == expected
 
 
 def test_rows_of_unsharded_tables_go_to_the_shard_that_is_there(where: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 import lancelet
 from lancelet.errors import InvalidType
 from lancelet.file import LanceFileReader
-from lancelet.memwal.primary_key import PrimaryKey, bloom_filter, key_values, last_of_each, may_hold
+from lancelet.memwal.primary_key import PrimaryKey, bloom_filter, hashes, key_values, last_of_each, may_hold
 from lancelet.memwal.run_files import Run
 from lancelet.memwal.shard_manifest import ShardStates
 from lancelet.store import open_store
@@ -145,7 +145,7 @@ def test_keys_are_found_in_runs_of_either(pair: tuple[str, Path], shard: Any) ->
     data = keyed(name).to_pylist()
     for row in data:
         columns = [pa.array([row[column]], dtype) for column, dtype in zip(key.names, key.types, strict=True)]
-        assert run.may_hold(columns)
+        assert run.may_hold(hashes(columns))
         expected = {
             at for at, other in enumerate([*data, *data[1:3], data[3]]) if all(other[c] == row[c] for c in key.names)
         }
@@ -158,10 +158,12 @@ def test_the_key_of_several_columns_sorts_as_the_specification_says() -> None:
 
 
 def test_the_filter_knows_its_keys_and_few_others() -> None:
-    present = pa.array(np.arange(0, 8000, 2), pa.int64())
-    data = bloom_filter([present])
-    assert may_hold(data, [present]).all()
-    assert may_hold(data, [pa.array(np.arange(1, 8000, 2), pa.int64())]).mean() < 0.01
+    present, absent = (pa.array(np.arange(first, 8000, 2), pa.int64()) for first in (0, 1))
+    data, known, unknown = bloom_filter([present]), hashes([present]), hashes([absent])
+    assert known is not None
+    assert unknown is not None
+    assert may_hold(data, known).all()
+    assert may_hold(data, unknown).mean() < 0.01
 
 
 def test_the_last_row_of_a_key_counts() -> None:

@@ -1,18 +1,21 @@
 """Histories of writers, compactors, cleaners and readers on a store with bad days, each drawn from a seed.
 
-Writers pause between any two requests, die at any of them, come back, and fence each other. What is checked of every history:
+Writers pause between any two requests, die at any of them, come back, fence each other, and seal shards; neighbours write to the
+table itself and move its rows. What is checked of every history:
 
 - an acknowledged put is there, once, in all strong reads that begin after it and at the end;
 - a put is there as a whole or not at all;
 - nobody sees an older row of a key after a newer one, and rows that a reader saw do not go away;
-- a batch of a stream, which its driver repeats until it hears that it is there, becomes runs of its shard once.
+- a batch of a stream, which its driver repeats until it hears that it is there, becomes runs of its shard once;
+- what neighbours did to rows of their own stays as it is.
 """
 
 from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID
@@ -21,7 +24,15 @@ import pyarrow as pa
 import pytest
 
 from drawing import seeds
-from lancelet.errors import CommitConflict, CommitOutcomeUnknown, LanceletError, MissingFile, StorageError, WriterFenced
+from lancelet.errors import (
+    CommitConflict,
+    CommitOutcomeUnknown,
+    LanceletError,
+    MissingFile,
+    ShardSealed,
+    StorageError,
+    WriterFenced,
+)
 from lancelet.execution.table_reader import TableReader
 from lancelet.file import FileCache
 from lancelet.memwal.collection import collect_garbage
@@ -31,7 +42,7 @@ from lancelet.memwal.details import initialize
 from lancelet.memwal.incoming import rows_to_delete, rows_to_put
 from lancelet.memwal.names import is_staged, shard_folder
 from lancelet.memwal.scan import LevelScan
-from lancelet.memwal.shard import Shard
+from lancelet.memwal.shard import Shard, seal
 from lancelet.memwal.shard_manifest import ShardStates
 from lancelet.memwal.staging import StreamBatch, add_runs, stage_run
 from lancelet.memwal.view import take_view
@@ -40,15 +51,22 @@ from lancelet.table.commit.patience import Pace
 from lancelet.table.manifest.snapshot import open_snapshot
 from lancelet.writing.options import write_options
 from lancelet.writing.table import Target, write_table
+from memwal.neighbour import Neighbour
 from memwal.samples import KEY, OTHER, SHARD
 from memwal.world import Killed, World, WorldStore, new_world
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False, metadata=KEY), pa.field("n", pa.int64())])
+KEYLESS = pa.schema([field.remove_metadata() for field in SCHEMA])
 SHARDS = (SHARD, OTHER)
 CONTENDED = 3
 """Keys of each shard that all puts write to; every put has two keys of its own besides."""
 OWN = 1000
+ALONE = 1 << 30
+"""Ids of what takes the place of a contended key in tables without a key."""
 NEVER = 1 << 60
+
+
+TROUBLE = (Killed, WriterFenced, ShardSealed, StorageError, MissingFile, CommitOutcomeUnknown)
 
 
 @dataclass
@@ -67,6 +85,8 @@ class Attempt:
 class Story:
     """What everybody was told, and when."""
 
+    keyed: bool
+    """Whether rows replace others with their key. Else all that are put have ids of their own, and nothing is deleted."""
     clock: int = 0
     attempts: dict[int, Attempt] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
@@ -78,14 +98,15 @@ class Story:
         return self.clock
 
     def begin(self, key: int, deletes: bool) -> Attempt:
-        made = Attempt(len(self.attempts) + 1, key, deletes, self.tick())
+        number = len(self.attempts) + 1
+        made = Attempt(number, key if self.keyed else ALONE + number, deletes and self.keyed, self.tick())
         self.attempts[made.number] = made
         return made
 
 
 def rows_of(attempt: Attempt) -> pa.Table:
     own = OWN + 2 * attempt.number
-    return pa.table({"id": [own, attempt.key, own + 1], "n": [attempt.number] * 3}, SCHEMA)
+    return pa.table({"id": [own, attempt.key, own + 1], "n": [attempt.number] * 3}, KEYLESS)
 
 
 def writer(world: World, store: WorldStore, story: Story, chance: random.Random, number: int) -> Callable[[], None]:
@@ -98,7 +119,10 @@ def writer(world: World, store: WorldStore, story: Story, chance: random.Random,
         )
         shard = Shard.claim(open_snapshot(store), SHARDS[place], config)
         for _ in range(chance.randrange(1, 7)):
-            kind = chance.choices(["put", "delete", "flush"], [6, 2, 2])[0]
+            kind = chance.choices(["put", "delete", "flush", "seal"], [60, 20, 20, 1])[0]
+            if kind == "seal":
+                seal(open_snapshot(store), SHARDS[place])
+                return
             if kind == "flush":
                 shard.freeze()
                 while shard.frozen:
@@ -107,7 +131,7 @@ def writer(world: World, store: WorldStore, story: Story, chance: random.Random,
             key = place * CONTENDED + chance.randrange(CONTENDED)
             attempt = story.begin(key, kind == "delete")
             try:
-                if kind == "delete":
+                if attempt.deletes:
                     shard.append(rows_to_delete(shard.base, shard.key, shard.schema, {"id": [key]}, None))
                 else:
                     shard.append(rows_to_put(shard.base, shard.schema, rows_of(attempt), None))
@@ -124,7 +148,7 @@ def writer(world: World, store: WorldStore, story: Story, chance: random.Random,
                 world.lives[number] = chance.randrange(40)
             try:
                 live()
-            except (Killed, WriterFenced, StorageError, MissingFile, CommitOutcomeUnknown):
+            except TROUBLE:
                 continue
 
     return act
@@ -156,7 +180,7 @@ def streamer(world: World, store: WorldStore, story: Story, chance: random.Rando
                 world.lives[number] = chance.randrange(60)
             try:
                 live()
-            except (Killed, WriterFenced, StorageError, MissingFile, CommitOutcomeUnknown):
+            except TROUBLE:
                 continue
 
     return act
@@ -251,20 +275,22 @@ def reader(store: WorldStore, story: Story, chance: random.Random) -> Callable[[
 
 
 @functools.cache
-def beginning() -> dict[str, bytes]:
-    """The objects of a table with a MemWAL that nobody has used."""
+def beginning(*, keyed: bool, stable: bool) -> dict[str, bytes]:
+    """The objects of a table with a MemWAL that nobody has used; ``stable`` are the ids of its rows."""
     world = new_world(0, 0.0)
-    start = pa.table({"id": list(range(len(SHARDS) * CONTENDED)), "n": [0] * len(SHARDS) * CONTENDED}, SCHEMA)
-    initialize(write_table(start, None, Target(WorldStore(world, "table"), None), write_options()))  # type: ignore[arg-type]
+    start = pa.table({"id": list(range(len(SHARDS) * CONTENDED)), "n": [0] * len(SHARDS) * CONTENDED})
+    start = start.cast(SCHEMA if keyed else KEYLESS)
+    options = write_options(enable_stable_row_ids=stable)
+    initialize(write_table(start, None, Target(WorldStore(world, "table"), None), options))  # type: ignore[arg-type]
     return world.objects
 
 
 def simulate(seed: int) -> Story:
     chance = random.Random(seed)
     world = new_world(seed, chance.choice([0.0, 0.01, 0.03]))
-    world.objects.update(beginning())
+    story = Story(chance.random() < 0.8)
+    world.objects.update(beginning(keyed=story.keyed, stable=chance.random() < 0.3))
     store = WorldStore(world, "table")
-    story = Story()
     world.calm = False
     makers: list[Callable[[int], Callable[[], None]]] = [
         lambda number: writer(world, store, story, random.Random(chance.random()), number)
@@ -276,27 +302,37 @@ def simulate(seed: int) -> Story:
         [0, 0, 1, 2]
     )
     makers += [lambda number: reader(store, story, random.Random(chance.random()))] * chance.choice([1, 1, 2])
+    neighbours: list[Neighbour] = []
+
+    def neighbour(number: int) -> Callable[[], None]:
+        neighbours.append(Neighbour(world, store, random.Random(chance.random()), number))
+        return neighbours[-1].act
+
+    makers += [neighbour] * chance.choice([0, 0, 1, 2])
     world.baton.run([make(number) for number, make in enumerate(makers)])
     world.calm = True
     for path, data in world.late:
         world.objects.setdefault(path, data)
-    finish(store, story, whole=seed % 3 == 0)
+    finish(store, story, neighbours, whole=seed % 3 == 0)
     return story
 
 
-def finish(store: WorldStore, story: Story, *, whole: bool) -> None:
+def finish(store: WorldStore, story: Story, neighbours: Sequence[Neighbour], *, whole: bool) -> None:
     """On a calm day all is there; and, of ``whole`` histories, after everything is flushed, compacted and cleaned up."""
     began = story.tick()
     found = read(store, strong=True)
     check(story, found, began, {}, strong=True)
     check_batches(store, story)
+    for one in neighbours:
+        one.check(found)
     if not whole:
         return
     base = open_snapshot(store)
     for name in SHARDS:
-        shard = Shard.claim(base, name, WriterConfig())
-        shard.freeze()
-        shard.flush()
+        with suppress(ShardSealed):
+            shard = Shard.claim(base, name, WriterConfig())
+            shard.freeze()
+            shard.flush()
     assert read(store, strong=False) == found
     done = compact_runs(TableReader(base, FileCache())).snapshot
     assert read(store, strong=False) == found

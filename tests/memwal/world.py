@@ -16,6 +16,7 @@ from typing import Any
 
 from faults.simulated import Baton, Source
 from lancelet.errors import MissingFile, StorageError, UncertainPut
+from lancelet.memwal.names import MEM_WAL_DIR, is_staged
 from lancelet.store import ByteSource, Counters, ObjectInfo
 from lancelet.store.objects import delete_each, put_own, remove_listed
 
@@ -139,7 +140,7 @@ class WorldStore:
         cut = len(self.prefix) + 1 if self.prefix else 0
         for key in sorted(key for key in self.world.objects if key.startswith(below)):
             if key in self.world.objects:
-                yield ObjectInfo(key[cut:], len(self.world.objects[key]), datetime.now(timezone.utc))
+                yield ObjectInfo(key[cut:], len(self.world.objects[key]), _written(key))
 
     def list_names(self, prefix: str) -> Iterable[str]:
         cut = len(prefix) + 1 if prefix else 0
@@ -184,6 +185,12 @@ class WorldStore:
 
     def remove_folder(self, folder: str, spared: Collection[str] = ()) -> None:
         remove_listed(self, folder, spared)
+
+
+def _written(key: str) -> datetime:
+    """When an object came: in a MemWAL long ago, as it seems after a long sleep, but for batches, whose jobs end in time."""
+    is_old = f"/{MEM_WAL_DIR}/" in key and not is_staged(key.split("/")[3])
+    return datetime(2000, 1, 1, tzinfo=timezone.utc) if is_old else datetime.now(timezone.utc)
 
 
 class _Sink:

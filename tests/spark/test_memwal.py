@@ -251,6 +251,23 @@ def test_no_column_is_computed_that_rows_in_the_mem_wal_would_not_have(uri):
             add_columns(None, TableRef(uri, {}), columns)
 
 
+def test_texts_go_into_columns_of_json(tmp_path):
+    uri, schema = str(tmp_path / "json.lance"), pa.schema([SCHEMA.field(0), pa.field("text", pa.json_())])
+    texts = {number: f'{{"n":{number}}}' for number in range(4)}
+    made = lancelet.write_dataset(
+        pa.table({"id": [0, 1], "text": pa.array([texts[0], texts[1]], pa.json_())}, schema), uri
+    )
+    made.initialize_mem_wal(**BUCKETS)
+    job = plan(uri)
+    add_parts(job, task(job, pa.table({"id": [1, 2, 3], "text": [texts[0], texts[2], texts[3]]}, SCHEMA)))
+    expected = [{"id": number, "text": texts[number if number != 1 else 0]} for number in range(4)]
+    assert read(levels(uri)) == expected
+    with pytest.raises(ValueError, match="is not JSON"):
+        task(job, rows([7], "no JSON "))
+    made.compact_mem_wal()
+    assert by_id(lance.dataset(uri).to_table()) == expected
+
+
 # Reading
 
 
@@ -407,6 +424,7 @@ WIDE = pa.schema(
         pa.field("b", pa.string(), nullable=False, metadata=KEY),
         pa.field("at", pa.timestamp("ns")),
         pa.field("v", pa.list_(pa.float32(), 2)),
+        pa.field("j", pa.json_()),
     ]
 )
 
@@ -417,6 +435,7 @@ def wide(ids: range, mark: int) -> pa.Table:
         [f"\0{number % 3}" for number in ids],
         [1_600_000_000_123_456_789 + mark] * len(ids),
         [[mark, None] for _ in ids],
+        [f'{{"{mark}":[{number},null]}}' for number in ids],
     ]
     return pa.table([pa.array(column, field.type) for column, field in zip(columns, WIDE, strict=True)], WIDE)
 

@@ -41,7 +41,7 @@ def _columns(snapshot: Snapshot, states: ShardStates, state: ShardManifest) -> s
     for run in state.sstables:
         if run.generation > done:
             found.update(open_snapshot(states.store.child(run.path), 1).manifest.schema.names)
-    for entry in read_log(states.store, state):
+    for entry in read_log(states, state):
         for batch in entry.batches:
             found.update(batch.schema.names)
     return found

@@ -4,8 +4,9 @@
   rows, and stays until those of the table that runs have too know these rows.
 - An entry of the log that is in a run; but not the first one of a writer. A writer that was fenced long ago and knows nothing of it
   would go on at its position, and must find it taken.
-- A folder of a run that no state names: of a flush that failed. One of a generation that is still to come may be of a flush that
-  goes on, and stays until it is old, whatever else is asked for. One of a batch waits for the end of its job, which may take days.
+- A folder of a run that no state names: of a flush that failed. One of a generation that is still to come may be of a writer that
+  sleeps, and would name it when it wakes up: it stays, however old it is, until another run has that generation or the shard is
+  sealed. One of a batch waits for the end of its job, which may take days.
 
 States of shards stay: they are small, and the newest one is found through them.
 """
@@ -15,11 +16,12 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from typing import TYPE_CHECKING
 
-from lancelet.errors import CorruptFile, NotFound
+from lancelet.errors import CorruptFile, MissingFile, NotFound
 from lancelet.memwal.details import read_details
-from lancelet.memwal.log import read_entry
+from lancelet.memwal.log import ENTRIES, read_entry
 from lancelet.memwal.names import WAL_DIR, entry_path, is_staged, number_of, run_generation
 from lancelet.memwal.shard_manifest import ShardManifest, ShardStates, list_shards
 from lancelet.table.manifest.snapshot import open_snapshot
@@ -32,9 +34,9 @@ if TYPE_CHECKING:
     from lancelet.table.manifest.snapshot import Snapshot
 
 KEPT = timedelta(hours=1)
-"""How old a version must be for runs to go that are in it, and a folder that nothing names."""
+"""How old a version must be for runs to go that are in it."""
 STAGED = timedelta(days=7)
-"""How old a folder of a batch must be that nothing names."""
+"""How old a folder of a batch must be that nothing names, whatever else is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +51,15 @@ class Collected:
 
 def collect_garbage(snapshot: Snapshot, *, older_than: timedelta = KEPT, now: datetime | None = None) -> Collected:
     """Remove what nobody needs, of all shards."""
-    before = (now or datetime.now(timezone.utc)) - older_than
-    compacted = _compacted(snapshot, older_than, before)
+    moment = now or datetime.now(timezone.utc)
+    compacted = _compacted(snapshot, older_than, moment - older_than)
     total = Collected()
     for shard in list_shards(snapshot.store):
         states = ShardStates.of(snapshot.store, shard)
         manifest = states.latest() or ShardManifest(shard)
         runs = _drop_runs(states, manifest, compacted.get(shard, 0))
         entries = _drop_entries(states.store, manifest.replay_after) if manifest.version else 0
-        leftovers = _drop_leftovers(states, older_than, now or datetime.now(timezone.utc))
+        leftovers = _drop_leftovers(states, moment - max(older_than, STAGED))
         total = Collected(total.num_runs + runs, total.num_entries + entries, total.num_leftovers + leftovers)
     return total
 
@@ -105,8 +107,7 @@ def _drop_entries(shard: Store, replayed: int) -> int:
     )
     needed: set[int] = set()
     known: int | None = None
-    for position in positions:
-        epoch = _epoch(shard, position)
+    for position, epoch in zip(positions, ENTRIES.each(shard, positions, partial(_epoch, shard)), strict=True):
         if epoch is None or epoch != known:
             needed.add(position)
         known = epoch
@@ -116,14 +117,15 @@ def _drop_entries(shard: Store, replayed: int) -> int:
 
 
 def _epoch(shard: Store, position: int) -> int | None:
-    """The epoch of an entry; None for one that cannot be read, which may be the first of a writer. Its rows are in a run."""
-    with suppress(CorruptFile):
+    """The epoch of an entry; None for one that cannot be read, which may be the first of a writer, or that another cleanup
+    removed. Its rows are in a run."""
+    with suppress(CorruptFile, MissingFile):
         return read_entry(shard, position).epoch
     return None
 
 
-def _drop_leftovers(states: ShardStates, older_than: timedelta, now: datetime) -> int:
-    """Folders of runs that were never named, or not any more."""
+def _drop_leftovers(states: ShardStates, before: datetime) -> int:
+    """Folders of runs that were never named, or not any more; those of batches when they were written ``before``."""
     # A job that died before it claimed the shard leaves folders and no state.
     newest = states.latest() or ShardManifest(states.shard)
     named = {run.path for run in newest.sstables}
@@ -132,9 +134,15 @@ def _drop_leftovers(states: ShardStates, older_than: timedelta, now: datetime) -
         generation, staged = run_generation(folder), is_staged(folder)
         if folder in named or (generation is None and not staged):
             continue
-        before = now - max(older_than, STAGED if staged else KEPT)
-        is_past = generation is not None and generation < newest.generation
-        if is_past or all(item.modified < before for item in states.store.list_objects(folder)):
+        # Whoever could still name it would find the shard sealed, or itself fenced.
+        is_over = newest.sealed or (generation is not None and generation < newest.generation)
+        if is_over or (staged and _is_older(states.store, folder, before)):
             states.store.remove_folder(folder)
             gone += 1
     return gone
+
+
+def _is_older(shard: Store, folder: str, before: datetime) -> bool:
+    """Whether all files of a folder are; one without files may have just been made."""
+    written = [item.modified for item in shard.list_objects(folder)]
+    return bool(written) and max(written) < before

@@ -205,7 +205,7 @@ def _left_behind(snapshot: Snapshot) -> list[mem_wal_pb2.CompactedSsTable]:
         state = states.latest()
         if state is None:
             continue
-        if state.sstables or any(entry.batches for entry in read_log(states.store, state)):
+        if state.sstables or any(entry.batches for entry in read_log(states, state)):
             raise InvalidOption(
                 f"shard {shard} in _mem_wal of {snapshot.uri} has rows of a MemWAL that the table does not know any more: it was "
                 "overwritten, or brought back to a version before it. Nobody can tell whether these rows are in the table, and "

@@ -3,40 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet.encoding.jsonb import decode_jsonb, encode_jsonb
 from lancelet.encoding.plain import arrow_array
-from lancelet.errors import NotSupported, UnfitData, UnknownColumn
+from lancelet.errors import CorruptFile, NotSupported, UnfitData, UnknownColumn
 from lancelet.execution.blobs import has_blobs
 from lancelet.format.extensions import storage_of
 from lancelet.format.file_versions import LEGACY, V2_0
+from lancelet.format.json_fields import STORED_JSON
+from lancelet.format.logical_types import EXTENSION_NAME
 from lancelet.memwal.primary_key import PrimaryKey, refuse_mark
 from lancelet.memwal.run_files import write_run
-from lancelet.memwal.sharding import scalar_bytes, shard_values
+from lancelet.memwal.sharding import TRANSFORMS, scalar_bytes, shard_values
 from lancelet.store.memory import MemoryStore
 from lancelet.writing.fit import fitted_schema
 from lancelet.writing.source import open_source
 
 if TYPE_CHECKING:
-    from lancelet.format.schema import Schema
+    from lancelet.format.schema import Field, Schema
     from lancelet.memwal.details import MemWalDetails
     from lancelet.table.manifest.snapshot import Snapshot
+
+JSONB: Final = pa.large_binary()
+"""The type of JSON as it is stored."""
 
 
 def check_columns(base: Snapshot) -> None:
     """Refuse tables whose rows cannot go through a log."""
     refuse_mark(base.manifest.schema, base.uri)
     for field in base.manifest.schema.fields:
-        if any(has_blobs(node) or node.is_json for node in field.walk()):
+        if any(has_blobs(node) for node in field.walk()) or _has_hidden_json(field):
             raise NotSupported(
-                f"column '{field.name}' of {base.uri} holds blobs or JSON, which a MemWAL does not take yet; write such rows with "
-                "write_dataset or merge_insert"
+                f"column '{field.name}' of {base.uri} holds blobs, or JSON in lists or maps, which a MemWAL does not take yet; write "
+                "such rows with write_dataset or merge_insert"
             )
+
+
+def _has_hidden_json(field: Field) -> bool:
+    """Whether JSON is in it other than as a field of structs."""
+    if field.logical_type == "struct":
+        return any(_has_hidden_json(child) for child in field.children)
+    return any(node.is_json for child in field.children for node in child.walk())
 
 
 def rows_to_put(base: Snapshot, target: pa.Schema, data: Any, schema: pa.Schema | None) -> list[pa.RecordBatch]:
@@ -111,7 +124,8 @@ def check_place(
         return
     (one,) = spec.fields
     known = dict(field_values).get(one.field_id)
-    if known is None:
+    if known is None or one.transform not in TRANSFORMS:
+        # Of what nobody can compute, whoever names a shard knows it.
         return
     for batch in batches:
         for value in shard_values(batch, details.specs, schema).unique():
@@ -134,7 +148,7 @@ def _fit(batch: pa.RecordBatch, key: PrimaryKey, target: pa.Schema, *, tombstone
         if field.name not in batch.schema.names:
             columns.append(pa.nulls(batch.num_rows, field.type))
             continue
-        column = storage_of(batch.column(field.name))
+        column = _with_stored_json(storage_of(batch.column(field.name)), field)
         if column.type != field.type:
             try:
                 column = column.cast(field.type)
@@ -148,6 +162,28 @@ def _fit(batch: pa.RecordBatch, key: PrimaryKey, target: pa.Schema, *, tombstone
         columns.append(column)
     columns.append(arrow_array(np.full(batch.num_rows, tombstone)))
     return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _with_stored_json(column: pa.Array, field: pa.Field) -> pa.Array:
+    """A column whose JSON is as files and logs have it; given as texts, or as that already."""
+    column = storage_of(column)
+    if (field.metadata or {}).get(EXTENSION_NAME.encode()) == STORED_JSON.encode():
+        if column.type != JSONB:
+            return encode_jsonb(column.cast(pa.large_string()))
+        try:
+            decode_jsonb(column, field.name)
+        except CorruptFile as error:
+            raise UnfitData(f"column '{field.name}' is not JSON as it is stored: {error}") from error
+        return column
+    if not pa.types.is_struct(column.type) or not pa.types.is_struct(field.type):
+        return column
+    children, fields = [], []
+    for place, given in enumerate(column.type):
+        at = field.type.get_field_index(given.name)
+        child = column.field(place)
+        children.append(child if at < 0 else _with_stored_json(child, field.type.field(at)))
+        fields.append(pa.field(given.name, children[-1].type, given.nullable))
+    return pa.StructArray.from_arrays(children, fields=fields, mask=column.is_null())
 
 
 def _check_nulls(column: pa.Array, field: pa.Field, path: str) -> None:

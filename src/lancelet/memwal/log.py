@@ -8,12 +8,14 @@ before the sentinel counts, since it was acknowledged.
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from time import sleep
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lancelet.errors import (
     CorruptFile,
@@ -24,12 +26,15 @@ from lancelet.errors import (
     UncertainPut,
     WriterFenced,
 )
+from lancelet.memwal.ahead import Ahead
 from lancelet.memwal.names import GIVEN_UP_DIR, entry_path
-from lancelet.memwal.wal_entry import WalEntry, decode_entry, encode_sentinel
+from lancelet.memwal.wal_entry import WalEntry, decode_entry, encode_sentinel, lost_entry
 
 if TYPE_CHECKING:
     from lancelet.memwal.shard_manifest import ShardManifest, ShardStates
     from lancelet.store import Store
+
+ENTRIES: Final = Ahead("lancelet-memwal-log")
 
 
 def claim(
@@ -63,25 +68,60 @@ def read_entry(shard: Store, position: int) -> WalEntry:
     return decode_entry(shard.read_all(path), position, shard.join(path))
 
 
-def read_log(shard: Store, manifest: ShardManifest) -> Iterator[WalEntry]:
-    """The entries that are in no run of a state, to the end of the log. Only logs of the first model have an entry 0."""
+def read_log(states: ShardStates, manifest: ShardManifest) -> Iterator[WalEntry]:
+    """The entries that are in no run of a state, to the end of the log. Only logs of the first model have an entry 0.
+
+    Where entries became runs meanwhile, some may be gone that were still to come: whoever goes by the rows has to look whether
+    the state is the same afterwards.
+    """
     if not manifest.has_flushed:
         with suppress(MissingFile):
-            yield read_entry(shard, 0)
-    position = manifest.replay_after + 1
-    while True:
-        try:
-            entry = read_entry(shard, position)
-        except MissingFile:
+            yield read_entry(states.store, 0)
+    first = manifest.replay_after + 1
+    looked_at = ENTRIES.each(states.store, itertools.count(first), partial(_found, states.store))
+    for position, found in enumerate(looked_at, first):
+        if found is not None:
+            yield found
+        elif _is_hole(states, manifest, position):
+            # It may have come just now, and the one behind it too.
+            yield _entry_before_others(states, position)
+        else:
             return
-        yield entry
-        position += 1
+
+
+def _found(shard: Store, position: int) -> WalEntry | None:
+    try:
+        return read_entry(shard, position)
+    except MissingFile:
+        return None
+
+
+def _is_hole(states: ShardStates, manifest: ShardManifest, position: int) -> bool:
+    """Whether the log goes on behind a position that has no entry, other than by a cleanup after the state."""
+    if not states.store.exists(entry_path(position + 1)):
+        return False
+    newest = states.latest()
+    return newest is not None and newest.flushed == manifest.flushed
+
+
+def _entry_before_others(states: ShardStates, position: int) -> WalEntry:
+    try:
+        return read_entry(states.store, position)
+    except MissingFile as error:
+        path = states.store.join(entry_path(position))
+        raise CorruptFile(path, lost_entry(position, f"is gone, and entry {position + 1} is there")) from error
 
 
 def give_up_entry(states: ShardStates, position: int) -> str:
-    """Put a sentinel in the place of an entry that cannot be read; returns where its file is kept."""
+    """Put a sentinel in the place of an entry that is gone or cannot be read; returns where its file is kept, if it has one."""
     store, path = states.store, entry_path(position)
-    damaged = store.read_all(path)
+    try:
+        damaged = store.read_all(path)
+    except MissingFile:
+        if not store.exists(entry_path(position + 1)):
+            raise
+        store.put_if_absent(path, encode_sentinel(_epoch_before(store, position)))
+        return ""
     with suppress(CorruptFile):
         read_entry(store, position)
         raise InvalidInput(

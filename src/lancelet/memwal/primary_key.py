@@ -225,9 +225,6 @@ def bloom_filter(columns: Sequence[pa.Array]) -> bytes:
     return words.tobytes()
 
 
-def may_hold(data: bytes, columns: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
-    """For each key whether a run may have it, as far as its filter tells."""
-    found = hashes(columns)
-    if found is None:
-        return np.ones(len(columns[0]), np.bool_)
-    return probe_each(found, np.frombuffer(data, np.uint8)).astype(np.bool_)
+def may_hold(data: bytes, hashed: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """For each key, by its hash, whether a run may have it, as far as its filter tells."""
+    return probe_each(hashed, np.frombuffer(data, np.uint8)).astype(np.bool_)

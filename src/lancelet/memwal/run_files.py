@@ -77,8 +77,14 @@ def write_run(
     generation: int,
     maintained: Sequence[str],
     folder: str | None = None,
+    *,
+    indexed: Snapshot | None = None,
 ) -> SsTable:
-    """Write rows as a run of a shard; nothing refers to it yet. ``maintained`` names the indices that it gets."""
+    """Write rows as a run of a shard; nothing refers to it yet.
+
+    ``base`` tells its columns, and ``maintained`` names the indices that it gets: those of the version ``indexed``, where this is
+    a newer one. The files of older ones may be gone.
+    """
     folder = folder or new_run_folder(generation)
     store = shard.child(folder)
     key = PrimaryKey.of(base.manifest.schema)
@@ -99,7 +105,7 @@ def write_run(
             _write_key_index(store, values, key, files)
         files.put(BLOOM_FILTER, bloom_filter(columns))
         operation = ops.Overwrite(schema, (fragment,))
-        indices = _write_indices(store, base, operation, version, maintained, files)
+        indices = _write_indices(store, base, operation, indexed or base, maintained, files)
         create(store, operation, storage_version=version, files=files, indices=indices)
     rows = sum(batch.num_rows for batch in batches)
     return SsTable(generation, folder, sum(batch.nbytes for batch in batches), rows, size)
@@ -128,31 +134,34 @@ def _write_indices(
     store: Store,
     base: Snapshot,
     operation: ops.Overwrite,
-    version: str,
+    indexed: Snapshot,
     maintained: Sequence[str],
     files: WrittenFiles,
 ) -> list[table_pb2.IndexMetadata]:
-    """Segments over the rows of a run, with the settings that those of the base table have."""
-    entries = {entry.name: entry for entry in read_indices(base.manifest) if entry.name in maintained}
+    """Segments over the rows of a run, with the settings that those of the indexed version have."""
+    entries = {entry.name: entry for entry in read_indices(indexed.manifest) if entry.name in maintained}
     if not entries:
         return []
+    version = writable_version(base.manifest.data_storage_version)
     message = first_manifest(operation, storage_version=version).message
     table = TableReader(Snapshot.of(store, Manifest(ManifestFile(store, "a run", 0, b""), message)))
     found = []
     for entry in entries.values():
-        kind = usable_kind(base, entry)
-        if kind is None or not kind.is_built(entry):
+        kind, paths = usable_kind(indexed, entry), _paths(base, entry)
+        if kind is None or not kind.is_built(entry) or paths is None or paths != _paths(indexed, entry):
             # Searches of the run read its rows instead.
             LOGGER.debug("index %s of %s is of no kind that runs can have", entry.name, base.uri)
             continue
-        paths = _paths(base, entry)
-        options = kind.options_beside(IndexFolder(base, entry))
+        options = kind.options_beside(IndexFolder(indexed, entry))
         found.append(build_segment(table, paths, kind, entry.name, [0], files, options=options))
     return found
 
 
-def _paths(base: Snapshot, entry: IndexMetadata) -> list[str]:
-    return columns_of_fields(TableReader(base), entry.fields).paths
+def _paths(version: Snapshot, entry: IndexMetadata) -> list[str] | None:
+    """The columns of an index by the names that a version has for them; None where it has not all of them."""
+    if not set(entry.fields) <= {node.id for node in version.manifest.schema.walk()}:
+        return None
+    return columns_of_fields(TableReader(version), entry.fields).paths
 
 
 @dataclass(frozen=True)
@@ -196,12 +205,12 @@ class Run:
             found = self.__dict__["_has_key_index"] = self.store.exists(f"{PK_INDEX_DIR}/{LOOKUP}")
         return found
 
-    def may_hold(self, columns: Sequence[pa.Array]) -> bool:
-        """Whether any of some keys may be here."""
-        if not self.has_key_index:
+    def may_hold(self, hashed: npt.NDArray[np.uint64] | None) -> bool:
+        """Whether any of some keys may be here, by their hashes; None for keys that filters do not know."""
+        if hashed is None or not self.has_key_index:
             return True
         try:
-            return bool(may_hold(self.bloom, columns).any())
+            return bool(may_hold(self.bloom, hashed).any())
         except ValueError as error:
             raise CorruptFile(self.store.join(BLOOM_FILTER), str(error)) from error
 

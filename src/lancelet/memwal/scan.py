@@ -21,7 +21,7 @@ from lancelet.execution.row_mask import RowMask
 from lancelet.execution.scan import Scan
 from lancelet.format.system_columns import DISTANCE, ROW_ADDRESS, SCORE
 from lancelet.memwal.names import GENERATION, TOMBSTONE
-from lancelet.memwal.primary_key import PrimaryKey, key_values, last_of_each
+from lancelet.memwal.primary_key import PrimaryKey, hashes, key_values, last_of_each
 from lancelet.memwal.sharding import BUCKET, IDENTITY, evaluate, scalar_bytes
 from lancelet.memwal.texts import LevelTexts
 from lancelet.memwal.view import Level, View
@@ -208,6 +208,8 @@ def lookup(view: View, keys: pa.Array | Sequence[pa.Array], columns: Sequence[st
     left = _key_columns(key, keys)
     names = list(columns) if columns is not None else list(view.base.snapshot.manifest.schema.names)
     found: list[pa.Table] = []
+    # The filters of all runs ask for the same hashes.
+    hashed = hashes(left)
     for one in view.shards:
         for level in view.runs[one.shard]:
             if not len(left[0]):
@@ -215,10 +217,10 @@ def lookup(view: View, keys: pa.Array | Sequence[pa.Array], columns: Sequence[st
             if not _may_be_in(view, view.values_of(one), left):
                 break
             assert level.run is not None
-            if level.run.may_hold(left):
-                rows, gone = _in_run(level, key, left, names)
+            if level.run.may_hold(hashed):
+                rows, left = _in_run(level, key, left, names)
                 found.append(rows)
-                left = gone
+                hashed = hashes(left)
     if len(left[0]):
         matches = match_keys(view.base, key.fields, KeyIndex(left))
         if len(matches):

@@ -84,7 +84,7 @@ class Shard:
         return self.manifest.epoch
 
     def _replay(self) -> None:
-        entries = list(read_log(self.states.store, self.manifest))
+        entries = list(read_log(self.states, self.manifest))
         self.log.tail = entries[-1].position if entries else self.log.tail
         if self.epoch == 1:
             # Nobody was here before. If others came since, the log may have holes already that look like its end.
@@ -144,8 +144,9 @@ class Shard:
             return None
         memtable = self.frozen[0]
         store = self.states.store
-        self._check_table()
-        run = write_run(store, self.base, memtable.batches(), memtable.generation, self.details.maintained)
+        newest = self._newest_table()
+        maintained = require_details(newest).maintained
+        run = write_run(store, self.base, memtable.batches(), memtable.generation, maintained, indexed=newest)
 
         def with_run(newest: ShardManifest) -> ShardManifest | None:
             if newest.epoch > self.epoch:
@@ -173,11 +174,12 @@ class Shard:
             self.frozen.pop(0)
         return run
 
-    def _check_table(self) -> None:
-        """Raise when the table has lost its MemWAL: a run would be of no use, and acknowledged rows are not seen."""
+    def _newest_table(self) -> Snapshot:
+        """The newest version; raises when it has lost its MemWAL: a run would be of no use, and acknowledged rows are not seen."""
         newest = self.base.latest()
         if not has_mem_wal(newest.manifest):
             raise MemWalEnded(self.states.store.uri, newest.version)
+        return newest
 
     def memtables(self) -> tuple[ShardManifest, list[tuple[int, tuple[pa.RecordBatch, ...]]]]:
         """A state of the shard, and the rows that none of its runs has, by generation: one moment of both."""

@@ -34,7 +34,7 @@ from lancelet.format.proto import mem_wal_pb2
 if TYPE_CHECKING:
     from lancelet.format.schema import Field, Schema
 
-BUCKET, IDENTITY, UNSHARDED = "bucket", "identity", "unsharded"
+BUCKET, IDENTITY, UNSHARDED = TRANSFORMS = "bucket", "identity", "unsharded"
 NUM_BUCKETS: Final = "num_buckets"
 MOST_BUCKETS: Final = 1024
 SPEC_ID: Final = 1
@@ -193,7 +193,8 @@ def _values(batch: pa.RecordBatch, one: ShardingField, names: Mapping[int, str])
     if one.transform not in (BUCKET, IDENTITY):
         raise NotSupported(
             f"Unsupported MemWAL sharding transform for field '{one.field_id}': {one.transform or one.expression!r}; those that "
-            "are known are bucket, identity and unsharded"
+            "are known are bucket, identity and unsharded. Rows of such shards are read and compacted; to write some, name their shard "
+            "(shard_id)"
         )
     if len(one.source_ids) != 1 or one.source_ids[0] not in names:
         raise InvalidInput(f"sharding field '{one.field_id}' is about one column of the table, not {one.source_ids}")

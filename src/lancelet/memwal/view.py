@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
@@ -37,6 +37,7 @@ from lancelet.expressions.expr import Column, Expr
 from lancelet.file import FileCache
 from lancelet.format.system_columns import ROW_ADDRESS
 from lancelet.index.row_set import RowSet
+from lancelet.memwal.ahead import Ahead
 from lancelet.memwal.details import MemWalDetails, check_progress, read_details, require_details
 from lancelet.memwal.log import read_log
 from lancelet.memwal.names import TOMBSTONE
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 _SCAN_ROWS = 1 << 16
 _REPLAYS = 16
+_SHARDS, _RUNS = Ahead("lancelet-memwal-shards"), Ahead("lancelet-memwal-runs")
 _ADDRESS: tuple[str, Expr] = (ROW_ADDRESS, Column((ROW_ADDRESS,), pa.uint64()))
 
 
@@ -122,21 +124,30 @@ class View:
 
     def _open_runs(self) -> dict[UUID, tuple[Level, ...]]:
         compacted = {} if self.details is None else self.details.compacted
+        wanted = [
+            (place, sstable)
+            for place, one in enumerate(self.shards)
+            for sstable in reversed(one.runs)
+            if sstable.generation > compacted.get(one.shard, 0)
+        ]
+        opened = _RUNS.each(self.base.snapshot.store, wanted, self._open_run)
+        runs: dict[int, list[Level]] = {}
+        for (place, sstable), run in zip(wanted, opened, strict=True):
+            runs.setdefault(place, []).append(Level(run.table, sstable.generation, self.shards[place].shard, run))
         found: dict[UUID, tuple[Level, ...]] = {}
-        for one in self.shards:
-            done = compacted.get(one.shard, 0)
-            store = ShardStates.of(self.base.snapshot.store, one.shard).store
+        for place, one in enumerate(self.shards):
             levels = [
                 self._memory_level(one.shard, generation, batches)
                 for generation, batches in reversed(one.memtables)
-                if generation > done
+                if generation > compacted.get(one.shard, 0)
             ]
-            for sstable in reversed(one.runs):
-                if sstable.generation > done:
-                    run = Run.open(store, sstable, self.base.snapshot.manifest.schema, self.base.cache)
-                    levels.append(Level(run.table, sstable.generation, one.shard, run))
-            found[one.shard] = tuple(levels)
+            found[one.shard] = (*levels, *runs.get(place, ()))
         return found
+
+    def _open_run(self, wanted: tuple[int, SsTable]) -> Run:
+        place, sstable = wanted
+        folder = ShardStates.of(self.base.snapshot.store, self.shards[place].shard).store
+        return Run.open(folder, sstable, self.base.snapshot.manifest.schema, self.base.cache)
 
     def _memory_level(self, shard: UUID, generation: int, batches: Sequence[pa.RecordBatch]) -> Level:
         """A MemTable as a table in memory, which all that reads tables can read."""
@@ -262,14 +273,13 @@ def take_view(snapshot: Snapshot, cache: FileCache, *, strong: bool = False, own
     known = {one.shard for one in own}
     for _ in range(_REPLAYS):
         shards, without = [*own], set()
-        for shard in list_shards(snapshot.store):
-            if shard not in known:
-                states = ShardStates.of(snapshot.store, shard)
-                seen = _replayed(states) if strong else _flushed(states)
-                if seen is not None:
-                    shards.append(seen)
-                else:
-                    without.add(shard)
+        looked_at = [shard for shard in list_shards(snapshot.store) if shard not in known]
+        look = partial(_look_at, snapshot.store, strong=strong)
+        for shard, seen in zip(looked_at, _SHARDS.each(snapshot.store, looked_at, look), strict=True):
+            if seen is not None:
+                shards.append(seen)
+            else:
+                without.add(shard)
         view = View(TableReader(snapshot.latest(), cache), tuple(shards))
         if any(one.runs or one.memtables for one in shards):
             # After an overwrite the folders of shards are still there, with rows of what was overwritten.
@@ -304,6 +314,11 @@ def _is_overtaken(view: View, own: set[UUID]) -> bool:
     )
 
 
+def _look_at(table: Store, shard: UUID, *, strong: bool) -> ShardView | None:
+    states = ShardStates.of(table, shard)
+    return _replayed(states) if strong else _flushed(states)
+
+
 def _flushed(states: ShardStates) -> ShardView | None:
     manifest = states.latest()
     return None if manifest is None else shard_view(manifest)
@@ -315,7 +330,7 @@ def _replayed(states: ShardStates) -> ShardView | None:
         manifest = states.latest()
         if manifest is None:
             return None
-        batches = tuple(batch for entry in read_log(states.store, manifest) for batch in entry.batches)
+        batches = tuple(batch for entry in read_log(states, manifest) for batch in entry.batches)
         newest = states.latest()
         if newest is not None and newest.flushed == manifest.flushed:
             return shard_view(manifest, [(manifest.generation, batches)] if batches else ())
@@ -381,7 +396,6 @@ def given_view(base: TableReader, shards: Sequence[ShardView]) -> View:
 
 def iterate_shards(table: Store) -> Iterator[ShardManifest]:
     """The newest states of all shards of a table."""
-    for shard in list_shards(table):
-        manifest = ShardStates.of(table, shard).latest()
+    for manifest in _SHARDS.each(table, list_shards(table), lambda shard: ShardStates.of(table, shard).latest()):
         if manifest is not None:
             yield manifest

@@ -139,10 +139,14 @@ def decode_entry(data: bytes, position: int, path: str) -> WalEntry:
             batch.validate(full=True)
         epoch = int(metadata[EPOCH])
     except (pa.ArrowException, OSError, KeyError, ValueError, EOFError) as error:
-        raise CorruptFile(
-            path,
-            f"entry {position} of the log cannot be read ({error}). The rows of this entry are lost unless the store has an "
-            "older copy of the file; other entries are not touched. Put the copy back, or give the entry up with "
-            f"give_up_mem_wal_entry(shard_id, {position}) of the dataset, and open the shard again",
-        ) from error
+        raise CorruptFile(path, lost_entry(position, f"cannot be read ({error})")) from error
     return WalEntry(position, epoch, batches, metadata.get(SENTINEL) == b"true")
+
+
+def lost_entry(position: int, reason: str) -> str:
+    """What is lost with an entry, and what to do."""
+    return (
+        f"entry {position} of the log {reason}. The rows of this entry are lost unless the store has an older copy of the file; "
+        "other entries are not touched. Put the copy back, or give the entry up with "
+        f"give_up_mem_wal_entry(shard_id, {position}) of the dataset, and open the shard again"
+    )
