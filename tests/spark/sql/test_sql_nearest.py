@@ -114,6 +114,12 @@ def test_vectors_that_are_not_compared_have_their_place_in_the_order(sql, alone,
         assert sql(text) == alone(text), text
 
 
+def test_vectors_that_lack_an_element_are_null_to_spark_though_the_column_is_not(sql, alone, odd):
+    text = "SELECT id FROM {ns}.odd WHERE v IS NOT NULL ORDER BY vector_l2_distance(v, array(1f, 0f)), id LIMIT 5"
+    assert is_search(sql, text)
+    assert sql(text) == alone(text)
+
+
 def test_among_rows_of_one_distance_other_keys_decide(sql, alone, tmp_path):
     vectors = np.tile(np.eye(DIMENSION, dtype=np.float32), (40, 1))
     column = pa.FixedSizeListArray.from_arrays(vectors.ravel(), DIMENSION)

@@ -1,0 +1,13 @@
+package io.lancelet.spark.catalog;
+
+import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
+import org.apache.spark.sql.types.StructType;
+
+/** A procedure that there is not. When a catalog says so, Spark keeps the reason to itself; what this one says is told. */
+record UnknownProcedure(String name, String description) implements UnboundProcedure {
+  @Override
+  public BoundProcedure bind(StructType arguments) {
+    throw new IllegalArgumentException(description);
+  }
+}
