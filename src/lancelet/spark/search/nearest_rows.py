@@ -126,7 +126,8 @@ class NearestRows:
             if len(marks) <= self.k:
                 return _addresses(scan), scan
             last = marks[self.k - 1]
-            limit = last + _ROUNDING * max(abs(last), 0 if self.metric == _ASCENDING else 1)
+            about = max(abs(last), 0 if self.metric == _ASCENDING else 1)
+            limit = last + _ROUNDING * about if np.isfinite(last) else last
             if len(marks) < count or marks[-1] > limit:
                 return _addresses(scan)[marks <= limit], scan
             count *= _MORE
