@@ -287,7 +287,9 @@ def _atom(chance: random.Random, column: str, kind: Kind) -> str:
         forms.append(lambda: f"{column} {chance.choice(('=', '<', '>=', '<=>'))} {chance.choice(_numbers())}")
     if pa.types.is_temporal(kind.dtype):
         forms += [
-            lambda: f"{chance.choice(('year', 'dayofmonth'))}({column}) {chance.choice(('=', '>'))} {chance.choice((1, 31, 1970, 2024))}",
+            lambda: (
+                f"{chance.choice(('year', 'dayofmonth'))}({column}) {chance.choice(('=', '>'))} {chance.choice((1, 31, 1970, 2024))}"
+            ),
             lambda: f"cast({column} AS DATE) {chance.choice(_COMPARISONS)} {chance.choice(_DATES)}",
             lambda: f"cast({column} AS TIMESTAMP) {chance.choice(_COMPARISONS)} {chance.choice(_TIMES)}",
             lambda: f"date_trunc('DAY', {column}) = {chance.choice(_TIMES)}",

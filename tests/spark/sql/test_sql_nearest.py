@@ -187,6 +187,13 @@ def test_joins_by_distance_ask_the_table(sql, alone, spark, table):
         assert not is_search(sql, text)
 
 
+def test_rows_that_no_task_of_pythons_takes_are_joined_by_spark(sql, alone, table):
+    asked = f"(SELECT {ARRAY} AS at, INTERVAL '1-2' YEAR TO MONTH AS long)"
+    text = f"SELECT string(q.long), t.id FROM {asked} q JOIN {{ns}}.t t APPROX NEAREST 2 BY DISTANCE vector_l2_distance(q.at, t.v)"
+    assert not is_search(sql, text)
+    assert sorted(sql(text)) == sorted(alone(text))
+
+
 def test_an_index_is_asked_and_settings_say_how(sql, alone, spark, tmp_path, path):
     copy = str(tmp_path / "indexed.lance")
     shutil.copytree(path, copy)

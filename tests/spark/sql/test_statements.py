@@ -137,10 +137,12 @@ def test_what_spark_has_cached_is_of_the_newest_version_after_a_statement(sql, t
 
 
 def test_a_procedure_that_is_not_there_is_told_with_those_that_are(refused, space, table):
-    assert "there is no procedure nope; there are add_columns, " in str(refused("CALL {c}.system.nope('t')"))
+    missing = refused("CALL {c}.system.nope('t')")
+    assert missing.getCondition() == "FAILED_TO_LOAD_ROUTINE"
+    assert "there is no procedure nope; there are add_columns, " in str(missing)
     for name in ("fast_forward", "remove_orphan_files"):
         assert f"there is no procedure {name}: " in str(refused(f"CALL {{c}}.system.{name}('t')"))
-    assert "CALL {c}.system.optimize(...)".format(c=space.name) in str(refused("CALL {c}.other.optimize('t')"))
+    assert f"CALL {space.name}.system.optimize(...)" in str(refused("CALL {c}.other.optimize('t')"))
 
 
 def test_statements_of_spark_parse_as_before(spark, sql, refused, space, table):

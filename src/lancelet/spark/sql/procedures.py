@@ -255,7 +255,9 @@ def _named(name: str) -> Procedure:
     if found is None:
         known = ", ".join(sorted(PROCEDURES))
         instead = _INSTEAD.get(name.lower())
-        raise InvalidInput(f"there is no procedure {name}{'' if instead is None else ': ' + instead}; there are {known}")
+        raise InvalidInput(
+            f"there is no procedure {name}{'' if instead is None else ': ' + instead}; there are {known}"
+        )
     return found
 
 

@@ -118,7 +118,7 @@ public final class Asking {
 
   /** Spark's errors are checked exceptions, which the methods of its catalogs do not all declare. */
   @SuppressWarnings("unchecked")
-  private static <E extends Throwable> E thrown(Throwable error) throws E {
+  static <E extends Throwable> E thrown(Throwable error) throws E {
     throw (E) error;
   }
 }

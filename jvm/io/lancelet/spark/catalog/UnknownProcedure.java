@@ -1,5 +1,8 @@
 package io.lancelet.spark.catalog;
 
+import java.util.Map;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.types.StructType;
@@ -8,6 +11,8 @@ import org.apache.spark.sql.types.StructType;
 record UnknownProcedure(String name, String description) implements UnboundProcedure {
   @Override
   public BoundProcedure bind(StructType arguments) {
-    throw new IllegalArgumentException(description);
+    Map<String, String> routine = Map.of("routineName", name + " (" + description + ")");
+    throw Asking.<RuntimeException>thrown(
+        new AnalysisException("FAILED_TO_LOAD_ROUTINE", PythonUtils.toScalaMap(routine)));
   }
 }
