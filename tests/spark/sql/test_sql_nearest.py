@@ -187,6 +187,14 @@ def test_joins_by_distance_ask_the_table(sql, alone, spark, table):
         assert not is_search(sql, text)
 
 
+def test_hidden_columns_are_named_before_they_are_joined(sql, refused, alone, table):
+    text = f"SELECT t._rowid FROM (SELECT {ARRAY} AS at) q JOIN {{}} t APPROX NEAREST 2 BY DISTANCE vector_l2_distance(q.at, t.v)"
+    assert "JOIN (SELECT id, v, _rowid FROM t)" in str(refused(text.replace("{}", "{ns}.t")))
+    found = sql(text.replace("{}", "(SELECT v, _rowid FROM {ns}.t)"))
+    order = f"WHERE v IS NOT NULL ORDER BY vector_l2_distance(v, {ARRAY}) LIMIT 2"
+    assert sorted(found) == sorted(sql(f"SELECT _rowid FROM {{ns}}.t {order}"))
+
+
 def test_rows_that_no_task_of_pythons_takes_are_joined_by_spark(sql, alone, table):
     asked = f"(SELECT {ARRAY} AS at, INTERVAL '1-2' YEAR TO MONTH AS long)"
     text = f"SELECT string(q.long), t.id FROM {asked} q JOIN {{ns}}.t t APPROX NEAREST 2 BY DISTANCE vector_l2_distance(q.at, t.v)"
