@@ -75,7 +75,9 @@ class ExactSearch:
 
         def compare(unit: Unit, chosen: Indices | None) -> list[Top]:
             found = self.new_tops([top.limit for top in total])
-            use.note(refined=self.compare(unit.reader, unit.rows, chosen, found))
+            done = self.compare(unit.reader, unit.rows, chosen, found)
+            rows = len(unit.rows) if chosen is None else len(chosen)
+            use.note(refined=done, missing=0 if self.nearest.column.is_multi else rows - done)
             return found
 
         for found in scan.selections(compare):

@@ -274,6 +274,10 @@ def _atom(chance: random.Random, column: str, kind: Kind) -> str:
         lambda: f"{column} {chance.choice(('=', '<=>', '<>'))} NULL",
         lambda: f"coalesce({column}, {literal()}) = {literal()}",
         lambda: chance.choice(("st IS NULL", "st IS NOT NULL", "arr IS NULL", "st.`in side` IS NULL", "get(arr, 0) = 1", "size(arr) > 1")),
+        lambda: f"cast({column} AS STRING) {chance.choice(('=', '<=>', '>'))} cast({literal()} AS STRING)",
+        lambda: f"nullif({column}, {literal()}) IS {chance.choice(('', 'NOT '))}NULL",
+        lambda: f"if({column} {chance.choice(_COMPARISONS)} {literal()}, {column} IS NULL, {column} <=> {literal()})",
+        lambda: f"({column} {chance.choice(_COMPARISONS)} {literal()}) <=> {chance.choice(('true', 'false', 'NULL', 'b'))}",
         lambda: f"CASE WHEN {column} IS NULL THEN {chance.choice(('true', 'false', 'NULL'))} ELSE {column} <=> {literal()} END",
     ]  # fmt: skip
     if pa.types.is_boolean(kind.dtype):
@@ -281,6 +285,15 @@ def _atom(chance: random.Random, column: str, kind: Kind) -> str:
         forms.append(lambda: f"{column} AND true")
     if kind.is_number:
         forms.append(lambda: f"{column} {chance.choice(('=', '<', '>=', '<=>'))} {chance.choice(_numbers())}")
+    if pa.types.is_temporal(kind.dtype):
+        forms += [
+            lambda: (
+                f"{chance.choice(('year', 'dayofmonth'))}({column}) {chance.choice(('=', '>'))} {chance.choice((1, 31, 1970, 2024))}"
+            ),
+            lambda: f"cast({column} AS DATE) {chance.choice(_COMPARISONS)} {chance.choice(_DATES)}",
+            lambda: f"cast({column} AS TIMESTAMP) {chance.choice(_COMPARISONS)} {chance.choice(_TIMES)}",
+            lambda: f"date_trunc('DAY', {column}) = {chance.choice(_TIMES)}",
+        ]
     if pa.types.is_floating(kind.dtype):
         forms.append(lambda: f"isnan({column})")
     if pa.types.is_string(kind.dtype) or pa.types.is_large_string(kind.dtype) or pa.types.is_dictionary(kind.dtype):
@@ -353,7 +366,8 @@ def _shown(chance: random.Random) -> str:
 
 
 def _rows(chance: random.Random) -> Query:
-    return Query(f"SELECT id, {_shown(chance)} FROM {{t}}{_where(chance)}")
+    share = chance.choice(("", "", "", " TABLESAMPLE (100 PERCENT)", " TABLESAMPLE (0 PERCENT)"))
+    return Query(f"SELECT id, {_shown(chance)} FROM {{t}}{share}{_where(chance)}")
 
 
 def _keys(chance: random.Random) -> str:
@@ -537,6 +551,9 @@ class Tables:
             options, reference = chance.choice(_references(ds))
             if reference or options:
                 change(chance, lancelet.dataset(place))
+            if chance.random() < 0.3:
+                # Rows of one task come in many batches, whose memory is used again.
+                options = {**options, "batchSize": chance.choice(("1", "3", "8"))}
             spark.read.format("lance").options(**options).load(place).createOrReplaceTempView(f"lance_{name}")
             ours[name] = f"lance.`{place}`{reference}" if by_path else f"lance_{name}"
         return cls(spark, ours, theirs)

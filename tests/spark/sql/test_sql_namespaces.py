@@ -7,6 +7,7 @@ from pyspark.errors import PySparkException
 
 import lancelet
 from lancelet.namespace import RestAdapter
+from lancelet.spark.session import CATALOG
 from spark.sql.conftest import add_catalog
 
 
@@ -33,6 +34,17 @@ def test_namespaces_are_made_listed_described_changed_and_dropped(sql, refused, 
     assert refused("DROP NAMESPACE {c}.a").getCondition() == "SCHEMA_NOT_FOUND"
     sql("DROP NAMESPACE IF EXISTS {c}.a")
     assert sql("SHOW NAMESPACES IN {c}") == [("ns",)]
+
+
+def test_a_catalog_that_all_names_are_of(spark, sql, space):
+    sql("CREATE TABLE {ns}.t AS SELECT 1 AS id")
+    other = spark.newSession()
+    other.conf.set("spark.sql.defaultCatalog", space.name)
+    for key, value in {"": CATALOG, ".impl": "dir", ".root": str(space.root)}.items():
+        other.conf.set(f"spark.sql.catalog.{space.name}{key}", value)
+    assert [tuple(row) for row in other.sql("SELECT * FROM ns.t").collect()] == [(1,)]
+    other.sql("CREATE TABLE ns.u USING lance AS SELECT * FROM ns.t")
+    assert space.pylance("u").to_table().to_pydict() == {"id": [1]}
 
 
 def test_names_without_catalog_and_namespace(spark, sql, space):

@@ -114,6 +114,12 @@ def test_vectors_that_are_not_compared_have_their_place_in_the_order(sql, alone,
         assert sql(text) == alone(text), text
 
 
+def test_vectors_that_lack_an_element_are_null_to_spark_though_the_column_is_not(sql, alone, odd):
+    text = "SELECT id FROM {ns}.odd WHERE v IS NOT NULL ORDER BY vector_l2_distance(v, array(1f, 0f)), id LIMIT 5"
+    assert is_search(sql, text)
+    assert sql(text) == alone(text)
+
+
 def test_among_rows_of_one_distance_other_keys_decide(sql, alone, tmp_path):
     vectors = np.tile(np.eye(DIMENSION, dtype=np.float32), (40, 1))
     column = pa.FixedSizeListArray.from_arrays(vectors.ravel(), DIMENSION)
@@ -179,6 +185,21 @@ def test_joins_by_distance_ask_the_table(sql, alone, spark, table):
             f"SELECT q.id, t.id FROM asked q JOIN {right} t APPROX NEAREST 2 BY DISTANCE vector_l2_distance(q.at, t.v)"
         )
         assert not is_search(sql, text)
+
+
+def test_hidden_columns_are_named_before_they_are_joined(sql, refused, alone, table):
+    text = f"SELECT t._rowid FROM (SELECT {ARRAY} AS at) q JOIN {{}} t APPROX NEAREST 2 BY DISTANCE vector_l2_distance(q.at, t.v)"
+    assert "JOIN (SELECT id, v, _rowid FROM t)" in str(refused(text.replace("{}", "{ns}.t")))
+    found = sql(text.replace("{}", "(SELECT v, _rowid FROM {ns}.t)"))
+    order = f"WHERE v IS NOT NULL ORDER BY vector_l2_distance(v, {ARRAY}) LIMIT 2"
+    assert sorted(found) == sorted(sql(f"SELECT _rowid FROM {{ns}}.t {order}"))
+
+
+def test_rows_that_no_task_of_pythons_takes_are_joined_by_spark(sql, alone, table):
+    asked = f"(SELECT {ARRAY} AS at, INTERVAL '1-2' YEAR TO MONTH AS long)"
+    text = f"SELECT string(q.long), t.id FROM {asked} q JOIN {{ns}}.t t APPROX NEAREST 2 BY DISTANCE vector_l2_distance(q.at, t.v)"
+    assert not is_search(sql, text)
+    assert sorted(sql(text)) == sorted(alone(text))
 
 
 def test_an_index_is_asked_and_settings_say_how(sql, alone, spark, tmp_path, path):

@@ -271,7 +271,10 @@ def test_a_table_is_emptied_renamed_and_dropped(sql, refused, space):
     assert sql("SELECT * FROM {c}.other.w") == [(5,)]
     assert refused("ALTER TABLE {ns}.t RENAME TO {ns}.u").getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
     sql("CREATE TABLE {ns}.t (id INT)")
-    assert refused("ALTER TABLE {ns}.t RENAME TO other.w").getCondition() == "TABLE_OR_VIEW_ALREADY_EXISTS"
+    taken = refused("ALTER TABLE {ns}.t RENAME TO other.w")
+    assert taken.getCondition() == "TABLE_OR_VIEW_ALREADY_EXISTS"
+    assert "other.w" in str(taken).replace("`", "")
+    assert "nowhere" in str(refused("ALTER TABLE {ns}.t RENAME TO nowhere.w"))
     place = space.location("t")
     sql("DROP TABLE {ns}.t")
     assert refused("DROP TABLE {ns}.t").getCondition() == "TABLE_OR_VIEW_NOT_FOUND"

@@ -118,6 +118,33 @@ def test_restore(sql, refused, space, table):
     assert refused("RESTORE {ns}.t TO 3").getCondition() == "PARSE_SYNTAX_ERROR"
 
 
+def test_what_spark_has_cached_is_of_the_newest_version_after_a_statement(sql, table):
+    sql("CACHE TABLE {ns}.t")
+    try:
+        assert "InMemory" in sql("EXPLAIN SELECT * FROM {ns}.t")[0][0]
+        for statement in (
+            "ALTER TABLE {ns}.t UPDATE COLUMNS s FROM (SELECT _rowaddr, 'new' AS s FROM {ns}.t WHERE id = 2)",
+            "RESTORE TABLE {ns}.t TO VERSION AS OF 2",
+            "ALTER TABLE {ns}.t ADD COLUMNS more FROM (SELECT _rowaddr, id + 1 AS more FROM {ns}.t)",
+            "ALTER TABLE {ns}.t ADD COLUMN other INT DEFAULT 7",
+            "OPTIMIZE {ns}.t",
+        ):
+            sql(statement)
+            now = table().to_table()
+            assert sorted(sql("SELECT * FROM {ns}.t")) == sorted(zip(*now.to_pydict().values(), strict=True)), statement
+    finally:
+        sql("UNCACHE TABLE IF EXISTS {ns}.t")
+
+
+def test_a_procedure_that_is_not_there_is_told_with_those_that_are(refused, space, table):
+    missing = refused("CALL {c}.system.nope('t')")
+    assert missing.getCondition() == "FAILED_TO_LOAD_ROUTINE"
+    assert "there is no procedure nope; there are add_columns, " in str(missing)
+    for name in ("fast_forward", "remove_orphan_files"):
+        assert f"there is no procedure {name}: " in str(refused(f"CALL {{c}}.system.{name}('t')"))
+    assert f"CALL {space.name}.system.optimize(...)" in str(refused("CALL {c}.other.optimize('t')"))
+
+
 def test_statements_of_spark_parse_as_before(spark, sql, refused, space, table):
     spark.range(3).createOrReplaceTempView("history")
     assert sql("DESCRIBE history id")[0][1] == "id"

@@ -72,6 +72,23 @@ def test_mistakes_with_indices(sql, refused, table):
     assert refused("ALTER TABLE {ns}.nope DROP INDEX i").getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
 
 
+def test_an_index_of_geometries(sql, space):
+    pytest.importorskip("shapely", reason="geometries are computed by shapely, of the extra lancelet[geo]")
+    path = str(space.root.parent / "geo.lance")
+    xy = pa.struct([pa.field(name, pa.float64(), False) for name in "xy"])
+    geometry = pa.field("p", xy, metadata={"ARROW:extension:name": "geoarrow.point"})
+    points = pa.array([{"x": n % 20, "y": n // 20} for n in range(100)], xy)
+    schema = pa.schema([pa.field("id", pa.int64()), geometry])
+    lancelet.write_dataset(pa.table([range(100), points], schema), path, max_rows_per_file=50)
+    sql(f"CREATE TABLE {{ns}}.geo USING lance LOCATION '{path}'")
+    assert sql("ALTER TABLE {ns}.geo CREATE INDEX i USING rtree (p) WITH (page_size = 16)") == [(2, "i")]
+    assert sql("SHOW INDEXES IN {ns}.geo")[0][:3] == ("i", ["p"], "rtree")
+    near = "st_intersects(p, st_geomfromtext('POLYGON ((2 1, 2 3, 9 3, 9 1, 2 1))'))"
+    expected = [n for n in range(100) if 2 <= n % 20 <= 9 and 1 <= n // 20 <= 3]
+    assert lance.dataset(path).to_table(["id"], filter=near)["id"].to_pylist() == expected
+    assert [row[0] for row in sql(f"SELECT id FROM {{ns}}.geo WITH ('filter' = \"{near}\")")] == expected
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize(
     ("method", "column", "options"),

@@ -42,7 +42,7 @@ APPROX_MODES: Final = ("fast", "normal", "accurate")
 class SearchUse:
     """What a search looked at, counted by all the threads that take part."""
 
-    __slots__ = ("_lock", "codes", "partitions", "refined", "segments")
+    __slots__ = ("_lock", "codes", "missing", "partitions", "refined", "segments")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -53,14 +53,19 @@ class SearchUse:
         """Codes that were compared with a query."""
         self.refined = 0
         """Rows whose vectors were read and compared."""
+        self.missing = 0
+        """Rows that were looked at, and have no vector, or not all of its elements; known where all vectors are compared."""
 
-    def note(self, *, segments: int = 0, partitions: int = 0, codes: int = 0, refined: int = 0) -> None:
+    def note(
+        self, *, segments: int = 0, partitions: int = 0, codes: int = 0, refined: int = 0, missing: int = 0
+    ) -> None:
         """Add to the counts."""
         with self._lock:
             self.segments += segments
             self.partitions += partitions
             self.codes += codes
             self.refined += refined
+            self.missing += missing
 
 
 @dataclass(frozen=True, slots=True)

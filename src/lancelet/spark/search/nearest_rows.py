@@ -66,6 +66,8 @@ class NearestRows:
     k: int
     metric: str
     nulls_first: bool
+    is_never_null: bool
+    """Whether all rows have a vector; some of its elements may still be missing, which is no vector to Spark either."""
     more_keys: bool
     """Whether rows of the same distance are sorted by something else."""
     use_index: bool = True
@@ -101,35 +103,33 @@ class NearestRows:
 
     def rows(self, table: TableReader, plan: ScanPlan) -> Iterator[pa.RecordBatch]:
         """What a plan gives of the rows that can come first."""
-        found, is_indexed = self._nearest(table, plan, use_index=self.use_index)
-        if is_indexed and len(found) >= self.k:
-            may_be_first = self.nulls_first and self._may_have_nulls(plan)
+        found, scan = self._nearest(table, plan, use_index=self.use_index)
+        if scan.index is not None and len(found) >= self.k:
+            may_be_first = self.nulls_first and not self.is_never_null and self._may_have_nulls(plan)
             others = _addresses(Scan(table, self._without_vectors(plan))) if may_be_first else _NO_ROWS
         else:
-            if is_indexed:
-                found, _ = self._nearest(table, plan, use_index=False)
+            if scan.index is not None:
+                found, scan = self._nearest(table, plan, use_index=False)
             needs_all = len(found) < self.k
-            others = self._unmeasured(table, plan, needs_all) if needs_all or self._others_may_be_first else _NO_ROWS
+            # Rows that the search does not find can come before those that it finds.
+            may_be_first = self.metric != _ASCENDING or (self.nulls_first and scan.use.missing > 0)
+            others = self._unmeasured(table, plan, needs_all) if needs_all or may_be_first else _NO_ROWS
         return taken_rows(table, plan, np.concatenate([found, np.setdiff1d(others, found)]))
 
-    @property
-    def _others_may_be_first(self) -> bool:
-        """Whether rows that a search does not find can come before those that it finds."""
-        return self.nulls_first or self.metric != _ASCENDING
-
-    def _nearest(self, table: TableReader, plan: ScanPlan, *, use_index: bool) -> tuple[Addresses, bool]:
-        """The nearest rows with all that are as far as the last one; and whether an index was asked."""
+    def _nearest(self, table: TableReader, plan: ScanPlan, *, use_index: bool) -> tuple[Addresses, NearestScan]:
+        """The nearest rows with all that are as far as the last one; and the search that found them."""
         count = self.k + _SPARE
         while True:
             search = self.search(plan.schema, count, use_index=use_index)
             scan = NearestScan(table, replace(_only_addresses(plan, None), nearest=search))
             marks = scan.hits.marks
             if len(marks) <= self.k:
-                return _addresses(scan), scan.index is not None
+                return _addresses(scan), scan
             last = marks[self.k - 1]
-            limit = last + _ROUNDING * max(abs(last), 0 if self.metric == _ASCENDING else 1)
+            about = max(abs(last), 0 if self.metric == _ASCENDING else 1)
+            limit = last + _ROUNDING * about if np.isfinite(last) else last
             if len(marks) < count or marks[-1] > limit:
-                return _addresses(scan)[marks <= limit], scan.index is not None
+                return _addresses(scan)[marks <= limit], scan
             count *= _MORE
 
     def _unmeasured(self, table: TableReader, plan: ScanPlan, all_rows: bool) -> Addresses:

@@ -44,10 +44,14 @@ class Procedure:
     result: str
     """Columns of the rows."""
     comment: str
+    writes: bool = False
+    """Whether rows may be others afterwards, or elsewhere."""
 
 
-def _procedure(answer: str, parameters: tuple[Parameter, ...], result: str, comment: str) -> Procedure:
-    return Procedure(answer, (_TABLE, *parameters), result, comment)
+def _procedure(
+    answer: str, parameters: tuple[Parameter, ...], result: str, comment: str, *, writes: bool = False
+) -> Procedure:
+    return Procedure(answer, (_TABLE, *parameters), result, comment, writes)
 
 
 _OPTIMIZE = _procedure(
@@ -55,6 +59,7 @@ _OPTIMIZE = _procedure(
     (_OPTIONS,),
     "fragments_removed bigint, fragments_added bigint, files_removed bigint, files_added bigint",
     "put small and worn fragments together",
+    writes=True,
 )
 _VACUUM = _procedure(
     "upkeep.vacuum",
@@ -62,7 +67,9 @@ _VACUUM = _procedure(
     "bytes_removed bigint, old_versions bigint",
     "remove old versions, and files that only they needed",
 )
-_RESTORE = _procedure("history.restore", (_VERSION, _TIMESTAMP), _RESTORED, "make an older version the newest again")
+_RESTORE = _procedure(
+    "history.restore", (_VERSION, _TIMESTAMP), _RESTORED, "make an older version the newest again", writes=True
+)
 
 PROCEDURES = {
     "history": _procedure("history.history", (("limit", "int", "NULL"),), "@history", "how the versions came about"),
@@ -151,7 +158,9 @@ PROCEDURES = {
     "rollback_to_version": _RESTORE,
     "rollback_to_snapshot": _RESTORE,
     "set_current_version": _RESTORE,
-    "rollback_to_timestamp": _procedure("history.restore", (_TIMESTAMP, _VERSION), _RESTORED, _RESTORE.comment),
+    "rollback_to_timestamp": _procedure(
+        "history.restore", (_TIMESTAMP, _VERSION), _RESTORED, _RESTORE.comment, writes=True
+    ),
     "clone": _procedure(
         "references.clone",
         (
@@ -165,6 +174,7 @@ PROCEDURES = {
         ),
         "source_table_size bigint, source_num_of_files bigint, num_copied_files bigint, copied_files_size bigint",
         "make a table of a version of another one",
+        writes=True,
     ),
     "register_table": _procedure(
         "references.register_table",
@@ -173,10 +183,18 @@ PROCEDURES = {
         "give a table that is there a name",
     ),
     "add_columns": _procedure(
-        "column_statements.add_columns", _COLUMNS, "num_rows bigint", "add columns with the values of a query"
+        "column_statements.add_columns",
+        _COLUMNS,
+        "num_rows bigint",
+        "add columns with the values of a query",
+        writes=True,
     ),
     "update_columns": _procedure(
-        "column_statements.update_columns", _COLUMNS, "num_rows bigint", "give columns the values of a query"
+        "column_statements.update_columns",
+        _COLUMNS,
+        "num_rows bigint",
+        "give columns the values of a query",
+        writes=True,
     ),
     "set_primary_key": _procedure(
         "references.set_primary_key",
@@ -185,6 +203,27 @@ PROCEDURES = {
         "declare the primary key, which is not enforced",
     ),
 }
+
+_FROM_FILES = "CREATE TABLE t AS SELECT * FROM parquet.`path` makes a table of files"
+_FROM_BRANCH = (
+    "a branch has its files to itself, so that main cannot go on from one of its versions; INSERT OVERWRITE t SELECT * FROM "
+    "t.branch_x gives a table the rows of a branch, and table_changes('t.branch_x', a, b) tells what its versions did"
+)
+_INSTEAD = {
+    "add_files": _FROM_FILES,
+    "analyze": "the planner knows rows and sizes without it, and the ends of columns that have a ZONEMAP index",
+    "cherrypick_snapshot": _FROM_BRANCH,
+    "compute_table_stats": "the planner knows rows and sizes without it, and the ends of columns that have a ZONEMAP index",
+    "create_changelog_view": "table_changes('t', a, b) tells what versions did",
+    "fast_forward": _FROM_BRANCH,
+    "migrate": _FROM_FILES,
+    "publish_changes": _FROM_BRANCH,
+    "remove_orphan_files": "vacuum removes files that no version needs, too",
+    "rewrite_manifests": "a version has one manifest only",
+    "rewrite_position_delete_files": "optimize takes deleted rows out of the files",
+    "snapshot": "clone makes a table of a version of another one",
+}
+"""Procedures of other formats, and what there is here."""
 
 
 def list_procedures(_: Mapping[str, Any]) -> list[str]:
@@ -195,7 +234,12 @@ def list_procedures(_: Mapping[str, Any]) -> list[str]:
 def load_procedure(details: Mapping[str, Any]) -> dict[str, Any]:
     """How a procedure is declared."""
     found = _named(details["procedure"])
-    return {"parameters": found.parameters, "result": _columns(found), "comment": found.comment}
+    return {
+        "parameters": found.parameters,
+        "result": _columns(found),
+        "comment": found.comment,
+        "writes": found.writes,
+    }
 
 
 def call_procedure(details: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,7 +253,11 @@ def call_procedure(details: Mapping[str, Any]) -> dict[str, Any]:
 def _named(name: str) -> Procedure:
     found = PROCEDURES.get(name.lower())
     if found is None:
-        raise InvalidInput(f"there is no procedure {name}; there are {', '.join(sorted(PROCEDURES))}")
+        known = ", ".join(sorted(PROCEDURES))
+        instead = _INSTEAD.get(name.lower())
+        raise InvalidInput(
+            f"there is no procedure {name}{'' if instead is None else ': ' + instead}; there are {known}"
+        )
     return found
 
 

@@ -70,10 +70,19 @@ public final class Asking {
     try {
       return way.apply(question, all);
     } catch (Refusal refusal) {
-      Throwable error = inSparksWords(question, refusal);
+      Asking about = question == Ask.RENAME_TABLE && refusal.kind() != Refusal.Kind.TABLE_NOT_FOUND ? target(details) : this;
+      Throwable error = about.inSparksWords(question, refusal);
       error.addSuppressed(refusal);
       throw Asking.<RuntimeException>thrown(error);
     }
+  }
+
+  /** What a table is to be called; the catalog may come first. */
+  private Asking target(Map<String, ?> details) {
+    String[] names = (String[]) details.get(Details.TARGET_NAMESPACE);
+    boolean hasCatalog = names.length > 0 && names[0].equals(catalog);
+    String[] inside = names.length == 0 ? namespace : hasCatalog ? Arrays.copyOfRange(names, 1, names.length) : names;
+    return new Asking(catalog, settings, inside, (String) details.get(Details.TARGET_NAME));
   }
 
   private Throwable inSparksWords(Ask question, Refusal refusal) {
@@ -109,7 +118,7 @@ public final class Asking {
 
   /** Spark's errors are checked exceptions, which the methods of its catalogs do not all declare. */
   @SuppressWarnings("unchecked")
-  private static <E extends Throwable> E thrown(Throwable error) throws E {
+  static <E extends Throwable> E thrown(Throwable error) throws E {
     throw (E) error;
   }
 }

@@ -281,11 +281,16 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Pr
   @Override
   public UnboundProcedure loadProcedure(Identifier ident) {
     if (!Arrays.equals(ident.namespace(), PROCEDURES)) {
-      throw new IllegalArgumentException("procedures of the catalog " + name + " are in its namespace system: CALL " + name
-          + ".system." + ident.name() + "(...)");
+      return new UnknownProcedure(
+          ident.name(), "procedures of the catalog " + name + " are in its namespace system: CALL " + name + ".system."
+              + ident.name() + "(...)");
     }
-    JsonNode told = python.ask(Ask.LOAD_PROCEDURE, Map.of(Details.PROCEDURE, ident.name()));
-    return new LanceProcedure(python, name, ident.name(), told);
+    try {
+      JsonNode told = python.ask(Ask.LOAD_PROCEDURE, Map.of(Details.PROCEDURE, ident.name()));
+      return new LanceProcedure(python, name, ident.name(), told);
+    } catch (IllegalArgumentException unknown) {
+      return new UnknownProcedure(ident.name(), unknown.getMessage());
+    }
   }
 
   // Functions

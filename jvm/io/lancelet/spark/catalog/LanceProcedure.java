@@ -9,9 +9,11 @@ import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.catalyst.util.MapData;
+import org.apache.spark.sql.catalyst.util.QuotingUtils;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -40,6 +42,7 @@ final class LanceProcedure implements UnboundProcedure, BoundProcedure {
   private final String description;
   private final ProcedureParameter[] parameters;
   private final StructType result;
+  private final boolean writes;
 
   LanceProcedure(Asking python, String catalog, String name, JsonNode told) {
     this.python = python;
@@ -47,6 +50,7 @@ final class LanceProcedure implements UnboundProcedure, BoundProcedure {
     this.name = name;
     this.description = told.get(Details.COMMENT).asText();
     this.result = StructType.fromDDL(told.get(Details.RESULT).asText());
+    this.writes = told.get(Details.WRITES).asBoolean();
     List<ProcedureParameter> all = new ArrayList<>();
     for (JsonNode parameter : told.get(Details.PARAMETERS)) {
       ProcedureParameter.Builder built =
@@ -100,8 +104,23 @@ final class LanceProcedure implements UnboundProcedure, BoundProcedure {
       arguments.put(SOURCE, parts);
     }
     Map<String, ?> details = Map.of(Details.PROCEDURE, name, Details.ARGUMENTS, arguments);
-    JsonNode told = python.of(identifier((String) table)).askWithJobs(Ask.CALL_PROCEDURE, details);
+    Identifier about = identifier((String) table);
+    JsonNode told = python.of(about).askWithJobs(Ask.CALL_PROCEDURE, details);
+    if (writes) {
+      readAnew(about);
+    }
     return List.<Scan>of(Records.of(result, told.get(Details.RECORDS))).iterator();
+  }
+
+  /** What Spark has cached of a table is of an older version now: after its own statements it looks after that itself. */
+  private void readAnew(Identifier table) {
+    SparkSession session = SparkSession.active();
+    if (!session.sharedState().cacheManager().isEmpty()) {
+      List<String> parts = new ArrayList<>(List.of(catalog));
+      parts.addAll(Arrays.asList(table.namespace()));
+      parts.add(table.name());
+      session.catalog().refreshTable(parts.stream().map(QuotingUtils::quoteIdentifier).collect(Collectors.joining(".")));
+    }
   }
 
   /** A table by its name, which may begin with that of the catalog, and in the current namespace may be alone. */

@@ -208,7 +208,8 @@ final class LanceScanBuilder
     if (wanted.getFieldIndex(SCORE).isDefined() && columns.getFieldIndex(SCORE).isEmpty() && !isScored) {
       throw new IllegalArgumentException(
           "_score tells how well texts match; it goes with one condition on them, such as WHERE lance_match(text, 'words'),"
-              + " that is not under OR or NOT");
+              + " that is not under OR or NOT. A NEAREST join that wants one hidden column of a table reads all of them: name what"
+              + " it needs, as in JOIN (SELECT id, v, _rowid FROM t)");
     }
     if (answer != null) {
       return answer;

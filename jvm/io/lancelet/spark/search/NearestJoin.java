@@ -36,7 +36,11 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy$;
+import org.apache.spark.sql.types.CalendarIntervalType;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.UserDefinedType;
+import org.apache.spark.sql.types.YearMonthIntervalType;
 import scala.Option;
 import scala.runtime.AbstractFunction1;
 
@@ -71,7 +75,8 @@ public final class NearestJoin extends Rule<LogicalPlan> {
   private static LogicalPlan searched(NearestByJoin join) {
     Right right = Right.of(join.right());
     Distance distance = Distance.of(join.rankingExpression());
-    if (right == null || distance == null || distance.ascends() != (join.direction() == NearestByDistance$.MODULE$)) {
+    boolean areHanded = Scala.<Attribute>list(join.left().output()).stream().allMatch(each -> isHanded(each.dataType()));
+    if (!areHanded || right == null || distance == null || distance.ascends() != (join.direction() == NearestByDistance$.MODULE$)) {
       return null;
     }
     Distance turned = right.has(distance.left()) ? distance.flipped() : distance;
@@ -82,6 +87,17 @@ public final class NearestJoin extends Rule<LogicalPlan> {
       return null;
     }
     return joined(join, right, turned, query, (AttributeReference) sought);
+  }
+
+  /** Whether tasks of Python's take values of a type, and give them back. */
+  private static boolean isHanded(DataType type) {
+    return !type.existsRecursively(
+        new AbstractFunction1<>() {
+          @Override
+          public Object apply(DataType part) {
+            return part instanceof YearMonthIntervalType || part instanceof CalendarIntervalType || part instanceof UserDefinedType;
+          }
+        });
   }
 
   private static LogicalPlan joined(

@@ -145,7 +145,8 @@ public final class NearestOrder extends Rule<LogicalPlan> {
     search.put("query", query);
     search.put("k", count);
     search.put("metric", turned.metric());
-    search.put("nulls_first", !known && order.nullOrdering() == NullsFirst$.MODULE$);
+    search.put("nulls_first", order.nullOrdering() == NullsFirst$.MODULE$);
+    search.put("is_never_null", known);
     search.putAll(SearchSettings.chosen());
     return search;
   }
