@@ -64,8 +64,8 @@ SPARK_TESTS = Path(__file__).parent / "spark"
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     for name, cells in _by_function(item for item in items if _is_spread(item)).items():
-        share = cells[0].get_closest_marker("spread").args[0]
-        kept = spread([cell.callspec.params for cell in cells], share, name)
+        mark = cells[0].get_closest_marker("spread")
+        kept = spread([cell.callspec.params for cell in cells], *mark.args, name, **mark.kwargs)
         for cell in _others(cells, kept):
             cell.add_marker(pytest.mark.soak)
     for item in items:

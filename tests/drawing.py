@@ -5,7 +5,8 @@ count their own seeds begin. ``make soak`` sets both, and hypothesis's own seed,
 are tried with the same examples each time, so that what ``make test`` says of a commit is no matter of luck.
 
 A test with parameters that are a wide product is marked ``spread(share)``: ``make test`` runs so large a share of its
-cells, among which every value of every parameter is met, and ``make soak`` the others. Of any test ``make soak`` runs at
+cells, among which every value of every parameter is met, and ``make soak`` the others. Where cells are dear and much alike,
+``spread(share, each=False)`` leaves some values to the soak too. Of any test ``make soak`` runs at
 most ``LANCELET_CELLS``, drawn from the seed in the same way: every soak meets others.
 """
 
@@ -56,9 +57,9 @@ def sample(cells: Cells, count: float, salt: object) -> set[int]:
     return found.union([place for place in order if place not in found][: max(missing, 0)])
 
 
-def spread(cells: Cells, share: float, salt: object) -> set[int]:
-    """Places of so large a share of ``cells``, or of more where not every value of a parameter would be met."""
-    widest = max(len(met) for met in _values(cells).values())
+def spread(cells: Cells, share: float, salt: object, *, each: bool = True) -> set[int]:
+    """Places of so large a share of ``cells``, or of more where not ``each`` value of a parameter would be met."""
+    widest = max(len(met) for met in _values(cells).values()) if each else 1
     return sample(cells, max(share * len(cells), widest), salt)
 
 

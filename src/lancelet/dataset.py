@@ -381,7 +381,10 @@ class LanceDataset:
         return LanceStats(self._table)
 
     def io_stats_snapshot(self) -> IOStats:
-        """Reads since the dataset was opened, or since the last :meth:`io_stats_incremental`."""
+        """Reads since the dataset was opened, or since the last :meth:`io_stats_incremental`.
+
+        Local files are mapped: what decoders take from the mapping without asking is not counted.
+        """
         return self._io.since(reset=False)
 
     def io_stats_incremental(self) -> IOStats:

@@ -119,13 +119,23 @@ def test_a_damaged_file_hides_no_other(tmp_path: Path) -> None:
     table.insert(pa.table({"id": range(10)}))
     torn = tmp_path / "torn.lance" / "data" / table.get_fragments()[1].metadata.files[0].path
     torn.write_bytes(torn.read_bytes()[:-8])
-    with _served(table) as page:
+    with _served(lancelet.dataset(tmp_path / "torn.lance")) as page:
         for name in ("columns", "pages?column=id"):
             found = facts(page, name)
             (problem,) = found["problems"]
             assert torn.name in problem
             assert found["read"] == found["files"] == 5
         assert facts(page, "columns")["columns"][0]["pages"] == 4
+        # Ten rows cannot be read, and those behind them have the places that they had.
+        found = facts(page, "rows?offset=5&limit=20")
+        assert [row[0] for row in found["rows"]] == [*range(5, 10), *range(20, 25)]
+        assert found["count"] == 50
+        (problem,) = found["problems"]
+        assert "fragment 1: " in problem
+        assert torn.name in problem
+        found = facts(page, "rows?where=id%20%25%202%20%3D%200&limit=100")
+        assert [row[0] for row in found["rows"]] == [*range(0, 10, 2), *range(20, 40, 2), *range(0, 10, 2)]
+        assert (found["count"], len(found["problems"])) == (20, 1)
         # The index knows all fragments but the last.
         assert facts(page, "indices")[0]["strip"] == [1, 1, 1, 1, 0]
 

@@ -165,7 +165,7 @@ def test_expressions(tmp_path, texts):
     both(make(tmp_path), lambda dataset: dataset.add_columns(texts))
 
 
-@pytest.mark.spread(0.5)
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 @pytest.mark.parametrize("stable", [False, True])
 def test_every_file_version_and_kind_of_row_id(tmp_path, version, stable):

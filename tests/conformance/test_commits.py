@@ -323,6 +323,7 @@ def overlays_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("overlays_allowed")
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable-ids"])
 @pytest.mark.parametrize("history", HISTORIES, ids=lambda history: history.__name__)
+@pytest.mark.spread(0.5, each=False)
 def test_replay(tmp_path: Path, history: History, stable: bool) -> None:
     uri = str(tmp_path / "theirs")
     history(uri, stable)

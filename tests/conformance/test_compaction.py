@@ -172,7 +172,7 @@ def test_a_plan_explains_itself(tmp_path: Path) -> None:
 # The outcome
 
 
-@pytest.mark.spread(0.4)
+@pytest.mark.spread(0.3)
 @pytest.mark.parametrize(("name", "version", "stable"), STATE_CELLS)
 def test_outcome_is_that_of_pylance(tmp_path: Path, name: str, version: str, stable: bool) -> None:
     where = tmp_path / "t"
@@ -233,7 +233,7 @@ TYPE_CELLS = [
 ]
 
 
-@pytest.mark.spread(0.5)
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize(("family", "size", "version"), TYPE_CELLS)
 def test_every_type(tmp_path: Path, family: str, size: Any, version: str) -> None:
     where = tmp_path / "t"

@@ -231,6 +231,7 @@ def follow(where: Path, history: list[str]) -> None:
 
 
 @pytest.mark.parametrize("history", HISTORIES, ids=lambda history: history[0])
+@pytest.mark.spread(0.5, each=False)
 def test_whatever_happens_next(tmp_path: Path, history: list[str], indexed: Indexed) -> None:
     indexed(tmp_path / "t")
     follow(tmp_path / "t", ["compact", *history])

@@ -245,6 +245,7 @@ ROWS = [name for name in MAKERS if name not in NOT_BY_HAND]
 
 
 @pytest.mark.parametrize("ours", ROWS)
+@pytest.mark.spread(0.6, each=False)
 def test_outcome(made: dict[str, Made], made_by_us: dict[str, Made], tmp_path: Path, ours: str) -> None:
     odd = ROWS.index(ours) % 2
     check_row(made, made_by_us, tmp_path, ours, odd)
@@ -511,6 +512,7 @@ def call_of_pylance(uri: str, name: str) -> str:
 
 
 @pytest.mark.parametrize("ours", CALLS)
+@pytest.mark.spread(0.6, each=False)
 def test_outcome_of_calls(called: dict[str, Called], tmp_path: Path, ours: str) -> None:
     """Also by row, by inserted key, by shard of the write-ahead log."""
     wrong = []

@@ -112,7 +112,7 @@ HUGE = (
 )
 
 
-@pytest.mark.spread(0.4)
+@pytest.mark.spread(0.3)
 @pytest.mark.parametrize(("group", "size", "version"), cells(GROUPS, SIZES, VERSIONS[1:]))
 def test_settings_read_as_pylance(tmp_path: Path, group: str, size: Size, version: str) -> None:
     theirs = write(columns(GROUPS[group], version, size), tmp_path / "t", version, size)

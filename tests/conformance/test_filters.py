@@ -158,6 +158,7 @@ FRAMES = ("NOT ({})", "({}) OR b", "({}) AND b IS NOT TRUE", "({}) IS TRUE")
 
 @pytest.mark.parametrize("frames", [2, pytest.param(4, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("column", LITERALS)
+@pytest.mark.spread(0.5, each=False)
 def test_every_operator_on_every_type(table: lance.LanceDataset, rows: pa.Table, column: str, frames: int):
     """Alone and in so many frames, which take turns."""
     literals = LITERALS[column]

@@ -14,7 +14,7 @@ from conformance.agree import answers, rows_of, same_schema
 from conformance.grid import FAMILIES, SIZES, VERSIONS, Size, altered, cells, columns, write
 
 
-@pytest.mark.spread(0.45)
+@pytest.mark.spread(0.35)
 @pytest.mark.parametrize(("family", "size", "version"), cells(FAMILIES, SIZES, VERSIONS))
 def test_reads_as_pylance(tmp_path: Path, family: str, size: Size, version: str) -> None:
     table = columns(FAMILIES[family], version, size)

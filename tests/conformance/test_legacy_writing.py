@@ -53,6 +53,7 @@ def legacy(table: pa.Table, where: Path, **options: Any) -> lancelet.LanceDatase
 
 
 @pytest.mark.parametrize("dtype", KEPT, ids=str)
+@pytest.mark.spread(0.5, each=False)
 def test_every_type_both_ways(tmp_path: Path, dtype: pa.DataType) -> None:
     table = pa.table({"c": full(dtype, 150), "k": range(150)})
     ours = legacy(table.slice(3, 100), tmp_path / "t", max_rows_per_group=16, max_rows_per_file=60)

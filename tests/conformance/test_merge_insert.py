@@ -147,6 +147,7 @@ CLAUSES = [
 
 
 @pytest.mark.parametrize("clause", CLAUSES, ids=lambda clause: "-".join(map(str, clause)))
+@pytest.mark.spread(0.6, each=False)
 def test_every_clause(tmp_path: Path, clause: tuple[str, bool, str | None]) -> None:
     for number, (name, given_rows) in enumerate(SOURCES.items(), CLAUSES.index(clause)):
         where, stable = tmp_path / name, number % 2 == 0
@@ -442,6 +443,7 @@ def test_columns_in_place_of_every_kind(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", range(len(STATES)), ids=list(STATES))
+@pytest.mark.spread(0.5, each=False)
 def test_every_state(tmp_path: Path, number: int) -> None:
     every_state(tmp_path, list(STATES)[number], VERSIONS[(number + 1) % 3], number % 2 == 1)
 

@@ -144,7 +144,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.spread(0.5)
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize(("first", "second", "who", "stable"), PAIRS[::3])
 def test_pairs(starts: list[Path], tmp_path: Path, first: str, second: str, who: tuple[Any, Any], stable: int) -> None:
     check(starts[stable], tmp_path, first, second, who)

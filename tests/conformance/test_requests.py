@@ -20,6 +20,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Coun
 
 
 @pytest.mark.parametrize("case", cases(ROWS), ids=lambda case: f"{case.name}, {'warm' if case.warm else 'cold'}")
+@pytest.mark.spread(0.5, each=False)
 def test_no_more_is_asked_for_than_pylance_does(case: Case, server: tuple[str, Count]) -> None:
     asked: list[str] = []
     counts = counted(case, *server, asked.append)

@@ -90,7 +90,7 @@ def ask(dataset: Any, mask: dict[str, bytes], question: dict[str, Any]) -> pa.Ta
     return dataset.scanner(**{"columns": ["k", "v"]} | question, **lists).to_table()
 
 
-@pytest.mark.spread(0.35)
+@pytest.mark.spread(0.3)
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("mask", MASKS)
 def test_same_rows_as_pylance(root: Path, state: str, mask: str) -> None:
@@ -105,7 +105,7 @@ def test_same_rows_as_pylance(root: Path, state: str, mask: str) -> None:
         assert answers[0] == answers[1]
 
 
-@pytest.mark.spread(0.35)
+@pytest.mark.spread(0.3)
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("mask", MASKS)
 def test_counts(root: Path, state: str, mask: str) -> None:

@@ -79,7 +79,7 @@ def check(path: Path, ask: Any) -> dict[str, Any]:
     return ours
 
 
-@pytest.mark.spread(0.4)
+@pytest.mark.spread(0.3)
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("columns", COLUMNS, ids=["last", "first", "expression"])
 def test_scans(root: Path, state: str, columns: Any) -> None:

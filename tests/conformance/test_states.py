@@ -33,7 +33,7 @@ CELLS = [
 LINEAGE = ["_row_created_at_version", "_row_last_updated_at_version"]
 
 
-@pytest.mark.spread(0.5)
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize(("name", "version", "stable"), CELLS)
 def test_reads_as_pylance(tmp_path: Path, name: str, version: str, stable: bool) -> None:
     where = tmp_path / "t"

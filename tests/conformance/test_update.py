@@ -187,6 +187,7 @@ def test_nulls_where_none_may_be(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", range(len(STATES)), ids=list(STATES))
+@pytest.mark.spread(0.5, each=False)
 def test_every_state(tmp_path: Path, number: int) -> None:
     every_state(tmp_path, list(STATES)[number], VERSIONS[number % 3], number % 2 == 0)
 

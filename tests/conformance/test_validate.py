@@ -43,7 +43,7 @@ CELLS = [
 ]
 
 
-@pytest.mark.spread(0.4)
+@pytest.mark.spread(0.3)
 @pytest.mark.parametrize(("name", "version", "stable"), CELLS)
 def test_sound_tables(tmp_path: Path, name: str, version: str, stable: bool) -> None:
     where = tmp_path / "t"

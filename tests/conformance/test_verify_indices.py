@@ -74,7 +74,7 @@ def edit_indices(where: Path, change: Callable[[table_pb2.IndexMetadata], object
     path.write_bytes(head + len(message).to_bytes(4, "little") + message + tail)
 
 
-@pytest.mark.spread(0.4)
+@pytest.mark.spread(0.3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("engine", "stable"), [(lancelet, False), (lancelet, True), (lance, False)], ids=["ours", "ours, stable", "pylance"]
@@ -168,6 +168,7 @@ TYPES = {
 
 
 @pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.spread(0.5, each=False)
 def test_indices_over_every_type_are_sound(tmp_path: Path, dtype: str) -> None:
     data = pa.table({"v": TYPES[dtype]})
     made = 0

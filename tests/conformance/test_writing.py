@@ -48,7 +48,7 @@ def write_ours(table: pa.Table, where: Path, version: str, size: Size, **options
     )
 
 
-@pytest.mark.spread(0.4)
+@pytest.mark.spread(0.3)
 @pytest.mark.parametrize(("family", "size", "version"), cells(FAMILIES, SIZES, VERSIONS))
 def test_pylance_reads_what_we_write(tmp_path: Path, family: str, size: Size, version: str) -> None:
     table = columns(FAMILIES[family], version, size)
@@ -130,7 +130,7 @@ def work(where: Path, more: pa.Table) -> dict[str, Any]:
     return told
 
 
-@pytest.mark.spread(0.5)
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize(("family", "size", "version"), cells(FAMILIES, [WORKED_ON], VERSIONS))
 def test_pylance_works_on_every_type(tmp_path: Path, family: str, size: Size, version: str) -> None:
     """The same work on a table of ours and on one of its own: same answers, and we read what it left."""

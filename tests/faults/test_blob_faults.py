@@ -47,7 +47,7 @@ def append(store: FaultyStore) -> None:
     write_table(clips(100), None, Target.at(store), write_options("append", max_rows_per_file=4))
 
 
-@pytest.mark.spread(0.5)
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.name.lower())
 def test_a_fault_at_every_operation(tmp_path: Path, fault: Fault) -> None:
     whole = attempt(tmp_path / "whole", make, append)

@@ -120,7 +120,7 @@ def count_calls(folder: Path, name: str) -> list[str]:
     return store.calls
 
 
-@pytest.mark.spread(0.5)
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.name.lower())
 @pytest.mark.parametrize("name", ACTS)
 def test_fault_at_every_operation(tmp_path: Path, name: str, fault: Fault) -> None:

@@ -40,7 +40,7 @@ def stored(files: list[str]) -> list[str]:
     return [file for file in files if file.startswith(("data/", "_deletions/", "_indices/"))]
 
 
-@pytest.mark.spread(0.5)
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.name.lower())
 @pytest.mark.parametrize("index", [pytest.param("", id="plain", marks=pytest.mark.soak), "remapped", "deferred"])
 def test_a_fault_at_every_operation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str, fault: Fault) -> None:

@@ -36,6 +36,7 @@ def test_the_child_reads_the_intact_table(tables: dict[str, Path]) -> None:
 
 @pytest.mark.parametrize("kind", ["data", "manifest", "deletion"])
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.spread(0.5, each=False)
 def test_flipped_bits_lying_numbers_and_truncated_files(tables: dict[str, Path], version: str, kind: str) -> None:
     """Manifests and deletions are the same in every version, which share out where files end."""
     victim = _victim(tables[version], kind)

@@ -73,7 +73,7 @@ def content(where: Path, version: int | None = None) -> list[Any]:
     return [table.to_pylist(), [fragment.fragment_id for fragment in theirs.get_fragments()], theirs.config()]
 
 
-@pytest.mark.spread(0.5)
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize(("name", "fault", "stable"), CELLS)
 def test_a_fault_at_every_operation(tmp_path: Path, name: str, fault: Fault, stable: bool) -> None:
     def make(where: Path) -> None:

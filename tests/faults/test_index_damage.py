@@ -80,6 +80,7 @@ def report(found: list[str]) -> None:
         for kind in KINDS
     ],
 )
+@pytest.mark.spread(0.5, each=False)
 def test_damaged_files(tables: dict[tuple[str, str], Path], engine: str, kind: str) -> None:
     """Every kind takes its turn of the damages."""
     table = tables[engine, kind]

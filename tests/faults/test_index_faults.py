@@ -273,7 +273,7 @@ def fail_everywhere(folder: Path, prepare: Callable[[Path], None], change: Chang
             check_answers(where, label)
 
 
-@pytest.mark.spread(0.5)
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
@@ -297,6 +297,7 @@ def test_a_fault_at_every_operation(tmp_path: Path, change: str, fault: Fault) -
     "fault", [pytest.param(fault, marks=() if fault is Fault.REFUSED else pytest.mark.soak) for fault in Fault]
 )
 @pytest.mark.parametrize("kind", [kind for kind in COLUMNS if kind != "BTREE"])
+@pytest.mark.spread(0.5, each=False)
 def test_a_fault_while_building_each_kind(tmp_path: Path, kind: str, fault: Fault) -> None:
     fail_everywhere(tmp_path, plain, created(kind), fault)
 

@@ -170,6 +170,7 @@ def warm_up(folder: Path, template: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.spread(0.5, each=False)
 def test_an_interrupt_at_some_moments(folder: Path, temporary: Path, template: Path, name: str) -> None:
     warm_up(folder / "warm", template, name)
     count = interrupt_at(folder / "whole", template, name, None)

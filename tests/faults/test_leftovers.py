@@ -104,6 +104,7 @@ def act_on(name: str, store: FaultyStore) -> None:
 
 
 @pytest.mark.parametrize("name", ACTS)
+@pytest.mark.spread(0.5, each=False)
 def test_lost_attempts_leave_nothing(folder: Path, name: str) -> None:
     made(folder / "t")
     store = Overtaken(open_store(folder / "t"))

@@ -102,6 +102,7 @@ def interrupt_request(name: str, at: int, kind: str = "gs") -> int:
 
 
 @pytest.mark.parametrize("name", ACTS)
+@pytest.mark.spread(0.5, each=False)
 def test_an_unanswered_request_is_left(name: str) -> None:
     count = interrupt_request(name, 0)
     drawn = random.Random(name)

@@ -233,7 +233,7 @@ def content(where: Path) -> Rows | None:
     return dict(zip(keys, ids, strict=True))
 
 
-@pytest.mark.spread(0.4)
+@pytest.mark.spread(0.3)
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.name.lower())
 @pytest.mark.parametrize("name", ACTS)
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])

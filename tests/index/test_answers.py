@@ -122,7 +122,7 @@ def check(
             assert keys(theirs, text) == truth, (text, "pylance")
 
 
-@pytest.mark.spread(0.5)
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize(
     ("kind", "engine", "stable"),
     [
@@ -145,7 +145,7 @@ BY_ENGINES = [("ours", change) for change in CHANGES]
 BY_ENGINES += [("pylance", change) for change in ("compacted", "deferred", "optimized", "extended")]
 
 
-@pytest.mark.spread(0.4)
+@pytest.mark.spread(0.3)
 @pytest.mark.parametrize(
     ("kind", "engine", "change", "stable"),
     [

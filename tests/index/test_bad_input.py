@@ -134,6 +134,7 @@ def test_types(where: Path, tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
 @pytest.mark.parametrize("kind", ["ZONEMAP", "BTREE", "BITMAP"])
 @pytest.mark.filterwarnings("ignore:.*lancelet does not extend:UserWarning")
+@pytest.mark.spread(0.5, each=False)
 def test_indices_of_pylance_on_odd_columns_are_left_alone(tmp_path: Path, kind: str, stable: bool) -> None:
     """JSON and blobs: our upkeep does not touch what our filters never ask."""
     names = [name for name in table().schema.names if name not in ("map", "with`tick")]

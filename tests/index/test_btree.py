@@ -235,7 +235,7 @@ def _range_parts(bench: Workbench, values: pa.Array, rows: Rows, cuts: list[int]
     return out
 
 
-@pytest.mark.spread(0.5)
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize(
     "name", ["int64", "string", "distinct", "dense", "mostly null", "all null", "no rows", "decimal128"]
 )

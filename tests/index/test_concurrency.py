@@ -130,7 +130,7 @@ def unreferenced(where: Path) -> set[str]:
     return {path.name for path in (where / "_indices").iterdir() if any(path.iterdir())} - used
 
 
-@pytest.mark.spread(0.4)
+@pytest.mark.spread(0.3)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("first", FIRST)
 def test_what_comes_second(tmp_path: Path, template: Path, first: str, engine: str) -> None:

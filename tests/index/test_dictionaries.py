@@ -53,7 +53,7 @@ def agree(where: Path, name: str) -> None:
     assert not lancelet.dataset(where).verify(deep=True).errors
 
 
-@pytest.mark.spread(0.4)
+@pytest.mark.spread(0.3)
 @pytest.mark.parametrize("builder", ENGINES)
 @pytest.mark.parametrize("keeper", ENGINES)
 @pytest.mark.parametrize("kind", KINDS)

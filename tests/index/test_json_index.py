@@ -87,6 +87,7 @@ def copy(plain: Path, tmp_path: Path) -> Callable[[], str]:
 
 @pytest.mark.parametrize("builder", [lance, lancelet], ids=["theirs", "ours"])
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.spread(0.5, each=False)
 def test_answers_are_those_of_a_scan_whoever_built_it(copy: Callable[[], str], builder: Any, target: str) -> None:
     uri = copy()
     bare = lance.dataset(uri)
@@ -155,7 +156,7 @@ def test_an_index_is_asked_where_its_values_are_those_of_the_function(copy: Call
         assert found(bare, condition) == found(bare, condition, use_scalar_index=False)
 
 
-@pytest.mark.spread(0.5)
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize("target", ["btree", "bitmap", "zonemap", "ngram", "bloomfilter"])
 @pytest.mark.parametrize("builder", [lance, lancelet], ids=["theirs", "ours"])
 def test_it_is_extended_compacted_and_dropped(copy: Callable[[], str], builder: Any, target: str) -> None:

@@ -115,7 +115,7 @@ def bits(column: pa.ChunkedArray) -> pa.Array:
     return joined.view({2: pa.int16(), 4: pa.int32(), 8: pa.int64()}[joined.type.bit_width // 8])
 
 
-@pytest.mark.spread(0.4)
+@pytest.mark.spread(0.3)
 @_pairs("columns")
 def test_types(tmp_path: Path, case: Case, name: str) -> None:
     """pylance's segment and ours answer as brute force does, and their files are the same."""
@@ -148,7 +148,7 @@ def test_types(tmp_path: Path, case: Case, name: str) -> None:
     assert ours.nbytes > 0
 
 
-@pytest.mark.spread(0.4)
+@pytest.mark.spread(0.3)
 @_pairs("merged")
 def test_merged_and_renamed(tmp_path: Path, case: Case, name: str) -> None:
     """pylance's segment whose rows moved, one of ours and new rows become one segment."""
@@ -190,6 +190,7 @@ def test_pylance_asks_ours(tmp_path: Path, case: Case, name: str) -> None:
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
 @pytest.mark.parametrize("name", ["int64", "float64", "string", "bool"])
 @pytest.mark.parametrize("case", CASES[2:], ids=lambda case: case.name)
+@pytest.mark.spread(0.5, each=False)
 def test_zones_with_deleted_rows(tmp_path: Path, case: Case, name: str, stable: bool) -> None:
     """A zone counts live rows; its file is the one that pylance writes, also after an append."""
     if name not in case.columns:

@@ -319,7 +319,7 @@ def new_table(where: Path, kind: str, *, stable: bool) -> None:
             dataset.create_scalar_index(column, kind)
 
 
-@pytest.mark.spread(0.5)
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_table_through_its_life(tmp_path: Path, kind: str, stable: bool) -> None:

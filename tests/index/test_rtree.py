@@ -125,6 +125,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.spread(0.5, each=False)
 def test_predicates_are_those_of_pylance(plain: str, kind: str) -> None:
     theirs, ours = lance.dataset(plain), lancelet.dataset(plain)
     for condition in conditions(kind)[::2]:
@@ -144,6 +145,7 @@ def test_predicates_are_those_of_pylance(plain: str, kind: str) -> None:
         for number, kind in enumerate(TYPES)
     ],
 )
+@pytest.mark.spread(0.5, each=False)
 def test_a_tree_of_many_pages_answers_as_a_scan_does(tmp_path: Path, builder: Any, kind: str) -> None:
     uri = str(tmp_path / "t")
     bare = lance.write_dataset(table(kinds=(kind,)), uri, data_storage_version="2.2", max_rows_per_file=300)
@@ -180,6 +182,7 @@ def test_files_are_laid_out_as_those_of_pylance(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "ids"])
 @pytest.mark.parametrize("builder", [lance, lancelet], ids=["theirs", "ours"])
+@pytest.mark.spread(0.5, each=False)
 def test_it_is_extended_compacted_and_dropped(tmp_path: Path, builder: Any, stable: bool) -> None:
     uri = str(tmp_path / "t")
     rows = table(kinds=("polygon", "point"))

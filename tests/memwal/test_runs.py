@@ -132,6 +132,7 @@ def test_pylance_reads_and_looks_up_in_runs_of_ours(pair: tuple[str, Path]) -> N
 
 
 @pytest.mark.parametrize("shard", [SHARD, OTHER])
+@pytest.mark.spread(0.5, each=False)
 def test_keys_are_found_in_runs_of_either(pair: tuple[str, Path], shard: Any) -> None:
     name, where = pair
     if name == "no key":

@@ -208,7 +208,7 @@ def prepare(where: str, mode: str) -> None:
         child(space, "n")
 
 
-@pytest.mark.spread(0.4)
+@pytest.mark.spread(0.3)
 @pytest.mark.parametrize(("mode", "change"), CASES)
 @pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.ANSWER_LOST, Fault.KILLED_AFTER])
 def test_a_create_that_fails_at_any_step(mode: str, change: str, fault: Fault) -> None:
@@ -270,6 +270,7 @@ REMOVALS = {
         ("manifest", "rename", Fault.REFUSED),
     ],
 )
+@pytest.mark.spread(0.5, each=False)
 def test_a_removal_that_fails_at_any_step(mode: str, change: str, fault: Fault) -> None:
     """The table is found under one name and can be read, or it is found nowhere."""
     name = f"memory://remove/{mode}/{change}/{fault.name}"

@@ -57,6 +57,7 @@ def named_folders(where: Path) -> set[str]:
         ("text", "NGRAM"),
     ],
 )
+@pytest.mark.spread(0.5, each=False)
 def test_kinds(spark: SparkSession, where: Path, column: str, kind: str) -> None:
     assert column in KINDS[kind]
     LanceTable.forPath(spark, str(where)).createIndex(column, kind)

@@ -156,6 +156,7 @@ QUERIES: list[Any] = [
 
 
 @pytest.mark.parametrize("number", range(len(QUERIES)))
+@pytest.mark.spread(0.5, each=False)
 def test_scores_are_those_of_one_process_bit_for_bit(spark: SparkSession, uri: str, number: int) -> None:
     query = QUERIES[number]
     condition = (None, "id > 60")[number % 2]

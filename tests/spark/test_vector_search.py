@@ -165,6 +165,7 @@ def grown(spark: SparkSession, indexed: dict[str, str], tmp_path_factory: pytest
         {"distance_range": (5.0, 30.0), "nprobes": 5},
     ],
 )
+@pytest.mark.spread(0.5, each=False)
 def test_segments_and_the_rest(spark: SparkSession, grown: str, arguments: dict) -> None:
     query = QUERIES if len(arguments) % 2 else QUERIES[0]
     outside = ("columns", "fast_search", "with_row_id", "filter", "prefilter")

@@ -65,11 +65,13 @@ TOKENIZERS = [
 
 
 @pytest.mark.parametrize("options", TOKENIZERS, ids=str)
+@pytest.mark.spread(0.5, each=False)
 def test_texts(tmp_path, options):
     check(str(tmp_path), pa.string(), TEXTS, **options)
 
 
 @pytest.mark.parametrize("options", TOKENIZERS, ids=str)
+@pytest.mark.spread(0.5, each=False)
 def test_lists_of_texts_are_one_document_each(tmp_path, options):
     check(str(tmp_path), pa.list_(pa.string()), LISTS, **options)
 

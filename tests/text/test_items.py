@@ -57,6 +57,7 @@ def queries(path: str) -> list[Any]:
 @pytest.mark.parametrize(
     ("path", "stable"), [*((path, False) for path in TYPES), ("l.t", True)], ids=[*TYPES, "l.t by stable ids"]
 )
+@pytest.mark.spread(0.4, each=False)
 def test_rows_are_found_as_by_pylance_through_a_life_of_both(tmp_path: Path, path: str, stable: bool) -> None:
     uri = str(tmp_path / "table")
     engines: list[Any] = [lancelet, lance]

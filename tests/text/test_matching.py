@@ -186,7 +186,7 @@ def assert_same(
     assert better[0] == better[1]
 
 
-@pytest.mark.spread(0.5)
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_every_kind_of_query_finds_what_pylance_finds(place: str, options: dict[str, Any]) -> None:
     compare_with_pylance(place, options)

@@ -49,6 +49,7 @@ def test_texts_of_every_script(text, base):
 
 @pytest.mark.parametrize("pattern", ["%sa", "a%sa", "1%s1", "カ%sカ", "א%sא", "%s\u0301a", "_%s_", "ก%sก", "中%s中"])
 @pytest.mark.parametrize("end", [0x3400, pytest.param(0x110000, marks=pytest.mark.soak)])
+@pytest.mark.spread(0.5, each=False)
 def test_every_character_of_unicode(pattern, end):
     text = "\n".join(pattern.replace("%s", chr(code)) for code in range(end) if not 0xD800 <= code < 0xE000)
     check(text, base_tokenizer="icu", **PLAIN)

@@ -42,6 +42,7 @@ def test_a_program_can_follow_what_happens(caplog: pytest.LogCaptureFixture) -> 
 @pytest.mark.parametrize(
     ("level", "lines"), [("debug", True), ("warn,lance=debug", False), ("odd", False), (None, False)]
 )
+@pytest.mark.spread(0.5, each=False)
 def test_the_environment_says_how_much(tmp_path: Path, level: str | None, lines: bool) -> None:
     program = f"import lancelet; lancelet.write_dataset({{'x': [1]}}, {str(tmp_path / 't')!r})"
     known = {name: value for name, value in os.environ.items() if name != "LANCE_LOG"}

@@ -34,7 +34,7 @@ def ours(uri: str, query: npt.NDArray, count: int) -> npt.NDArray:
     return rows[:count]
 
 
-@pytest.mark.spread(0.4)
+@pytest.mark.spread(0.3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
 def test_both_find_the_same_in_indices_of_either(tmp_path: Path, kind: str, metric: str) -> None:
@@ -49,7 +49,7 @@ def test_both_find_the_same_in_indices_of_either(tmp_path: Path, kind: str, metr
         assert np.mean(shared) >= 0.9, module
 
 
-@pytest.mark.spread(0.5)
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
 def test_a_table_that_changes_keeps_its_index(tmp_path: Path, kind: str, stable: bool) -> None:

@@ -41,6 +41,7 @@ def recall(found: npt.NDArray, wanted: npt.NDArray) -> float:
 
 
 @pytest.mark.parametrize(("kind", "metric", "dtype"), [*FLOATS, ("IVF_FLAT", "hamming", "u8")])
+@pytest.mark.spread(0.5, each=False)
 def test_pylance_gives_the_same_answers(tmp_path: Path, kind: str, metric: str, dtype: str) -> None:
     uri = str(tmp_path)
     build(uri, kind, metric, vectors(dtype))
@@ -53,6 +54,7 @@ def test_pylance_gives_the_same_answers(tmp_path: Path, kind: str, metric: str, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.spread(0.4, each=False)
 def test_as_much_is_found_as_in_the_index_of_pylance(tmp_path: Path, kind: str) -> None:
     values, queries = vectors("f32", 4000), vectors("f32", 50, seed=8)
     exact = ((queries[:, None] - values[None]) ** 2).sum(-1).argsort(axis=1)[:, :10]
@@ -89,6 +91,7 @@ def at_least(ours: list[float], others: list[float], errors: int) -> None:
 
 
 @pytest.mark.parametrize(("width", "clusters"), [(16, 0), (16, 40), (384, 0), (384, 40)])
+@pytest.mark.spread(0.5, each=False)
 def test_partitions_have_the_neighbours_as_often_as_those_of_pylance(tmp_path: Path, width: int, clusters: int) -> None:
     values, queries, exact = drawn(width, clusters, 2048, 100)
     found: dict[str, list[float]] = {}

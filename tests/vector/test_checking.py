@@ -52,6 +52,7 @@ def assert_clean(tmp_path: Path, kind: str, metric: str, dtype: str, library: Mo
 
 
 @pytest.mark.parametrize(("kind", "metric", "dtype", "library"), SOME)
+@pytest.mark.spread(0.5, each=False)
 def test_healthy_indices_are_found_healthy(
     tmp_path: Path, kind: str, metric: str, dtype: str, library: ModuleType
 ) -> None:

@@ -82,7 +82,7 @@ def check(where: Path) -> None:
         check_searches(lancelet.dataset(where), lance.dataset(where), query, 10)
 
 
-@pytest.mark.spread(0.5)
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize("engine", ["pylance", pytest.param("ours", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("first", FIRST)
 def test_what_comes_second(tmp_path: Path, template: Path, first: str, engine: str) -> None:

@@ -46,6 +46,7 @@ def findings(tmp_path: Path, kind: str, count: int, seed: int) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.spread(0.5, each=False)
 def test_damaged_files(tmp_path: Path, kind: str) -> None:
     assert not findings(tmp_path, kind, 24, 1)
 

@@ -52,7 +52,7 @@ def check(dataset: lancelet.LanceDataset, rng: np.random.Generator, element: str
         assert after == [row for row in plain if row in set(ids[passing].tolist())]
 
 
-@pytest.mark.spread(0.5)
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize(("element", "metric", "stable"), [(*pair, at % 2 == 1) for at, pair in enumerate(TYPES)])
 def test_a_search_is_brute_force_after_every_change(tmp_path: Path, element: str, metric: str, stable: bool) -> None:
     check_history(tmp_path, element, metric, stable)

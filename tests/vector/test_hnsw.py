@@ -52,7 +52,7 @@ def vectors(dtype: str, rows: int = ROWS, seed: int = 3) -> npt.NDArray:
     return random.standard_normal((rows, DIMENSION)).astype(TYPES[dtype])
 
 
-@pytest.mark.spread(0.5)
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize(("kind", "metric", "dtype"), CASES)
 def test_graphs_of_pylance_lead_us_where_they_lead_it(kind: str, metric: str, dtype: str, tmp_path: Path) -> None:
     values = vectors(dtype)

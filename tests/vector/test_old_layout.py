@@ -74,6 +74,7 @@ CHANGES: dict[str, Change] = {
 
 @pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
 @pytest.mark.parametrize("dtype", [dtype for dtype in TYPES if dtype != "u8"])
+@pytest.mark.spread(0.5, each=False)
 def test_answers_are_pylances(tmp_path: Path, dtype: str, metric: str) -> None:
     uri = old_table(str(tmp_path / "t"), dtype, metric)
     assert not list(tmp_path.rglob("auxiliary.idx"))
@@ -85,6 +86,7 @@ def test_answers_are_pylances(tmp_path: Path, dtype: str, metric: str) -> None:
 
 
 @pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.spread(0.5, each=False)
 def test_an_index_in_one_file_goes_on(tmp_path: Path, change: str) -> None:
     uri = old_table(str(tmp_path / "t"))
     CHANGES[change](uri)
@@ -93,6 +95,7 @@ def test_an_index_in_one_file_goes_on(tmp_path: Path, change: str) -> None:
 
 
 @pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.spread(0.5, each=False)
 def test_an_index_with_its_codebook_in_the_metadata_goes_on(tmp_path: Path, change: str) -> None:
     if not FIXTURE.exists():
         pytest.skip("the fixtures of old releases are not here")

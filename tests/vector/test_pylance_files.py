@@ -41,7 +41,7 @@ def build(folder: Path, kind: str, metric: str, dtype: str) -> str:
     return uri
 
 
-@pytest.mark.spread(0.4)
+@pytest.mark.spread(0.3)
 @pytest.mark.parametrize(("kind", "metric", "dtype"), [*FLOATS, ("IVF_FLAT", "hamming", "u8")])
 def test_what_pylance_indexed_is_found_as_pylance_finds_it(tables: Path, kind: str, metric: str, dtype: str) -> None:
     uri = build(tables, kind, metric, dtype)

@@ -64,6 +64,7 @@ def test_pylance_gives_the_same_distances(
 
 
 @pytest.mark.parametrize("bits", [1, 5])
+@pytest.mark.spread(0.5, each=False)
 def test_as_much_is_found_as_in_the_index_of_pylance(tmp_path: Path, bits: int) -> None:
     values, queries = vectors("f32", 32, 4000), vectors("f32", 32, 100, seed=8)
     exact = ((queries[:, None] - values[None]) ** 2).sum(-1).argsort(axis=1)[:, :10]
@@ -90,6 +91,7 @@ def test_as_much_is_found_as_in_the_index_of_pylance(tmp_path: Path, bits: int) 
 
 
 @pytest.mark.parametrize(("bits", "metric"), [(1, "l2"), (4, "cosine"), (8, "dot"), (8, "l2")])
+@pytest.mark.spread(0.5, each=False)
 def test_either_asks_the_index_of_the_other_and_finds_the_same_rows(tmp_path: Path, bits: int, metric: str) -> None:
     """But for few: pylance rounds distances unless they are to be accurate, and gives some rows up before it knows them well."""
     values, queries = vectors("f32", 32, 2000), vectors("f32", 32, 20, seed=8)

@@ -114,7 +114,7 @@ def check_history(tmp_path: Path, kind: str, metric: str, stable: bool) -> None:
     check()
 
 
-@pytest.mark.spread(0.5)
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize(("kind", "metric", "stable"), SHORT)
 def test_pylances_indices_are_asked_as_pylance_asks_them(tmp_path: Path, kind: str, metric: str, stable: bool) -> None:
     check_history(tmp_path, kind, metric, stable)

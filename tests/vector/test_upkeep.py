@@ -72,6 +72,7 @@ def indexed(uri: str, kind: str, partitions: int = 4, module: object = lancelet,
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
+@pytest.mark.spread(0.5, each=False)
 def test_a_table_that_changes_keeps_its_index(tmp_path: Path, kind: str, stable: bool) -> None:
     uri = str(tmp_path)
     indexed(uri, kind, 1, enable_stable_row_ids=stable)

@@ -199,6 +199,7 @@ def test_what_hangs_together_has_one_head(count: int, links: list[tuple[int, int
         *((kind, "l2", 0.5) for kind in ("IVF_RQ", "IVF_HNSW_FLAT", "IVF_HNSW_SQ", "IVF_HNSW_PQ")),
     ],
 )
+@pytest.mark.spread(0.5, each=False)
 def test_duplicates_are_those_of_pylance(place: str, kind: str, metric: str, threshold: float) -> None:
     table = built(place, kind, metric)
     found = vector.find_duplicate_pairs(table, "v", threshold).read_all()

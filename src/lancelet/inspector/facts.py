@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from lancelet._naming.plain_values import rows_of
 from lancelet.dataset import LanceDataset
-from lancelet.errors import InvalidInput, LanceletError
+from lancelet.errors import CorruptFile, InvalidInput, LanceletError, MissingFile
 from lancelet.inspect.layout import (
     PageFacts,
     columns_of,
@@ -167,13 +169,37 @@ def _strip(fragments: Sequence[int], known: Set[int]) -> list[float]:
 def _rows(table: LanceDataset, words: Words) -> Any:
     offset, limit = _number(words, "offset", 0), min(_number(words, "limit", 20), _MOST_ROWS)
     where = words.get("where") or None
-    scanner = table.scanner(filter=where, offset=offset, limit=limit, blob_handling="all_binary")
-    found = scanner.to_table()
+    problems: list[str] = []
+    try:
+        found = table.scanner(filter=where, offset=offset, limit=limit, blob_handling="all_binary").to_table()
+        count = table.count_rows(where)
+    except (CorruptFile, MissingFile):
+        found, count, problems = _readable_rows(table, where, offset, limit)
     return {
         "columns": [{"name": field.name, "type": str(field.type)} for field in found.schema],
         "rows": [[_cell(value) for value in row.values()] for row in rows_of(found)],
-        "count": table.count_rows(where),
+        "count": count,
+        "problems": problems,
     }
+
+
+def _readable_rows(table: LanceDataset, where: str | None, offset: int, limit: int) -> tuple[pa.Table, int, list[str]]:
+    """Some of the rows of fragments that can be read, how many rows there are, and what is wrong with the other fragments."""
+    parts = [table.scanner(limit=0, blob_handling="all_binary").to_table()]
+    problems, count = [], 0
+    for fragment in table.get_fragments():
+        first = count
+        try:
+            count += fragment.count_rows(where)
+            wanted = range(max(offset - first, 0), min(offset + limit, count) - first)
+            if wanted:
+                scanner = fragment.scanner(
+                    filter=where, offset=wanted.start, limit=len(wanted), blob_handling="all_binary"
+                )
+                parts.append(scanner.to_table())
+        except (CorruptFile, MissingFile) as error:
+            problems.append(f"fragment {fragment.fragment_id}: {error}")
+    return pa.concat_tables(parts), count, problems
 
 
 def _upkeep(table: LanceDataset, _: Words) -> Any:

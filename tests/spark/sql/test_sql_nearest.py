@@ -72,6 +72,7 @@ def is_search(sql, text: str) -> bool:
         "SELECT id FROM {{ns}}.t WHERE n = 9 ORDER BY {order}, id LIMIT 300",
     ],
 )
+@pytest.mark.spread(0.5, each=False)
 def test_the_first_by_distance_are_found_by_a_search(sql, alone, table, metric, query):
     text = query.format(order=ORDERS[metric])
     assert is_search(sql, text)

@@ -44,7 +44,7 @@ def column(array: pa.Array, name: str = "c") -> pa.Table:
     return pa.table({name: array})
 
 
-@pytest.mark.spread(0.35)
+@pytest.mark.spread(0.3)
 @pytest.mark.parametrize("group", [64, 7, 1024])
 @pytest.mark.parametrize("nulls", [0, 0.3, 1])
 @pytest.mark.parametrize("dtype", [t for t in TYPES if t not in DICTIONARIES], ids=str)

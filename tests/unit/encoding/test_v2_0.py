@@ -61,7 +61,7 @@ def check_everything(file: File20, expected: pa.ChunkedArray) -> None:
             assert repr(read(file, rows, gap=gap).to_pylist()) == repr([whole[i] for i in rows.values])
 
 
-@pytest.mark.spread(0.4)
+@pytest.mark.spread(0.3)
 @pytest.mark.parametrize("nulls", [0, 0.3, 1])
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_every_type_over_many_pages(tmp_path, dtype, nulls):

@@ -197,7 +197,7 @@ def cases() -> Iterator[object]:
                 yield pytest.param(name, version, id=f"{name}-{version}")
 
 
-@pytest.mark.spread(0.5)
+@pytest.mark.spread(0.4)
 @pytest.mark.parametrize(("name", "version"), [*cases()])
 def test_what_pylance_wrote(name: str, version: str) -> None:
     array, metadata, _ = columns()[name]
@@ -211,7 +211,7 @@ PAGED = (
 )  # fmt: skip
 
 
-@pytest.mark.spread(0.35)
+@pytest.mark.spread(0.3)
 @pytest.mark.parametrize("batch", [17, 1000])
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", PAGED)
@@ -278,7 +278,7 @@ SHARED = ("int64 nulls", "text few nulls", "text that compresses", "lists of tex
           "long text nulls", "int64 constant nulls", "vector 128 nulls", "dictionary")  # fmt: skip
 
 
-@pytest.mark.spread(0.5)
+@pytest.mark.spread(0.4)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHARED)
 @pytest.mark.parametrize("mapped", [True, False])

@@ -236,7 +236,7 @@ CANNOT_WRITE = {
 """pylance 14 panics or refuses."""
 
 
-@pytest.mark.spread(0.35)
+@pytest.mark.spread(0.3)
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("name", ARRAYS)
 def test_reads_what_pylance_writes(name: str, settings: str, tmp_path: Path) -> None:

@@ -121,6 +121,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ["a < 10", "a < 10 and s = 'text 3'", "a is null", "d = 'word 2'", "n.x = 3 and a > 50", "k >= 0", "k < 0",
      "_rowaddr > 5000 and a < 50", "1000 / (k + 1) > 2", "s = 'text 1' or a = 7"],
 )  # fmt: skip
+@pytest.mark.spread(0.6, each=False)
 def test_filters_over_many_fragments(table: Path, condition: str) -> None:
     ours, theirs = lancelet.dataset(table), lance.dataset(table)
     assert_identical(ours.to_table(filter=condition), theirs.to_table(filter=condition))

@@ -190,6 +190,7 @@ DEEP += [
 
 
 @pytest.mark.parametrize("deep", DEEP, ids=lambda text: text[:12])
+@pytest.mark.spread(0.5, each=False)
 def test_deep_texts_are_understood_or_refused(deep: str):
     attempt(deep)
 

@@ -81,7 +81,7 @@ def attempt(text: str) -> bool:
     return True
 
 
-@pytest.mark.spread(0.5)
+@pytest.mark.spread(0.4)
 @pytest.mark.slow
 @pytest.mark.parametrize("op", ["=", "<", ">=", "+", "-", "/", "%", "||", "<<", "LIKE", "IS DISTINCT FROM", "AND"])
 def test_every_operator_on_every_pair_of_types(op: str):
@@ -90,6 +90,7 @@ def test_every_operator_on_every_pair_of_types(op: str):
 
 
 @pytest.mark.parametrize("name", sorted({*FUNCTIONS, *REWRITTEN}))
+@pytest.mark.spread(0.4, each=False)
 def test_every_function_on_some_types(name: str):
     attempt(f"{name}()")
     attempt_on(name, [*COLUMNS, *LITERALS][len(name) % 6 :: 6])

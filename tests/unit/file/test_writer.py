@@ -25,7 +25,7 @@ SIZES = (Size("empty", 0), Size("one", 1), Size("chunk", 1024), Size("pages", 70
 PLAIN = {name: tuple(kind for kind in kinds if kind.exact) for name, kinds in FAMILIES.items() if name != "extensions"}
 
 
-@pytest.mark.spread(0.4)
+@pytest.mark.spread(0.3)
 @pytest.mark.slow
 @pytest.mark.parametrize(("family", "size", "version"), cells(PLAIN, SIZES, VERSIONS))
 def test_grid(tmp_path: Path, family: str, size: Size, version: str) -> None:
@@ -35,7 +35,7 @@ def test_grid(tmp_path: Path, family: str, size: Size, version: str) -> None:
     round_trip(tmp_path, table, version, **options)
 
 
-@pytest.mark.spread(0.4)
+@pytest.mark.spread(0.3)
 @pytest.mark.parametrize("family", ["numbers", "texts", "vectors", "structs", "lists", "dictionaries"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_sliced_batches(tmp_path: Path, version: str, family: str) -> None:

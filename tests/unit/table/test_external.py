@@ -135,7 +135,7 @@ def test_a_commit_that_only_staged_its_manifest(store: Store) -> None:
     assert config(store) == "3"
 
 
-@pytest.mark.spread(0.4)
+@pytest.mark.spread(0.3)
 @pytest.mark.parametrize("steps", [2, 3, 4])
 @pytest.mark.parametrize("look", ["latest", "version", "list", "commit"])
 def test_readers_finish_what_was_decided(store: Store, steps: int, look: str) -> None:

@@ -350,7 +350,7 @@ async function drawRows() {
     wide: found.rows.some((row) => (row[at]?.text ?? row[at])?.length > LONG),
     number: found.rows.length > 0 && found.rows.every((row) => row[at] === null || typeof row[at] === "number"),
   }));
-  return [form, table(heads, found.rows.map((row) => row.map(cell))), pager("offset", state.offset, found.rows.length, found.count, ROWS)];
+  return [form, ...damages(found), table(heads, found.rows.map((row) => row.map(cell))), pager("offset", state.offset, found.rows.length, found.count, ROWS)];
 }
 
 async function drawUpkeep(top) {
