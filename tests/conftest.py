@@ -109,7 +109,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Tests with a Spark session stay on one worker, since it starts slowly; being many, they come first.
+    """Tests with a Spark session stay on two workers, since it starts slowly; being many, they come first.
 
     So do those that count the requests to their own server, whose tables are made once.
 
@@ -123,9 +123,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             if "test_requests" in nodeid:
                 return "requests"
-            in_session = "tests/spark/" in nodeid or "_with_spark" in nodeid
+            if "tests/spark/sql/" in nodeid or "_with_spark" in nodeid:
+                return "sql"
             alone = "test_elsewhere" in nodeid or "test_types" in nodeid
-            return "spark" if in_session and not alone else nodeid
+            return "spark" if "tests/spark/" in nodeid and not alone else nodeid
 
     return TogetherOnSpark(config, log)
 
