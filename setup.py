@@ -1,7 +1,8 @@
 """Extension modules; everything else about the package is in pyproject.toml.
 
 Every ``.pyx`` under ``src/lancelet`` becomes a module of the same dotted name.
-They are compiled side by side, without debug information and stripped.
+They are compiled side by side, without debug information and stripped. What Cython
+has to say about memoryviews stands in a module of its own, which they share.
 ``LANCELET_SANITIZE=1`` builds with AddressSanitizer for the soak run;
 ``LANCELET_KERNELS=0`` leaves the kernels out, for an editable install that is
 about to compile them in place anyway.
@@ -24,6 +25,7 @@ SOURCE = Path("src")
 KERNELS = os.environ.get("LANCELET_KERNELS") != "0"
 SANITIZE = os.environ.get("LANCELET_SANITIZE") == "1"
 CORES = os.cpu_count() or 1
+SHARED = "lancelet.runtime.memoryviews"
 
 if SANITIZE:
     COMPILE = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address"]
@@ -66,21 +68,23 @@ class BuildKernels(build_ext):
 
 
 def extensions() -> list[Extension]:
-    """One extension for each .pyx file, named after its place in the package."""
+    """One extension for each .pyx file, named after its place in the package, and the one that they share."""
+    sources = {".".join(path.relative_to(SOURCE).with_suffix("").parts): path for path in sorted(SOURCE.rglob("*.pyx"))}
+    sources[SHARED] = SOURCE.joinpath(*SHARED.split(".")).with_suffix(".c")  # Cython writes it, below build_dir
     return [
-        Extension(
-            ".".join(path.relative_to(SOURCE).with_suffix("").parts),
-            [str(path)],
-            extra_compile_args=COMPILE,
-            extra_link_args=LINK,
-        )
-        for path in sorted(SOURCE.rglob("*.pyx"))
+        Extension(name, [str(path)], extra_compile_args=COMPILE, extra_link_args=LINK) for name, path in sources.items()
     ]
 
 
 def translated() -> list[Extension]:
     """The extensions with their C files."""
-    return cythonize(extensions(), compiler_directives=DIRECTIVES, build_dir="build/cython", nthreads=CORES)
+    return cythonize(
+        extensions(),
+        compiler_directives=DIRECTIVES,
+        build_dir="build/cython",
+        nthreads=CORES,
+        shared_utility_qualified_name=SHARED,
+    )
 
 
 # Processes that translate side by side import this file anew where they are not forked.

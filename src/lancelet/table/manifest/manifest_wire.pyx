@@ -4,6 +4,7 @@ Versions of a table share most of their fragments, byte for byte. Whoever reads
 hundreds of versions compares these bytes and parses only what is new.
 """
 
+from cpython.bytearray cimport PyByteArray_Resize
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from lancelet.table.rows.varint cimport read_varint
@@ -81,7 +82,7 @@ def survey_fragments(bytes data not None):
     cdef uint64_t tag = 0, length = 0
     cdef list rest = [], pieces = []
     cdef Fragment found
-    cdef bytearray ids = bytearray(), marks = bytearray(), ends = bytearray(), physical = bytearray(), live = bytearray()
+    cdef bytearray grown, ids = bytearray(), marks = bytearray(), ends = bytearray(), physical = bytearray(), live = bytearray()
     cdef bint counted = True
     cdef uint64_t end = 0, last = 0, greatest = 0
     cdef uint8_t any_marks = 0, all_marks = 0xFF
@@ -95,11 +96,10 @@ def survey_fragments(bytes data not None):
             if not _survey(raw, at, at + <Py_ssize_t>length, &found):
                 return None
             if count == room:
-                ids.extend(bytes(8 * (room + 16)))
-                marks.extend(bytes(room + 16))
-                for grown in (ends, physical, live):
-                    grown.extend(bytes(8 * (room + 16)))
                 room += room + 16
+                PyByteArray_Resize(marks, room)
+                for grown in (ids, ends, physical, live):
+                    PyByteArray_Resize(grown, 8 * room)
             (<uint64_t*><char*>ids)[count] = found.id
             (<uint8_t*><char*>marks)[count] = found.marks
             counted &= found.rows <= MOST_ROWS and found.deleted <= found.rows
