@@ -401,7 +401,7 @@ cdef bint _page(Cursor cursor, Page *page, int64_t file_bytes) noexcept nogil:
     cdef Tag tag
     cdef int kind, k, sizes = 0
     cdef bint described = False
-    cdef Cursor encoding
+    cdef Cursor encoding = cursor
     while True:
         kind = _next(&cursor, &tag)
         if kind == END:

@@ -99,7 +99,8 @@ cdef class Points:
     def flat(vectors, str metric):
         """Vectors of float16, float32 or float64; of bytes with ``hamming``. With ``cosine`` they have length 1."""
         element = _ELEMENTS[vectors.dtype.name]
-        if (element == LC_U8) != (metric == "hamming"):
+        cdef bint of_bytes = element == LC_U8, counts_bits = metric == "hamming"
+        if of_bytes != counts_bits:
             raise ValueError(f"vectors of {vectors.dtype} are not compared by {metric}")
         dtype = np.float32 if element == LC_F16 else vectors.dtype
         cdef Points self = Points._of(vectors, LC_FLAT, _METRICS[metric], vectors.shape[1], dtype, vectors.shape[1])
