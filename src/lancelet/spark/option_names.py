@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lancelet.errors import InvalidInput, NotSupported
+from lancelet.errors import InvalidInput
 
 _SAME = {
     "write_mode": "savemode",
@@ -19,6 +19,7 @@ _SAME = {
     "data_storage_version": "datastorageversion",
     "enable_stable_row_ids": "enablestablerowids",
     "merge-schema": "mergeschema",
+    "use_large_var_types": "uselargevartypes",
     "batch_size": "batchsize",
 }
 _TUNING = (
@@ -38,10 +39,9 @@ _TUNING = (
     "use_queued_write_buffer",
     "use_scalar_index",
 )
-_LARGE = "use_large_var_types"
 _SEARCHES = {"nearest": "VECTOR_SEARCH", "fulltextquery": "SEARCH"}
 
-KNOWN = frozenset((*_SAME, *_TUNING, _LARGE))
+KNOWN = frozenset((*_SAME, *_TUNING))
 
 
 def in_our_words(options: Mapping[str, str], *, writes: bool = False) -> dict[str, str]:
@@ -57,11 +57,7 @@ def in_our_words(options: Mapping[str, str], *, writes: bool = False) -> dict[st
         name = key.lower()
         if name in _SEARCHES:
             raise InvalidInput(f"'{key}' is no option, but the function {_SEARCHES[name]}(table, query, k) of SQL")
-        if name == _LARGE and value.strip().lower() == "true":
-            raise NotSupported(
-                f"'{key}' is chosen by column, when a table is made: '<column>.arrow.large_var_char' = 'true'"
-            )
-        if name in _TUNING or name == _LARGE or (writes and name == "batch_size"):
+        if name in _TUNING or (writes and name == "batch_size"):
             continue
         ours = _SAME.get(name, name)
         # Who writes an option in both ways means ours.

@@ -43,6 +43,7 @@ _WRITE = (
     "mergeSchema",
     "dataStorageVersion",
     "enableStableRowIds",
+    "useLargeVarTypes",
     "checksums",
     "commitMessage",
     "namespace",

@@ -29,7 +29,7 @@ gets that type again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -356,6 +356,36 @@ def _natural(dtype: st.DataType, name: str) -> pa.DataType:
     if isinstance(dtype, st.StructType):
         return pa.struct([pa.field(f.name, _natural(f.dataType, name), f.nullable) for f in dtype])
     return to_arrow_type(dtype, timezone="UTC")
+
+
+def with_wide_offsets(schema: pa.Schema, kept: Collection[str] = ()) -> pa.Schema:
+    """Texts and bytes with 64-bit offsets, inside of nested types too; columns that are ``kept`` stay as they are.
+
+    Examples
+    --------
+    >>> with_wide_offsets(pa.schema({"s": pa.string(), "l": pa.list_(pa.binary()), "n": pa.int8()})).types
+    [DataType(large_string), ListType(list<item: large_binary>), DataType(int8)]
+    """
+    return pa.schema(
+        [field if field.name in kept else _with_wide_offsets(field) for field in schema], metadata=schema.metadata
+    )
+
+
+def _with_wide_offsets(field: pa.Field) -> pa.Field:
+    dtype = field.type
+    if (field.metadata or {}).get(EXTENSION_NAME.encode()) is not None:
+        return field
+    if dtype == pa.string():
+        return field.with_type(pa.large_string())
+    if dtype == pa.binary():
+        return field.with_type(pa.large_binary())
+    if pa.types.is_struct(dtype):
+        return field.with_type(pa.struct([_with_wide_offsets(child) for child in dtype]))
+    if pa.types.is_map(dtype):
+        return field.with_type(pa.map_(_with_wide_offsets(dtype.key_field), _with_wide_offsets(dtype.item_field)))
+    if pa.types.is_list(dtype):
+        return field.with_type(pa.list_(_with_wide_offsets(dtype.value_field)))
+    return field
 
 
 def _is_list(dtype: pa.DataType) -> bool:

@@ -31,7 +31,7 @@ from lancelet.spark.names import distinguishes_case
 from lancelet.spark.options import check_known, chosen_types, count, flag, size, storage_options, table_uri
 from lancelet.spark.sentences import in_a_sentence
 from lancelet.spark.sql.definition import Definition
-from lancelet.spark.types import stored_columns, written_schema
+from lancelet.spark.types import stored_columns, with_wide_offsets, written_schema
 from lancelet.spark.workers import a_task
 from lancelet.store import open_store
 from lancelet.table.commit.deletion_write import delete_rows
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from lancelet.table.manifest.fragment import Fragment
     from lancelet.table.manifest.snapshot import Snapshot
 
+_WIDE_OFFSETS = "useLargeVarTypes"
 _SAVE_MODES = ("append", "overwrite", "errorifexists", "error", "ignore")
 
 
@@ -141,6 +142,8 @@ def _plan_write(
     keeps = appends or flag(options, bridge.KEEPS_COLUMNS)
     stored = stored_columns(snapshot.manifest.schema) if keeps and snapshot is not None else None
     arrow = written_schema(spark, chosen_types(options), stored, case_sensitive=distinguishes_case(options))
+    if flag(options, _WIDE_OFFSETS):
+        arrow = with_wide_offsets(arrow, () if stored is None else stored.names)
     version = None if snapshot is None else snapshot.version
     if snapshot is not None and chosen.checksums is None:
         chosen = replace(chosen, checksums=are_wanted(snapshot.manifest.config))
@@ -171,8 +174,8 @@ def _plan_definition(
         max_bytes_per_file=size(options, "maxBytesPerFile") or chosen.max_bytes_per_file,
     )
     version = None if target.snapshot is None else target.snapshot.version
-    plan = prepare(definition.arrow, target, chosen)
-    return WriteJob(uri, storage, version, definition.arrow, plan, chosen, new_stem())
+    arrow = with_wide_offsets(definition.arrow) if flag(options, _WIDE_OFFSETS) else definition.arrow
+    return WriteJob(uri, storage, version, arrow, prepare(arrow, target, chosen), chosen, new_stem())
 
 
 def definition_options(definition: Definition, mode: str) -> WriteOptions:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import lance
 import pyarrow as pa
 import pytest
@@ -377,6 +379,35 @@ def test_options_by_the_names_of_the_other_connector(spark, sql, refused, space)
     sql(f"CREATE TABLE {name}.ns.u AS SELECT /*+ COALESCE(1) */ id FROM range(6)")
     assert [fragment.count_rows() for fragment in space.pylance("u").get_fragments()] == [3, 3]
     assert sql(f"SELECT sum(id) FROM {name}.ns.u") == [(15,)]
+
+
+def test_a_write_gives_texts_and_bytes_wide_offsets(spark, sql, space):
+    frame = spark.sql(
+        "SELECT 1 AS id, 'a' AS s, X'00' AS b, named_struct('t', 'x', 'l', array('p', NULL)) AS n, map('k', X'01') AS m"
+    )
+    frame.writeTo(f"{space}.t").option("use_large_var_types", "true").create()
+    frame.write.format("lance").option("useLargeVarTypes", "TRUE").mode("append").save(f"{space.root}/by_path.lance")
+    expected = {
+        "id": "int32",
+        "s": "large_string",
+        "b": "large_binary",
+        "n": "struct<t: large_string, l: list<item: large_string>>",
+        "m": "map<large_string, large_binary>",
+    }
+    for table in (space.pylance("t"), lance.dataset(f"{space.root}/by_path.lance")):
+        assert {field.name: re.sub(" not null| \\('m'\\)", "", str(field.type)) for field in table.schema} == expected
+        assert table.to_table().drop_columns(["b", "m"]).to_pylist() == [
+            {"id": 1, "s": "a", "n": {"t": "x", "l": ["p", None]}}
+        ]
+    assert sql("SELECT s, hex(b), n.l, hex(m['k']) FROM {ns}.t") == [("a", "00", ["p", None], "01")]
+    # Columns that are there stay as they are; those that come with rows are new.
+    spark.sql("SELECT 'a' AS s").writeTo(f"{space}.u").create()
+    more = spark.sql("SELECT 'b' AS s, 'c' AS more").write.format("lance").option("use_large_var_types", "true")
+    more.option("mergeSchema", "true").mode("append").save(space.location("u"))
+    assert space.pylance("u").schema.types == [pa.string(), pa.large_string()]
+    sql("INSERT OVERWRITE {ns}.u WITH ('use_large_var_types' = 'true') VALUES ('d', 'e')")
+    assert space.pylance("u").schema.types == [pa.string(), pa.large_string()]
+    assert space.pylance("u").to_table().to_pylist() == [{"s": "d", "more": "e"}]
 
 
 def test_a_table_without_rows_is_made_or_replaced(sql, space):
