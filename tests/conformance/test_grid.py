@@ -12,6 +12,7 @@ import pytest
 import lancelet
 from conformance.agree import answers, rows_of, same_schema
 from conformance.grid import FAMILIES, SIZES, VERSIONS, Size, altered, cells, columns, write
+from lancelet.encoding.picking import keep_rows, pick_rows
 
 
 @pytest.mark.spread(0.35)
@@ -60,6 +61,10 @@ WIDE_CELLS = [
 ]
 
 
+UNREADABLE = ("Incorrect number of nulls for StructArray", "Dictionary key bigger than the key type")
+"""What pylance says of some of its own columns in many pages, when rows are deleted in them."""
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize(("family", "size", "version", "stable", "salt"), WIDE_CELLS)
 def test_reads_as_pylance_after_changes(
@@ -74,10 +79,10 @@ def test_reads_as_pylance_after_changes(
     dataset.add_columns({"twice": "k * 2"})
     dataset.drop_columns([table.column_names[1]])
     ours, theirs = lancelet.dataset(tmp_path / "t"), lance.dataset(tmp_path / "t")
-    whole = theirs.to_table()
+    whole = _readable(theirs, table)
     answers(ours, lambda ds, names: ds.to_table(names), whole)
-    numbered = theirs.to_table(with_row_id=True)
-    kept = numbered.filter(pa.array(numbered["k"].to_numpy() % 5 == 1))
+    numbered = whole.append_column("_rowid", theirs.to_table(["k"], with_row_id=True)["_rowid"])
+    kept = keep_rows(numbered, pa.array(numbered["k"].to_numpy() % 5 == 1))
     answers(ours, lambda ds, names: ds.to_table(names, filter="k % 5 = 1", with_row_id=True), kept, whole.column_names)
     rows = whole.num_rows
     for offset, limit in [(990, 30), (rows // 2, 1100), (rows - 3, 100)]:
@@ -85,6 +90,22 @@ def test_reads_as_pylance_after_changes(
         answers(ours, lambda ds, names, o=offset, n=limit: ds.to_table(names, offset=o, limit=n), part)
     for picks in _takes(rows):
         answers(ours, lambda ds, names, picks=picks: ds.take(picks, names), rows_of(whole, picks))
+
+
+def _readable(dataset: lance.LanceDataset, written: pa.Table) -> pa.Table:
+    """All rows as pylance reads them; columns that it cannot read, though it wrote them, as they were written."""
+    try:
+        return dataset.to_table()
+    except ValueError:
+        live = dataset.to_table(["k"])["k"]
+    columns = {}
+    for name in dataset.schema.names:
+        try:
+            columns[name] = dataset.to_table([name])[name]
+        except ValueError as error:
+            assert any(text in str(error) for text in UNREADABLE), error
+            columns[name] = pick_rows(written[name], live.combine_chunks())
+    return pa.table(columns)
 
 
 def _takes(rows: int) -> list[list[int]]:

@@ -163,7 +163,7 @@ def buffer_table(rng: random.Random, parts: Parts) -> None:
         case 1:
             page.buffer_sizes[which] = rng.choice(EXTREMES)
         case 2:
-            page.buffer_offsets[which] = rng.randrange(len(parts.body))
+            page.buffer_offsets[which] = rng.randrange(max(len(parts.body), 1))
         case 3:
             del page.buffer_sizes[which], page.buffer_offsets[which]
         case 4:

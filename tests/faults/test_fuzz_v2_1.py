@@ -120,6 +120,18 @@ def test_intact_files_have_no_findings(seeds: Path) -> None:
         assert problems(path.read_bytes(), 1) == [], path.name
 
 
+@pytest.mark.parametrize("name", ["ints-2.1", "text_lists-2.1", "struct-2.2", "map-2.2", "struct_vector-2.2"])
+def test_fields_that_are_said_to_be_something_else(seeds: Path, name: str) -> None:
+    from faults.fuzz_v2_1 import TYPES, Parts, problems
+
+    data = (seeds / name).read_bytes()
+    for number in range(len(Parts(data).descriptor.schema.fields)):
+        for logical_type in (*TYPES, "map", "large_list", "list.struct", "fixed_size_list:struct:2"):
+            parts = Parts(data)
+            parts.descriptor.schema.fields[number].logical_type = logical_type
+            assert problems(parts.join(), 1) == [], (number, logical_type)
+
+
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (2, 3))])
 def test_believable_lies(seeds: Path, seed: int) -> None:
     _report(_findings(seeds, seed, 600, 600))

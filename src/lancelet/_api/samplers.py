@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from lancelet._api.sampling import filtered_row_ids
 from lancelet._naming.extras import import_extra
+from lancelet.encoding.picking import pick_rows
 from lancelet.errors import InvalidInput
 from lancelet.execution.rebatch import by_rows
 from lancelet.format.system_columns import ROW_ID
@@ -313,4 +314,4 @@ def _every_nth_row(batches: Iterator[pa.RecordBatch], rank: int, world_size: int
         own = np.arange((rank - seen) % world_size, batch.num_rows, world_size)
         seen += batch.num_rows
         if len(own):
-            yield batch.take(pa.array(own))
+            yield pick_rows(batch, pa.array(own))

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.encoding.fetch import run
+from lancelet.encoding.picking import pick_rows
 from lancelet.encoding.rows import RowIndices, Rows
 from lancelet.errors import CorruptFile
 from lancelet.file import FileCache
@@ -87,4 +88,4 @@ def _overlaid(
     # Take from both laid end to end: works for every type.
     source = np.arange(len(wanted), dtype=np.int64)
     source[hit] = len(wanted) + back
-    return pa.concat_arrays([column, values]).take(pa.array(source))
+    return pick_rows(pa.concat_arrays([column, values]), pa.array(source))

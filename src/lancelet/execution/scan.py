@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet.encoding.picking import pick_rows
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
 from lancelet.errors import CorruptFile
@@ -129,7 +130,7 @@ class Scan:
             return self._resolved([self._take_from(int(owners[0]), offsets)])
         parts, places = self._taken(owners, offsets)
         table = self._resolved(parts)
-        return table if places is None else table.take(arrow_array(places))
+        return table if places is None else pick_rows(table, arrow_array(places))
 
     def take_stored(self, owners: Indices, offsets: Indices) -> pa.Table:
         """Like :meth:`take`, with extension types as they are stored: as expressions want them."""
@@ -137,7 +138,7 @@ class Scan:
         if not parts:
             return self.plan.storage_schema.empty_table()
         table = pa.concat_tables(parts)
-        return table if places is None else table.take(arrow_array(places))
+        return table if places is None else pick_rows(table, arrow_array(places))
 
     def _taken(self, owners: Indices, offsets: Indices) -> tuple[list[pa.Table], Indices | None]:
         """Rows, each once, fragment by fragment; and where among them those are that were asked for (None: as they are)."""
@@ -638,10 +639,10 @@ class Scan:
         picked = dict(zip(sparse, reader.read(sparse, rows), strict=True))
         picks = arrow_array(chosen)
         for field, column in zip(dense, reader.read(dense, unit.rows), strict=True):
-            picked[field] = column.take(picks)
+            picked[field] = pick_rows(column, picks)
         for field in self._fields:
             if field in found:
-                picked[field] = found[field].take(picks)
+                picked[field] = pick_rows(found[field], picks)
         return self._table(unit, [picked[field] for field in self._fields], rows)
 
     def _table(self, unit: Unit, columns: Sequence[Values | None], rows: Rows) -> pa.Table:

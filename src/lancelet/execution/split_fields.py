@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet.encoding.picking import pick_rows
 from lancelet.errors import CorruptFile
 from lancelet.execution.shown import stored_type
 from lancelet.format.schema import Field
@@ -101,7 +102,7 @@ def _aligned(part: pa.Array, wanted: npt.NDArray[np.int64], deleted: Mask | None
     starts = np.cumsum(lengths) - lengths
     ends = np.cumsum(wanted)
     source = np.repeat(starts - (ends - wanted), wanted) + np.arange(int(wanted.sum()))
-    return items.take(pa.array(source, mask=np.repeat(wrong, wanted)))
+    return pick_rows(items, pa.array(source, mask=np.repeat(wrong, wanted)))
 
 
 def _lengths(lists: pa.Array) -> npt.NDArray[np.int64]:

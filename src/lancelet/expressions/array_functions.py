@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet.encoding.picking import pick_rows
 from lancelet.errors import InvalidInput
 from lancelet.expressions.casting import Datum
 from lancelet.expressions.coercion import common_type, describe, is_list_like, is_text, value_type
@@ -82,7 +83,7 @@ def _on_rows(run: Callable[[list[Datum], int, pa.DataType], pa.Array]) -> Run:
 
 
 def _gather(values: pa.Array, positions: Ints, lengths: Ints, valid: Bools, kind: pa.DataType) -> pa.Array:
-    return put_together(values.take(pa.array(positions)), lengths, valid, kind)
+    return put_together(pick_rows(values, pa.array(positions)), lengths, valid, kind)
 
 
 def _joined(parts: list[Lists], valid: Bools, kind: pa.DataType) -> pa.Array:
@@ -196,7 +197,7 @@ def _shortened(lists: Lists, lengths: Ints) -> Lists:
 
 def _repeated(items: pa.Array, counts: Ints) -> Lists:
     """Each item as often as its count says."""
-    flat = items.take(pa.array(np.repeat(np.arange(len(items)), counts)))
+    flat = pick_rows(items, pa.array(np.repeat(np.arange(len(items)), counts)))
     return Lists(flat, np.cumsum(counts) - counts, counts, np.ones(len(items), bool))
 
 
@@ -348,7 +349,7 @@ def _sort(args: list[Datum], rows: int, kind: pa.DataType) -> pa.Array:
         -rank + len(rank) if descending else rank,
     )
     order = np.lexsort((rank, lists.rows()))
-    return put_together(items.take(pa.array(order)), lists.lengths, lists.valid, kind)
+    return put_together(pick_rows(items, pa.array(order)), lists.lengths, lists.valid, kind)
 
 
 def _ranks(items: pa.Array) -> Ints:
@@ -374,7 +375,7 @@ def _extreme(greatest: bool) -> Run:
         found = lists.lengths > 0
         best = np.zeros(rows, np.int64)
         best[found] = order[first[found]]
-        return items.take(pa.array(best, mask=~found))
+        return pick_rows(items, pa.array(best, mask=~found))
 
     return _on_rows(run)
 
@@ -400,7 +401,7 @@ def _any_value(args: list[Datum], rows: int, kind: pa.DataType) -> pa.Array:
     positions[owners] = lists.positions()[some][first]
     missing = np.ones(rows, bool)
     missing[owners] = False
-    return lists.values.take(pa.array(positions, mask=missing))
+    return pick_rows(lists.values, pa.array(positions, mask=missing))
 
 
 def _bind_position(name: str, args: list[Expr]) -> Bound:
@@ -447,7 +448,7 @@ def _zip(args: list[Datum], rows: int, kind: pa.DataType) -> pa.Array:
     for part, field in zip(parts, kind.value_type, strict=True):
         inside = place < np.repeat(part.lengths, lengths)
         positions = np.where(inside, np.repeat(part.starts, lengths) + place, 0)
-        columns.append(part.values.take(pa.array(positions, mask=~inside)).cast(field.type))
+        columns.append(pick_rows(part.values, pa.array(positions, mask=~inside)).cast(field.type))
     structs = pa.StructArray.from_arrays(columns, fields=list(kind.value_type))
     return put_together(structs, lengths, np.any([part.valid for part in parts], axis=0), kind)
 

@@ -14,6 +14,7 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet.encoding.picking import keep_rows, pick_rows
 from lancelet.expressions.casting import Datum, cast_datum
 from lancelet.expressions.coercion import is_list_like
 from lancelet.expressions.nested_order import compare_nested
@@ -81,11 +82,11 @@ def _compare_lists(op: str, left: pa.Array, right: pa.Scalar) -> pa.Array:
     wanted = right.values
     lengths = pc.list_value_length(left)
     same = pc.equal(lengths, len(wanted))
-    candidates = left.filter(same.fill_null(False))
+    candidates = keep_rows(left, same.fill_null(False))
     flat = candidates.flatten()
     hits = pa.repeat(True, len(candidates))
     for place, value in enumerate(wanted):
-        items = flat.take(pa.array(range(place, len(flat), len(wanted)), pa.int64()))
+        items = pick_rows(flat, pa.array(range(place, len(flat), len(wanted)), pa.int64()))
         equal = compare("=", items, value).fill_null(False) if value.is_valid else items.is_null()
         hits = pc.and_(hits, equal)
     result = pc.replace_with_mask(same, same.fill_null(False), hits)

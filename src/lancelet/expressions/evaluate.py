@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet.encoding.jsonb_values import in_form
+from lancelet.encoding.picking import keep_rows, pick_rows
 from lancelet.errors import InvalidInput, UnknownColumn
 from lancelet.expressions.casting import Datum, cast_datum, cast_may_fail
 from lancelet.expressions.coercion import is_list_like, value_type
@@ -223,11 +224,11 @@ class _Rows:
         if rows.true_count == len(rows):
             return self.value(expr)
         names = sorted({path[0] for path in columns_of(expr)})
-        value = _Rows(self.batch.select(names).filter(rows)).value(expr)
+        value = _Rows(keep_rows(self.batch.select(names), rows)).value(expr)
         if isinstance(value, pa.Scalar):
             return pc.if_else(rows, value, pa.scalar(None, value.type))
         chosen = rows.to_numpy(zero_copy_only=False)
-        return value.take(pa.array(np.cumsum(chosen) - 1, mask=~chosen))
+        return pick_rows(value, pa.array(np.cumsum(chosen) - 1, mask=~chosen))
 
     def _case(self, args: tuple[Expr, ...], kind: pa.DataType) -> Datum:
         values: list[Datum] = []

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet.encoding.picking import pick_rows
 from lancelet.errors import InvalidInput
 from lancelet.expressions.casting import Datum
 from lancelet.expressions.coercion import common_type, describe, is_list_like, is_text, value_type
@@ -86,7 +87,7 @@ def _has(lists: pa.Array, wanted: Datum) -> pa.Array:
         if not wanted.is_valid:
             return pa.nulls(len(lists), pa.bool_())
         return _any_per_row(lists, rows, compare("=", values, wanted).fill_null(False))
-    hits = compare("=", values, wanted.take(rows)).fill_null(False)
+    hits = compare("=", values, pick_rows(wanted, rows)).fill_null(False)
     return pc.if_else(wanted.is_valid(), _any_per_row(lists, rows, hits), pa.scalar(None, pa.bool_()))
 
 
@@ -151,7 +152,7 @@ def _element(lists: pa.Array, index: Datum) -> pa.Array:
     position = wanted.fill_null(0).to_numpy(zero_copy_only=False)
     place = np.where(position > 0, position - 1, lengths + position)
     inside = valid & (position != 0) & (place >= 0) & (place < lengths)
-    return values.take(pa.array(np.where(inside, starts + place, 0), mask=~inside))
+    return pick_rows(values, pa.array(np.where(inside, starts + place, 0), mask=~inside))
 
 
 def _run_length(args: list[Datum], kind: pa.DataType) -> Datum:
@@ -178,7 +179,7 @@ def _run_make(args: list[Datum], kind: pa.DataType) -> Datum:
     columns = [as_array(arg, rows) for arg in args]
     # Row-major order: value j of row i sits at i * width + j.
     order = np.arange(rows * len(args)).reshape(len(args), rows).T.ravel()
-    values = pa.concat_arrays(columns).take(pa.array(order))
+    values = pick_rows(pa.concat_arrays(columns), pa.array(order))
     offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * len(args))
     lists = pa.ListArray.from_arrays(offsets, values, type=kind)
     return lists if lengths else lists[0]

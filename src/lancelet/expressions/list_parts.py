@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet.encoding.picking import pick_rows
 from lancelet.errors import InvalidInput
 from lancelet.expressions.casting import Datum
 from lancelet.expressions.signature import as_array
@@ -47,7 +48,7 @@ class Lists:
 
     def items(self) -> pa.Array:
         """The values that rows have, in the order of the rows."""
-        return self.values.take(pa.array(self.positions()))
+        return pick_rows(self.values, pa.array(self.positions()))
 
 
 def places(lengths: Ints) -> Ints:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from lancelet.encoding.picking import pick_rows
 from lancelet.errors import InvalidInput
 from lancelet.expressions.casting import Datum
 from lancelet.expressions.coercion import describe, value_type
@@ -56,7 +57,7 @@ def _joined(keys: Lists, values: Lists, kind: pa.DataType) -> pa.Array:
         raise InvalidInput("map() got one key twice")
     offsets = pa.array(np.concatenate(([0], np.cumsum(keys.lengths))), pa.int32())
     mask = None if keys.valid.all() else pa.array(~keys.valid)
-    items = values.values.take(pa.array(values.positions(keys.lengths)))
+    items = pick_rows(values.values, pa.array(values.positions(keys.lengths)))
     return pa.MapArray.from_arrays(offsets, names.cast(kind.key_type), items.cast(kind.item_type), kind, mask=mask)
 
 
@@ -79,7 +80,7 @@ def _rows_of_items(columns: list[Datum], rows: int) -> Lists:
     """The values of several columns, row by row."""
     width = len(columns)
     order = np.arange(rows * width).reshape(width, rows).T.ravel()
-    values = pa.concat_arrays([as_array(column, rows) for column in columns]).take(pa.array(order))
+    values = pick_rows(pa.concat_arrays([as_array(column, rows) for column in columns]), pa.array(order))
     return Lists(values, np.arange(rows, dtype=np.int64) * width, np.full(rows, width, np.int64), np.ones(rows, bool))
 
 
@@ -110,7 +111,7 @@ def _run_part(part: str) -> Callable[[list[Datum], pa.DataType], Datum]:
             values = pa.StructArray.from_arrays([keys, items], fields=list(kind.value_type))
         else:
             values = keys if part == "keys" else items
-        made = put_together(values.take(pa.array(lists.positions())), lists.lengths, lists.valid, kind)
+        made = put_together(pick_rows(values, pa.array(lists.positions())), lists.lengths, lists.valid, kind)
         return made[0] if constant_row else made
 
     return run
@@ -130,13 +131,13 @@ def _run_extract(args: list[Datum], kind: pa.DataType) -> Datum:
     """The value of a key, as a list of one; a list of null where there is none."""
     rows, constant_row = rows_of(args)
     lists, keys, items = _entries(args[0], rows)
-    mine, wanted = codes_of(keys.take(pa.array(lists.positions())), as_array(args[1], rows))
+    mine, wanted = codes_of(pick_rows(keys, pa.array(lists.positions())), as_array(args[1], rows))
     hit = mine == wanted[lists.rows()]
     positions = np.zeros(rows, np.int64)
     missing = np.ones(rows, bool)
     positions[lists.rows()[hit]] = lists.positions()[hit]
     missing[lists.rows()[hit]] = False
-    values = items.take(pa.array(positions, mask=missing)) if len(items) else pa.nulls(rows, items.type)
+    values = pick_rows(items, pa.array(positions, mask=missing)) if len(items) else pa.nulls(rows, items.type)
     made = put_together(values, np.ones(rows, np.int64), np.ones(rows, bool), kind)
     return made[0] if constant_row else made
 

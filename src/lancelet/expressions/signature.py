@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lancelet.encoding.picking import pick_rows
 from lancelet.errors import InvalidInput
 from lancelet.expressions.casting import Datum, can_cast
 from lancelet.expressions.coercion import common_type, describe, is_list_like, is_number, is_text, value_type
@@ -177,14 +178,14 @@ def per_parameters(kernel: Callable[..., pa.Array], args: Sequence[Datum], kind:
     bounds = np.searchsorted(group_of[order], np.arange(combinations.shape[1] + 1))
     results: list[pa.Array] = []
     for number in range(combinations.shape[1]):
-        members = values.take(pa.array(order[bounds[number] : bounds[number + 1]]))
+        members = pick_rows(values, pa.array(order[bounds[number] : bounds[number + 1]]))
         given = [
             column.dictionary[int(at)].as_py() for column, at in zip(encoded, combinations[:, number], strict=True)
         ]
         results.append(_typed(kernel(members, kind, *given), kind))
     back = np.empty(rows, np.int64)
     back[order] = np.arange(rows)
-    return pa.concat_arrays(results).take(pa.array(back))
+    return pick_rows(pa.concat_arrays(results), pa.array(back))
 
 
 def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet.encoding.picking import pick_rows
 from lancelet.runtime.threads import outside
 
 _QUICK = 100_000
@@ -40,7 +41,7 @@ def _sorted(table: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
             order.append((f"n{number}", "descending" if key.nulls_first else "ascending"))
         columns[f"v{number}"] = total_order(values)
         order.append((f"v{number}", "ascending" if key.ascending else "descending"))
-    return table.take(pc.sort_indices(pa.table(columns), sort_keys=order))
+    return pick_rows(table, pc.sort_indices(pa.table(columns), sort_keys=order))
 
 
 def total_order(values: pa.ChunkedArray) -> pa.ChunkedArray:

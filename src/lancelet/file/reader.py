@@ -193,7 +193,7 @@ class StructuralFile:
         if index is not None and not any(below.id in found for below in node.walk()):
             raise _no_column(self._source.path, node, node.id, index, len(self._container.columns))
         if node.logical_type == "map":
-            key, value = node.children[0].children
+            key, value = node.key_and_value
             halves = [any(below.id in found for below in half.walk()) for half in (key, value)]
             if halves[0] != halves[1]:
                 lost = value if halves[0] else key

@@ -101,6 +101,16 @@ class Field:
         """Whether a 2.1 or later file has a column under this field's own id."""
         return not self.children or self.is_packed or self.is_blob_v2
 
+    @property
+    def key_and_value(self) -> tuple[Field, Field]:
+        """The two fields of a map's entries."""
+        entries = self.children[0] if len(self.children) == 1 else None
+        if entries is None or entries.logical_type != "struct" or len(entries.children) != 2:
+            found = ", ".join(child.logical_type for child in (entries or self).children)
+            raise NotSupported(f"field '{self.name}' is a map whose entries are not pairs but have [{found}]")
+        key, value = entries.children
+        return key, value
+
     @cached_property
     def arrow_type(self) -> pa.DataType:
         """The storage type; extension names stay in the field metadata."""
@@ -113,10 +123,8 @@ class Field:
             case "large_list" | "large_list.struct":
                 return pa.large_list(self._only(children))
             case "map":
-                entries = self._only(children)
-                if not pa.types.is_struct(entries.type) or entries.type.num_fields != 2:
-                    raise NotSupported(f"field '{self.name}' is a map whose entries are not pairs but {entries.type}")
-                return pa.map_(entries.type.field(0).with_nullable(False), entries.type.field(1))
+                key, value = self.key_and_value
+                return pa.map_(key.arrow_field.with_nullable(False), value.arrow_field)
         if self.logical_type.startswith("fixed_size_list:struct:"):
             return pa.list_(self._only(children), list_size(self.logical_type))
         if children:

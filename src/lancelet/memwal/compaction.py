@@ -25,6 +25,7 @@ from lancelet.editing.merge.source import MergeSource
 from lancelet.editing.merge.write import Decided, rewrite_rows
 from lancelet.editing.moved import RowWriter
 from lancelet.editing.retry import retried
+from lancelet.encoding.picking import keep_rows, pick_rows
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.errors import CommitConflict, MissingFile
 from lancelet.execution.plan import ScanPlan
@@ -181,8 +182,8 @@ def _merge_rows(
     index = KeyIndex(columns)
     last = index.last_of_each()
     if last is not None:
-        rows = rows.take(arrow_array(last))
-        columns = [column.take(arrow_array(last)) for column in columns]
+        rows = pick_rows(rows, arrow_array(last))
+        columns = [pick_rows(column, arrow_array(last)) for column in columns]
         index = KeyIndex(columns)
     gone = numpy_array(plain(rows.column(TOMBSTONE)).fill_null(False))
     upserts = rows.drop_columns([TOMBSTONE])
@@ -190,7 +191,7 @@ def _merge_rows(
     replaces = _first_of_each(matches)
     if gone.any():
         kept = arrow_array(~gone)
-        upserts, columns = upserts.filter(kept), [column.filter(kept) for column in columns]
+        upserts, columns = keep_rows(upserts, kept), [keep_rows(column, kept) for column in columns]
         replaces &= ~gone[matches.sources]
         # From here on rows are numbered without the deletions.
         matches = Matches(matches.addresses, (np.cumsum(~gone) - 1)[matches.sources])
@@ -205,7 +206,7 @@ def _merge_rows(
         plan = plan_merge(snapshot, clauses, source.schema)
         ids = tuple(field.id for field in key.fields)
         new = arrow_array(inserted)
-        keys = key_filter(ids, [column.filter(new) for column in columns])
+        keys = key_filter(ids, [keep_rows(column, new) for column in columns])
         change = rewrite_rows(Decided(table, plan, source, actions, keys), RowWriter.of(snapshot, files))
     operation = replace(change.operation, compacted_sstables=progress)
     done = commit(snapshot, operation, affected_rows=change.affected_rows, files=files, pace=pace)
@@ -251,7 +252,7 @@ def newest_rows(table: TableReader, group: Group) -> NewestRows:
     columns = [pa.concat_arrays(arrays) for arrays in zip(*(part.columns for part in parts), strict=True)]
     last = last_of_each(key_values(columns))
     return NewestRows(
-        [column.take(arrow_array(last)) for column in columns], runs[last], offsets[last], tombstones[last]
+        [pick_rows(column, arrow_array(last)) for column in columns], runs[last], offsets[last], tombstones[last]
     )
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.encoding.jsonb import decode_jsonb, encode_jsonb
+from lancelet.encoding.picking import drop_nulls, keep_rows, pick_rows
 from lancelet.encoding.plain import arrow_array
 from lancelet.errors import CorruptFile, NotSupported, UnfitData, UnknownColumn
 from lancelet.execution.blobs import has_blobs
@@ -97,10 +98,10 @@ def changes(
     """Rows to be written and deletions as they come together, in their order; ``gone`` says which are deletions."""
     if not gone.any():
         return rows_to_put(base, target, batch, None)
-    puts = rows_to_put(base, target, batch.filter(arrow_array(~gone)), None)
-    deletions = rows_to_delete(base, key, target, batch.filter(arrow_array(gone)), None)
+    puts = rows_to_put(base, target, keep_rows(batch, arrow_array(~gone)), None)
+    deletions = rows_to_delete(base, key, target, keep_rows(batch, arrow_array(gone)), None)
     order = np.argsort(np.concatenate([np.flatnonzero(~gone), np.flatnonzero(gone)]), kind="stable")
-    whole = pa.Table.from_batches([*puts, *deletions], target).take(arrow_array(order)).combine_chunks()
+    whole = pick_rows(pa.Table.from_batches([*puts, *deletions], target), arrow_array(order)).combine_chunks()
     batches: list[pa.RecordBatch] = whole.to_batches()
     return batches
 
@@ -192,10 +193,10 @@ def _check_nulls(column: pa.Array, field: pa.Field, path: str) -> None:
         raise UnfitData(f"column '{path}' has nulls, and cannot be null")
     dtype = column.type
     if pa.types.is_struct(dtype):
-        present = column.drop_null()
+        present = drop_nulls(column)
         children = [(dtype.field(at), present.field(at)) for at in range(dtype.num_fields)]
     elif pa.types.is_map(dtype):
-        children = [(dtype.item_field, column.drop_null().items)]
+        children = [(dtype.item_field, drop_nulls(column).items)]
     elif pa.types.is_list(dtype) or pa.types.is_large_list(dtype) or pa.types.is_fixed_size_list(dtype):
         children = [(dtype.value_field, column.flatten())]
     else:

@@ -10,6 +10,7 @@ from uuid import UUID, uuid5
 import numpy as np
 import pyarrow as pa
 
+from lancelet.encoding.picking import pick_rows
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.errors import InvalidInput
 from lancelet.memwal.details import MemWalDetails, require_details
@@ -83,7 +84,9 @@ class ShardMap:
         for code, value in enumerate(codes.dictionary):
             stored = scalar_bytes(value)
             place: Place = self._shard(stored), ((self.spec.fields[0].field_id, stored),)
-            rows = batch if len(codes.dictionary) == 1 else batch.take(arrow_array(np.flatnonzero(numbers == code)))
+            rows = (
+                batch if len(codes.dictionary) == 1 else pick_rows(batch, arrow_array(np.flatnonzero(numbers == code)))
+            )
             found.append((place, rows))
         return found
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from lancelet._api.scanner import ScannerBuilder
 from lancelet.editing.merge.join import match_keys
 from lancelet.editing.merge.keys import KeyIndex, plain
+from lancelet.encoding.picking import keep_rows, pick_rows
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.errors import InvalidInput, InvalidType, NotSupported
 from lancelet.execution.opening import open_scan
@@ -139,7 +140,7 @@ class LevelScan:
         values = numpy_array(whole.column(mark).combine_chunks())
         places = np.argsort(values if order == "ascending" else -values, kind="stable")
         places = places[self.offset : wanted]
-        return whole.take(arrow_array(places))
+        return pick_rows(whole, arrow_array(places))
 
     def _found(self, view: View, wanted: int | None) -> list[pa.Table]:
         """The best rows of each level."""
@@ -289,9 +290,9 @@ def _in_run(
     if not level.run.has_key_index:
         # Written when the table had no key, or in the first model: older rows of a key are not hidden.
         last = last_of_each(key_values([plain(rows.column(name)) for name in key.names]))
-        rows = rows.take(arrow_array(last))
+        rows = pick_rows(rows, arrow_array(last))
     _, known = KeyIndex(left).match([plain(rows.column(name)) for name in key.names])
     rest = np.ones(len(left[0]), np.bool_)
     rest[known] = False
-    alive = rows.filter(pc.invert(rows.column(TOMBSTONE).fill_null(False)))
-    return alive.select(list(names)), [column.filter(arrow_array(rest)) for column in left]
+    alive = keep_rows(rows, pc.invert(rows.column(TOMBSTONE).fill_null(False)))
+    return alive.select(list(names)), [keep_rows(column, arrow_array(rest)) for column in left]

@@ -27,6 +27,7 @@ import pyarrow as pa
 from lancelet.editing.merge.join import Pieces, match_keys
 from lancelet.editing.merge.keys import KeyIndex, plain
 from lancelet.editing.moved import lineage_of
+from lancelet.encoding.picking import pick_rows
 from lancelet.encoding.plain import numpy_array
 from lancelet.errors import CorruptFile, InvalidInput, MissingFile
 from lancelet.execution.plan import ScanPlan, table_schema
@@ -187,7 +188,7 @@ class View:
                 columns = [pa.concat_arrays(arrays) for arrays in zip(*(part.columns for part in parts), strict=True)]
                 gone = np.concatenate([part.tombstones for part in parts])
                 last = last_of_each(key_values(columns))
-                keys.append([column.take(pa.array(last)) for column in columns])
+                keys.append([pick_rows(column, pa.array(last)) for column in columns])
                 alive = last[~gone[last]]
                 ends = np.cumsum([len(part.tombstones) for part in parts])
                 for number, part in enumerate(parts):

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet.encoding.picking import pick_rows
 from lancelet.encoding.plain import arrow_array
 from lancelet.errors import UnfitData
 from lancelet.format.extensions import storage_field, storage_of
@@ -139,7 +140,7 @@ def _vectors(array: pa.Array, target: pa.DataType) -> pa.Array:
             raise UnfitData(f"a vector has {wrong[0]} values where the table has {size} in each")
         values = array.flatten()
         if array.null_count:
-            values = values.take(_with_gaps(array, size))
+            values = pick_rows(values, _with_gaps(array, size))
     mask = array.is_null() if array.null_count else None
     return pa.FixedSizeListArray.from_arrays(conform(values, target.value_type), type=target, mask=mask)
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet.encoding.picking import keep_rows
 from lancelet.execution.costs import DEFAULT_BATCH_SIZE
 from lancelet.execution.plan import column_of
 from lancelet.execution.scan import Scan
@@ -126,7 +127,7 @@ def sampled(table: TableReader, plan: ScanPlan, sample: Sample, limit: int | Non
     outputs = plan.outputs if ROW_ADDRESS in names else (*plan.outputs, (ROW_ADDRESS, address))
     left = limit
     for batch in Scan(table, replace(plan, outputs=outputs)).batches():
-        some = batch.filter(pa.array(sample.has(batch.column(ROW_ADDRESS).to_numpy()))).slice(0, left)
+        some = keep_rows(batch, pa.array(sample.has(batch.column(ROW_ADDRESS).to_numpy()))).slice(0, left)
         left = None if left is None else left - some.num_rows
         if some.num_rows:
             yield some.select(names) if names else some

@@ -145,6 +145,23 @@ def test_queries_by_chance_have_the_answers_that_spark_has_over_parquet(spark, t
             spark.conf.set(name, old)
 
 
+def test_conditions_that_spark_makes_a_null_part_of(sql, tmp_path: Path):
+    numbers = [1.5, None, float("nan"), -2.0]
+    lancelet.write_dataset(pa.table({"id": range(4), "f": pa.array(numbers, pa.float32())}), tmp_path / "t.lance")
+    for condition, expected in (
+        ("(f <= double('nan')) <=> true", [0, 2, 3]),
+        ("(f <= double('nan')) <=> NULL", [1]),
+        ("NOT ((f <= double('nan')) <=> true)", [1]),
+        ("((f > 1 AND CAST(NULL AS BOOLEAN)) <=> false)", [3]),
+        ("((f > 1 OR CAST(NULL AS BOOLEAN)) <=> true) OR id = 1", [0, 1, 2]),
+    ):
+        for place in (f"lance.`{tmp_path / 't.lance'}`", "VALUES_OF_SPARK"):
+            if place == "VALUES_OF_SPARK":
+                place = "VALUES (0, 1.5F), (1, NULL), (2, float('nan')), (3, -2F) AS t(id, f)"
+            found = sql(f"SELECT id FROM {place} WHERE {condition} ORDER BY id")
+            assert [row[0] for row in found] == expected, (condition, place)
+
+
 def test_an_order_over_a_sample_is_one_of_its_rows(sql, table):
     text = "SELECT id FROM {ns}.t TABLESAMPLE (10 PERCENT) REPEATABLE (42)"
     last = sorted(sql(text), reverse=True)[:3]

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet.encoding.picking import pick_rows
 from lancelet.encoding.plain import arrow_array
 from lancelet.errors import InvalidChange
 from lancelet.file.checksums import are_wanted
@@ -120,7 +121,9 @@ def _spread(batch: pa.RecordBatch, source: npt.NDArray[np.int64], columns: Schem
     as_null = [nullable[f.name] and not _is_fixed(f.type) for f in batch.schema]
     nulls = pa.array(source, mask=source < 0) if any(as_null) else None
     repeats = None if all(as_null) else arrow_array(np.maximum(np.maximum.accumulate(source), 0))
-    arrays = [column.take(nulls if null else repeats) for null, column in zip(as_null, batch.columns, strict=True)]
+    arrays = [
+        pick_rows(column, nulls if null else repeats) for null, column in zip(as_null, batch.columns, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
 
 

@@ -21,6 +21,7 @@ from lancelet.editing.columns.commit import commit_columns
 from lancelet.editing.columns.fill import spread_over_deleted, with_file, write_columns
 from lancelet.editing.merge.keys import KeyIndex, plain
 from lancelet.editing.merge.source import MergeSource, joined_batches
+from lancelet.encoding.picking import pick_rows
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.errors import InvalidChange, InvalidType, NotSupported, UnfitData, UnknownColumn
 from lancelet.execution.plan import ScanPlan, column_of
@@ -161,7 +162,7 @@ class _Joined:
             missing = found == _NOT_FOUND
             matched = self.held.take(found[~missing], names)
             places = np.cumsum(~missing) - 1
-            yield matched.take(pa.array(places, mask=missing))
+            yield pick_rows(matched, pa.array(places, mask=missing))
 
 
 def _joined(table: TableReader, held: MergeSource, left_on: str, right_on: str | None) -> _Joined:
@@ -229,4 +230,4 @@ def _replaced(old: pa.Array, rows: npt.NDArray[np.int64], new: pa.Array) -> pa.A
     parts = [pa.RecordBatch.from_arrays([array], names=["x"]) for array in (old, new.cast(old.type))]
     order = np.arange(len(old))
     order[rows] = len(old) + np.arange(len(new))
-    return joined_batches(parts).column(0).take(arrow_array(order))
+    return pick_rows(joined_batches(parts).column(0), arrow_array(order))

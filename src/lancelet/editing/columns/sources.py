@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lancelet._naming.texts import check_text
 from lancelet.editing.columns.fill import batch_rows
+from lancelet.encoding.picking import keep_rows
 from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import RowRange
 from lancelet.errors import InvalidChange, InvalidInput, InvalidType, Lines, NotSupported, UnfitData
@@ -200,7 +201,7 @@ class Computed:
         for batch in Scan(table, self._plan(table, reader)).batches():
             start, at = at, at + batch.num_rows
             if live is not None:
-                batch = batch.filter(arrow_array(live[start:at]))
+                batch = keep_rows(batch, arrow_array(live[start:at]))
             whole = start % self.batch_size == 0 and (at - start == self.batch_size or at == rows)
             place = BatchUDFCheckpoint.BatchInfo(reader.fragment.id, start // self.batch_size) if whole else None
             if batch.num_rows:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet.editing.merge.key_words import hash_fixed, hash_spans, set_bits
+from lancelet.encoding.picking import keep_rows
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.table.commit.operations import KeyFilter
 
@@ -49,7 +50,7 @@ def _whole_keys(columns: Sequence[pa.Array]) -> list[pa.Array]:
     for column in columns:
         if column.null_count:
             valid &= numpy_array(column.is_valid())
-    return list(columns) if valid.all() else [column.filter(arrow_array(valid)) for column in columns]
+    return list(columns) if valid.all() else [keep_rows(column, arrow_array(valid)) for column in columns]
 
 
 def _widened(column: pa.Array) -> pa.Array:

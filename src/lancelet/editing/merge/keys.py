@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancelet.editing.merge.key_words import WordIndex, combine, fold_spans, hash_fixed, hash_spans
+from lancelet.encoding.picking import pick_rows
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.encoding.rows import Bytes, Indices
 from lancelet.errors import NotSupported
@@ -131,7 +132,7 @@ class KeyIndex:
 
 def equal_rows(left: pa.Array, at: Indices, right: pa.Array, there: Indices) -> Mask:
     """Whether rows of one column equal rows of another, pair by pair; null equals null here."""
-    return _same(left.take(arrow_array(at)), right.take(arrow_array(there)))
+    return _same(pick_rows(left, arrow_array(at)), pick_rows(right, arrow_array(there)))
 
 
 def _valid(column: pa.Array) -> Mask:

@@ -13,6 +13,7 @@ from lancelet.editing.merge.source import MergeSource
 from lancelet.editing.merge.write import Decided, rewrite_columns, rewrite_rows
 from lancelet.editing.moved import Change, RowWriter
 from lancelet.editing.retry import retried
+from lancelet.encoding.picking import keep_rows
 from lancelet.encoding.plain import arrow_array
 from lancelet.execution.table_reader import TableReader
 from lancelet.runtime.threads import outside
@@ -97,7 +98,7 @@ def _inserted_keys(snapshot: Snapshot, plan: MergePlan, index: KeyIndex, actions
     ):
         return None
     new = arrow_array(actions.inserted)
-    return key_filter(ids, [column.filter(new) for column in index.columns])
+    return key_filter(ids, [keep_rows(column, new) for column in index.columns])
 
 
 def _folders(snapshot: Snapshot, clauses: Clauses) -> tuple[DataFolder, ...]:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.editing.merge.keys import plain
+from lancelet.encoding.picking import keep_rows, pick_rows
 from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import Indices
 from lancelet.format.extensions import storage_field, storage_of
@@ -78,7 +79,7 @@ class MergeSource:
             if count == batch.num_rows:
                 yield batch
             elif count:
-                yield batch.filter(arrow_array(here))
+                yield keep_rows(batch, arrow_array(here))
             self._let_go()
 
     def take(self, rows: Indices, names: Sequence[str] | None = None) -> pa.RecordBatch:
@@ -89,7 +90,7 @@ class MergeSource:
         for owner in np.unique(owners).tolist():
             here = np.flatnonzero(owners == owner)
             batch = self._batches[owner].select(chosen)
-            parts.append(batch.take(arrow_array(rows[here] - self._starts[owner])))
+            parts.append(pick_rows(batch, arrow_array(rows[here] - self._starts[owner])))
             places.append(here)
         self._let_go()
         if not parts:
@@ -98,7 +99,7 @@ class MergeSource:
             return parts[0]
         back = np.empty(len(rows), np.int64)
         back[np.concatenate(places)] = np.arange(len(rows))
-        return joined_batches(parts).take(arrow_array(back))
+        return pick_rows(joined_batches(parts), arrow_array(back))
 
     def _let_go(self) -> None:
         """What was read of the temporary file need not stay in memory."""

@@ -14,6 +14,7 @@ from lancelet.editing.merge.clauses import MergePlan
 from lancelet.editing.merge.join import Actions, Matches, rows_at
 from lancelet.editing.merge.source import MergeSource, joined_batches
 from lancelet.editing.moved import Addresses, Change, RowWriter, lineage_of, reader_of, rows_moved
+from lancelet.encoding.picking import pick_rows
 from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import Indices, RowRange
 from lancelet.errors import NotSupported
@@ -194,7 +195,7 @@ def _replaced(old: pa.Array, places: Indices, new: pa.Array) -> pa.Array:
     parts = [pa.RecordBatch.from_arrays([array], names=["x"]) for array in (old, new)]
     order = np.arange(len(old))
     order[places] = len(old) + np.arange(len(new))
-    return joined_batches(parts).column(0).take(arrow_array(order))
+    return pick_rows(joined_batches(parts).column(0), arrow_array(order))
 
 
 def _with_file(fragment: Fragment, file: DataFile) -> Fragment:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from lancelet.encoding.kernels import pack, shred
 from lancelet.encoding.kernels import strings as kernel
 from lancelet.encoding.kernels.fullzip import gather_slices
+from lancelet.encoding.picking import keep_rows
 from lancelet.encoding.plain import list_offsets, numpy_array
 from lancelet.encoding.rows import Bytes
 from lancelet.encoding.v2_1.encode.general import compressor
@@ -136,7 +137,7 @@ class _Page:
         if bits is not None:
             lengths, valid = np.diff(offsets), numpy_array(array.is_valid())
             if lengths[~valid].any():
-                items = items.filter(pa.array(np.repeat(valid, lengths)))
+                items = keep_rows(items, pa.array(np.repeat(valid, lengths)))
                 offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.where(valid, lengths, 0))))
         total = len(items)
         ends = self._ends(offsets, bits, total + 1)

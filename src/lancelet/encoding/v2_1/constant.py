@@ -64,7 +64,9 @@ class ConstantPage:
         defs = self._levels(buffers[-1], "def_compression", layout.num_def_values)
         entries = self._count(reps, defs)
         visible = entries if defs is None else levels_kernel.count_visible(defs, self._shape.max_visible)
-        part = select_rows(reps, defs, _Counter(visible), rows, self._shape, context)
+        # Only their number matters.
+        values = pa.Array.from_buffers(pa.null(), visible, [None])
+        part = select_rows(reps, defs, values, rows, self._shape, context)
         return PageRows(part.entries, self._repeat(raw, len(part.values)))
 
     def _levels(self, data: Bytes, codec: str, recorded: int) -> Levels | None:
@@ -110,24 +112,6 @@ class ConstantPage:
         if bit_width(dtype) != len(value) * 8:
             raise place.corrupt(f"a constant of {len(value)} bytes in a column of {dtype}")
         return to_arrow(Fixed(np.tile(np.frombuffer(value, np.uint8), count), len(value) * 8, count), dtype, place)
-
-
-class _Counter:
-    """Stands for the values while rows are selected: only their number matters."""
-
-    __slots__ = ("_count",)
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-
-    def __len__(self) -> int:
-        return self._count
-
-    def slice(self, start: int, length: int) -> _Counter:
-        return _Counter(max(min(length, self._count - start), 0))
-
-    def take(self, indices: pa.Array) -> _Counter:
-        return _Counter(len(indices))
 
 
 def zero_slots(dtype: pa.DataType, count: int) -> pa.Array:

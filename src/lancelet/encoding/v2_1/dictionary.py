@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.encoding.kernels import dictionary as kernel
+from lancelet.encoding.picking import pick_rows
 from lancelet.encoding.place import Place
 from lancelet.encoding.plain import arrow_array, numpy_type
 from lancelet.encoding.rows import Bytes
@@ -56,7 +57,7 @@ class PageDictionary:
             keys = arrow_array(indices.astype(index_type))
             return pa.DictionaryArray.from_arrays(keys, self.items, safe=False)
         if self.offsets is None:
-            return self.items.take(arrow_array(indices))
+            return pick_rows(self.items, arrow_array(indices))
         out_offsets = np.empty(len(indices) + 1, self.offsets.dtype)
         total = kernel.look_up_offsets(indices, self.offsets, out_offsets, _LIMITS[dtype])
         if total < 0:

@@ -29,6 +29,7 @@ from lancelet.encoding.assemble import concat
 from lancelet.encoding.fetch import gather
 from lancelet.encoding.kernels import levels as levels_kernel
 from lancelet.encoding.kernels import miniblock, pick
+from lancelet.encoding.picking import pick_rows
 from lancelet.encoding.place import Place
 from lancelet.encoding.plain import arrow_array, numpy_array, numpy_type
 from lancelet.encoding.rows import Bytes, Indices, Ranges, RowRange, Rows
@@ -285,7 +286,9 @@ class MiniBlockRun:
         part = yield from self._decode(table, chosen)
         defs = None if part.defs is None else self._recipe.shape.common(part.defs[at], place)
         marks = self._marks(table, chosen)
-        values = self._finish(part.values.take(arrow_array(at)), table, at.searchsorted(marks), _at(part.defs, at))
+        values = self._finish(
+            pick_rows(part.values, arrow_array(at)), table, at.searchsorted(marks), _at(part.defs, at)
+        )
         return PageRows(Entries(len(at), None, defs), values)
 
     def _pick(
@@ -369,7 +372,7 @@ class MiniBlockRun:
         entry_stops = np.minimum(bounds[at + 1], part.level_counts.cumsum()[chosen.searchsorted(end)])
         ranges = entry_ranges(bounds[at], entry_stops, defs, shape.max_visible)
         slots = expand_ranges(ranges.value_starts, ranges.value_stops)
-        values = part.values.take(arrow_array(slots))
+        values = pick_rows(part.values, arrow_array(slots))
         if self._recipe.late:
             # Before the levels are renumbered, which may happen in place.
             visible = None if defs is None else defs[defs <= shape.max_visible][slots]

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancelet.encoding.fetch import FileBytes
+from lancelet.encoding.picking import pick_rows
 from lancelet.encoding.place import Place
 from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import Bytes, Indices, Ranges, RowRange, Rows
@@ -62,7 +63,7 @@ def select(array: pa.Array, starts: Indices, stops: Indices) -> pa.Array:
     if len(starts) == 1:
         first, last = int(starts[0]), int(stops[0])
         return array if first == 0 and last == len(array) else array.slice(first, last - first)
-    return array.take(arrow_array(expand_ranges(starts, stops)))
+    return pick_rows(array, arrow_array(expand_ranges(starts, stops)))
 
 
 def select_levels(levels: Levels | None, starts: Indices, stops: Indices) -> Levels | None:

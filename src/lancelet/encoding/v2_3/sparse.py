@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancelet.encoding.fetch import gather
+from lancelet.encoding.picking import pick_rows
 from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Bytes, Ranges, RowIndices, RowRange, Rows
 from lancelet.encoding.v2_1.constant import ConstantPage, check_memory, zero_slots
@@ -212,7 +213,7 @@ def _rows(slots: Slots) -> Rows:
 def _spread(values: pa.Array, nulls: Mask) -> pa.Array:
     """Put the values into the slots that are not null."""
     at = np.cumsum(~nulls) - 1
-    return values.take(pa.array(np.maximum(at, 0), mask=nulls))
+    return pick_rows(values, pa.array(np.maximum(at, 0), mask=nulls))
 
 
 def _check_layers(messages: tuple[planar_pb.SparseLayer, ...], context: PageContext) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from lancelet.encoding.picking import keep_rows
 from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import RowIndices, RowRange
 from lancelet.errors import CorruptFile
@@ -171,7 +172,7 @@ def _live_rows(unit: _Unit, schema: Schema) -> pa.Table:
             return pa.table({})
         return pa.Table.from_arrays(unit.reader.read(schema.fields, rows), names=names)
     whole = pa.Table.from_arrays(unit.reader.read(schema.fields, unit.rows), names=names)
-    return whole.filter(arrow_array(live))
+    return keep_rows(whole, arrow_array(live))
 
 
 class _Stream:

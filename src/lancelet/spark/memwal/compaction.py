@@ -24,6 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from pyspark.sql import types as st
 
 from lancelet.editing.retry import retried
+from lancelet.encoding.picking import pick_rows
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.errors import CommitConflict, MissingFile
 from lancelet.execution.plan import plan_take
@@ -86,7 +87,7 @@ class RunRows:
                     parts.append(scan.take(np.zeros(len(here), np.int64), offsets[here]))
                     places.append(here)
             order = arrow_array(np.argsort(np.concatenate(places), kind="stable"))
-            whole = pa.concat_tables(parts).take(order)
+            whole = pick_rows(pa.concat_tables(parts), order)
             columns = [storage_of(pa.concat_arrays(column.chunks)) for column in whole.columns]
             return pa.RecordBatch.from_arrays(columns, names=names)
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet.encoding.picking import keep_rows
 from lancelet.execution.ranked_scan import NO_ROWS
 from lancelet.execution.table_reader import TableReader
 from lancelet.spark.arrays import conformed_batches
@@ -46,8 +47,8 @@ class HybridJob:
         near, fitting = [], []
         for batch in found:
             of_vectors = pc.greater_equal(batch.column(0), 0)
-            near.append(batch.filter(of_vectors))
-            rest = batch.filter(pc.invert(of_vectors))
+            near.append(keep_rows(batch, of_vectors))
+            rest = keep_rows(batch, pc.invert(of_vectors))
             steps = pc.subtract(pa.scalar(-1, pa.int32()), rest.column(0))
             no_items = pa.array(np.zeros(len(rest), np.int32))
             columns = [steps, rest.column(2), rest.column(3), no_items]

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import ArrayType, NumericType, StructField, StructType
 
+from lancelet.encoding.picking import pick_rows
 from lancelet.encoding.plain import arrow_array
 from lancelet.errors import InvalidInput, InvalidType, LanceletError, NotSupported
 from lancelet.execution.nearest import NearestScan
@@ -86,8 +87,8 @@ class JoinJob:
             order = np.argsort(owners, kind="stable")
             owners, places = owners[order], places[order]
         taken = arrow_array(places) if not self.keeps_all else pa.array(places, mask=places < 0)
-        beside = batch.take(arrow_array(owners))
-        columns = [conform(_one(found.column(field.name)).take(taken), field.type) for field in self.found]
+        beside = pick_rows(batch, arrow_array(owners))
+        columns = [conform(pick_rows(_one(found.column(field.name)), taken), field.type) for field in self.found]
         return pa.RecordBatch.from_arrays([*beside.columns, *columns], schema=pa.schema([*beside.schema, *self.found]))
 
 

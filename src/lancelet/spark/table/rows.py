@@ -30,6 +30,7 @@ from pyroaring import BitMap
 
 from lancelet.editing.merge import kept_columns, key_filter, plain
 from lancelet.editing.moved import Addresses, RowWriter, lineage_of, rows_moved
+from lancelet.encoding.picking import pick_rows
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.errors import MergeRefused
 from lancelet.execution.shown import BlobForm, scan_field
@@ -209,11 +210,11 @@ class _Rows:
     def _values(self, step: RowStep, batch: pa.RecordBatch, rows: npt.NDArray[np.int64]) -> pa.RecordBatch:
         """The new values of some rows, as they are stored."""
         if self._source is not None:
-            return self._source(batch.take(arrow_array(rows)))
+            return self._source(pick_rows(batch, arrow_array(rows)))
         values = self._job.values
         places = [values.get_field_index(name) for name in step.columns]
         chosen = pa.RecordBatch.from_arrays([batch.column(2 + at) for at in places], names=list(step.columns))
-        taken = chosen.take(arrow_array(rows)) if step.columns else chosen
+        taken = pick_rows(chosen, arrow_array(rows)) if step.columns else chosen
         (made,) = conformed_batches([taken], pa.schema([values.field(at) for at in places]))
         return made
 

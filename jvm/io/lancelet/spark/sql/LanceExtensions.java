@@ -1,6 +1,7 @@
 package io.lancelet.spark.sql;
 
 import io.lancelet.spark.python.Python;
+import io.lancelet.spark.read.NullOperands;
 import io.lancelet.spark.rowlevel.RowChanges;
 import io.lancelet.spark.search.BlobFunction;
 import io.lancelet.spark.search.Comparable;
@@ -37,6 +38,7 @@ public class LanceExtensions extends AbstractFunction1<SparkSessionExtensions, B
     extensions.injectHintResolutionRule(rule(MergeSchema::new));
     extensions.injectHintResolutionRule(rule(MissingPaths::new));
     extensions.injectPostHocResolutionRule(rule(session -> new RowChanges(Command.UPDATE, Command.MERGE)));
+    extensions.injectPreCBORule(rule(session -> new NullOperands()));
     extensions.injectPreCBORule(rule(session -> new RowChanges(Command.DELETE)));
     extensions.injectTableFunction(
         new Tuple3<>(

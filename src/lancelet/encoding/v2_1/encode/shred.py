@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from lancelet.encoding.kernels import levels as levels_kernel
 from lancelet.encoding.kernels import shred as kernel
+from lancelet.encoding.picking import keep_rows
 from lancelet.encoding.plain import list_offsets, numpy_array
 from lancelet.encoding.rows import Bytes
 from lancelet.encoding.v2_1.encode.values import Offsets, plain_storage
@@ -274,4 +275,4 @@ def _items(
         return array.values.slice(start, items)
     kept = np.zeros(len(offsets) - 1, np.int64)
     kernel.list_totals(defs, open_up_to, bits, first, offsets, kept)
-    return array.values.slice(start, stop - start).filter(pa.array(np.repeat(kept > 0, np.diff(offsets))))
+    return keep_rows(array.values.slice(start, stop - start), pa.array(np.repeat(kept > 0, np.diff(offsets))))

@@ -15,6 +15,7 @@ import pyarrow as pa
 from lancelet.encoding.jsonb import encode_jsonb
 from lancelet.encoding.kernels import pack
 from lancelet.encoding.kernels.fullzip import gather_slices
+from lancelet.encoding.picking import drop_nulls
 from lancelet.encoding.plain import numpy_array
 from lancelet.encoding.rows import Bytes
 from lancelet.errors import NotSupported, UnfitData
@@ -252,5 +253,5 @@ def _indexed(array: pa.Array, valid: Validity) -> Indexed:
         moved = np.cumsum(kept) - 1
         # A null slot may have no value left to name: index 0 of no items at all.
         numbers = np.maximum(moved, 0).astype(numbers.dtype)[numbers] if len(items) else numbers
-        items = items.drop_null()
+        items = drop_nulls(items)
     return Indexed(Words(numbers.view(np.uint8), bits, words.count), items)
