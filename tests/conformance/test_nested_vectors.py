@@ -136,3 +136,25 @@ def test_lists_of_sql(uri: str) -> None:
     dataset = lancelet.dataset(uri)
     found = dataset.to_table({"k": "k", "m": "make_array(m, m)[2]"}, filter="k >= 310", offset=20, limit=60)
     check(found, list(range(330, 390)))
+
+
+def _filled(dtype: pa.DataType, depth: int) -> Any:
+    """A value of nested lists whose items so deep are null."""
+    if depth == 0:
+        return None
+    return [_filled(dtype.value_type, depth - 1) for _ in range(dtype.list_size)]
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("rows", [3, 300])
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("item", [pa.bool_(), pa.int16(), pa.float64()], ids=str)
+def test_lists_of_nothing_but_nulls(tmp_path: Path, item: pa.DataType, depth: int, rows: int, version: str) -> None:
+    """pylance writes lists without items for lists that are all null, and says nothing of what they would hold."""
+    dtype = pa.list_(pa.list_(pa.list_(item, 3), 2), 3)
+    values = [None if row % 3 == 0 else _filled(dtype, depth) for row in range(rows)]
+    table = pa.table({"x": pa.array(values, dtype)})
+    for number, (writer, reader) in enumerate([(lance, lancelet), (lancelet, lance), (lancelet, lancelet)]):
+        where = str(tmp_path / str(number))
+        writer.write_dataset(table, where, data_storage_version=version)
+        assert reader.dataset(where).to_table()["x"].to_pylist() == values

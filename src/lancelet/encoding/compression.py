@@ -11,6 +11,7 @@ modest size zstd is inflated piece by piece, so that memory follows what is real
 from __future__ import annotations
 
 import struct
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,7 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 LZ4_RATIO = 255
 ZSTD_RATIO = 32768
 AT_ONCE = 64 << 20
+SMALL = 1 << 20
 LARGEST = 4 << 30
 
 
@@ -68,7 +70,40 @@ def _zstd(data: Bytes, place: Place) -> Bytes:
         return np.empty(0, np.uint8)
     if size > AT_ONCE:
         return _stream(frame, size, place)
+    if size <= SMALL:
+        return _small_frame(frame, size, place)
     return _filled(pa.Codec("zstd").decompress(pa.py_buffer(frame), decompressed_size=size))
+
+
+class _Contexts(threading.local):
+    """One for each thread, kept from frame to frame: to make one costs more than a small frame, and Arrow makes one for each."""
+
+    def __init__(self) -> None:
+        # Not every table has such frames.
+        from zstandard import ZstdDecompressor, ZstdError, frame_content_size
+
+        self.error = ZstdError
+        self.decompress = ZstdDecompressor().decompress
+        self.content_size = frame_content_size
+
+
+_contexts: _Contexts | None = None
+
+
+def _small_frame(frame: Bytes, size: int, place: Place) -> Bytes:
+    global _contexts
+    if _contexts is None:
+        _contexts = _Contexts()
+    view = frame.data
+    try:
+        # What the frame says of itself is what would be allocated.
+        if _contexts.content_size(view) in (size, -1):
+            raw = _contexts.decompress(view, max_output_size=size, allow_extra_data=False)
+            if len(raw) == size:
+                return np.frombuffer(raw, np.uint8)
+    except _contexts.error as error:
+        raise place.corrupt(f"zstd data does not decompress: {error}") from None
+    raise place.corrupt(f"a frame of zstd does not hold the {size} bytes that it claims")
 
 
 def _stream(frame: Bytes, size: int | None, place: Place) -> Bytes:

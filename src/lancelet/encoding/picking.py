@@ -8,7 +8,6 @@ give the right ones, so that here such lists are made to begin there; no value i
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -62,13 +61,10 @@ def _is_misread(rows: Rows) -> bool:
     return _has_nested_lists(rows.type)
 
 
-@cache
 def _has_nested_lists(dtype: pa.DataType) -> bool:
     """Whether a type has fixed-size lists of fixed-size lists."""
     if isinstance(dtype, pa.BaseExtensionType):
         return _has_nested_lists(dtype.storage_type)
-    if not pa.types.is_nested(dtype):
-        return False
     if pa.types.is_fixed_size_list(dtype) and pa.types.is_fixed_size_list(dtype.value_type):
         return True
     return any(_has_nested_lists(dtype.field(place).type) for place in range(dtype.num_fields))

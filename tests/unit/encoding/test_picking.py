@@ -83,3 +83,27 @@ def test_no_rows_of_no_chunks() -> None:
     nothing = pa.chunked_array([], PAIRS.type)
     assert pick_rows(nothing, pa.array([], pa.int64())).to_pylist() == []
     assert keep_rows(pa.table({"v": nothing}), pa.array([], pa.bool_())).num_rows == 0
+
+
+class Unhashable(pa.ExtensionType):
+    """A type that defines equality alone, as pylance's bfloat16 does."""
+
+    def __init__(self) -> None:
+        super().__init__(PAIRS.type, "unhashable")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage: pa.DataType, data: bytes) -> Unhashable:
+        return cls()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Unhashable)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_types_without_a_hash() -> None:
+    array = pa.ExtensionArray.from_storage(Unhashable(), PAIRS)
+    assert pick_rows(array[5:], pa.array([1])).to_pylist() == [PAIRS[6].as_py()]

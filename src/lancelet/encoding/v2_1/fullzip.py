@@ -82,7 +82,7 @@ class FullZipPage:
             return None
         if lists.values.WhichOneof("compression") != "flat" or lists.items_per_value != dtype.list_size:
             return None
-        bits = _item_bits(dtype)
+        bits = _item_bits(dtype, 1)
         if bits % 8 or items.bits_per_value != bits or dtype.list_size * bits != self._record * 8:
             return None
         if not context.sizes or context.sizes[0] < context.rows * self._record:
@@ -241,12 +241,12 @@ def _split_lists(codec: pb.FixedSizeList, raw: Fixed, context: PageContext) -> F
     nothing = kind == "constant" and not innermost.values.constant.value
     if kind != "flat" and not nothing:
         raise refusal(kind, "a zipped list", place)
-    # Items that are all null have no bytes of their own.
-    bits = _item_bits(context.dtype) if nothing else int(innermost.values.flat.bits_per_value)
+    # Items that are all null have no bytes of their own, whether they are numbers or lists.
+    bits = _item_bits(context.dtype, len(levels)) if nothing else int(innermost.values.flat.bits_per_value)
     bitmap_bytes = [(count + 7) // 8 if valid else 0 for _, count, valid in levels]
     item_bytes = 0 if nothing else (items * bits + 7) // 8
     record = raw.bits // 8
-    if bits == 0 or (bits % 8 and bits != 1) or sum(bitmap_bytes) + item_bytes != record:
+    if bits == 0 or (bits % 8 and bits != 1 and not nothing) or sum(bitmap_bytes) + item_bytes != record:
         raise place.corrupt(f"lists of {items} items of {bits} bits in records of {record} bytes")
     if record == item_bytes and (bits != 1 or items % 8 == 0) and not nothing:
         values: Values = Fixed(raw.data, bits, raw.count * items)
@@ -270,11 +270,13 @@ def _split_lists(codec: pb.FixedSizeList, raw: Fixed, context: PageContext) -> F
     return values
 
 
-def _item_bits(dtype: pa.DataType) -> int:
-    """Width of the innermost items of nested fixed-size lists."""
+def _item_bits(dtype: pa.DataType, depth: int) -> int:
+    """Width of the items so deep in nested fixed-size lists; such lists are as wide as what is in them."""
+    count = 1
     while pa.types.is_fixed_size_list(dtype):
-        dtype = dtype.value_type
-    return bit_width(dtype)
+        count *= 1 if depth > 0 else dtype.list_size
+        dtype, depth = dtype.value_type, depth - 1
+    return count * bit_width(dtype)
 
 
 def _bits(rows: np.ndarray[Any, np.dtype[np.uint8]], count: int) -> Bytes:
