@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import struct
 import subprocess
 import sys
+from base64 import b64decode
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import lancelet
 from lancelet.errors import InvalidInput
 from lancelet.spark.sql import jobs, server
 from lancelet.spark.sql.server import answer, answer_text
@@ -50,6 +54,20 @@ def test_a_process_that_was_killed_comes_again(spark, sql):
 
 
 @pytest.mark.skipif(MODE.startswith("connect"), reason="the Java process is not this one's to look at")
+@pytest.mark.skipif(MODE.endswith("plain"), reason="the bridge asks it")
+@pytest.mark.skipif(not Path("/proc").exists(), reason="processes are looked up in /proc")
+def test_reads_by_path_are_planned_by_it(spark, tmp_path):
+    table = pa.table({"id": range(5)})
+    lancelet.write_dataset(table, str(tmp_path / "t.lance"))
+    for before in servers(spark):
+        os.kill(before, signal.SIGKILL)
+    frame = spark.read.format("lance").load(str(tmp_path / "t.lance"))
+    (after,) = servers(spark)
+    assert frame.where("id > 2").toArrow() == table.slice(3)
+    assert servers(spark) == [after]
+
+
+@pytest.mark.skipif(MODE.startswith("connect"), reason="the Java process is not this one's to look at")
 def test_long_texts_are_read(spark):
     """Jobs carry what they need as one text; Java's reader refuses those above 20 million characters by itself."""
     reader = spark.sparkContext._jvm.io.lancelet.spark.python.Python.JSON
@@ -74,9 +92,34 @@ def test_it_ends_with_its_input_and_keeps_what_is_printed_apart():
     process.stdout.close()
 
 
+def ask(question: str, **details: object) -> dict:
+    """An answer as it comes over the pipe."""
+    told = json.loads(answer_text({"number": 1, "ask": question, "details": details}))
+    return told.get("answer", told)
+
+
+def test_a_plan_is_what_the_tasks_of_a_read_run(tmp_path):
+    path = str(tmp_path / "t.lance")
+    table = pa.table({"id": range(10), "text": [str(n) for n in range(10)]})
+    lancelet.write_dataset(table, path, max_rows_per_file=4)
+    columns = ask("describe_source", options={"path": path})["columns"]
+    assert [field["name"] for field in columns["fields"]] == ["id", "text"]
+    plan = ask("plan_source", columns=columns, options={"Path": path})
+    function, _ = pickle.loads(b64decode(plan["command"]))
+    given = [pa.record_batch({"": [b64decode(partition)]}) for partition in plan["partitions"]]
+    rows = [batch for partition in given for batch in function([partition])]
+    assert pa.Table.from_batches(rows).sort_by("id") == table
+
+
+def test_a_plan_of_no_table_is_refused_by_the_name_of_the_error(tmp_path):
+    said = ask("describe_source", options={"path": str(tmp_path / "none.lance")})
+    assert (said["kind"], said["error"]) == ("table_not_found", "TableNotFound")
+
+
 def test_a_mistake_of_ours_is_told_with_its_way():
     said = answer({"number": 1, "ask": "load_table", "details": {}})
     assert said["kind"] == "failed"
+    assert "error" not in said
     assert "KeyError" in said["sentence"]
 
 

@@ -3,9 +3,11 @@
 A message is its length in four bytes and JSON. Answers carry the number of their question, and come in any order::
 
     {"number": 7, "ask": "load_table", "details": {...}}
-    {"number": 7, "answer": {...}}   or   {"number": 7, "kind": "table_not_found", "sentence": "..."}
+    {"number": 7, "answer": {...}}
+    {"number": 7, "kind": "table_not_found", "error": "TableNotFound", "sentence": "..."}
 
-Where another table is missing than the one that was asked about, its ``names`` are told with it.
+Where another table is missing than the one that was asked about, its ``names`` are told with it. A mistake of ours has no
+``error``, and its sentence is long.
 """
 
 from __future__ import annotations
@@ -44,6 +46,8 @@ ASKS = {
     "continue_procedure": "jobs",
     "load_function": "functions",
     "plan_join": "functions",
+    "describe_source": "sources",
+    "plan_source": "sources",
 }
 """Questions, each with the module of this room whose function of that name answers it."""
 

@@ -1,4 +1,4 @@
-"""The process that answers Java: ``python -m lancelet.spark.sql.server``.
+"""The process that answers Java: ``python -m lancelet.spark.sql.server load_table ...``, with what it will be asked soon.
 
 It lives as long as its input: when the Java process that started it ends, in whatever way, so does it. Questions are
 answered side by side, each in a thread.
@@ -13,10 +13,11 @@ import struct
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from typing import Any, BinaryIO
 
+from lancelet.spark.daemon import import_unpacked
 from lancelet.spark.sql.protocol import FAILED, OtherTableNotFound, handler, kind_of
 
 _LENGTH = struct.Struct(">I")
@@ -62,7 +63,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
         if kind is None:
             return {"kind": FAILED, "sentence": _way(error)}
         named = {"names": error.names} if isinstance(error, OtherTableNotFound) else {}
-        return {"kind": kind, "sentence": str(error), **named}
+        return {"kind": kind, "error": type(error).__name__, "sentence": str(error), **named}
 
 
 def _way(error: BaseException) -> str:
@@ -70,11 +71,10 @@ def _way(error: BaseException) -> str:
     return "".join(traceback.format_exception(error)).strip()
 
 
-def _import_early() -> None:
-    """What most questions need takes a second to import; whoever starts this process may not ask at once."""
-    for question in ("load_table", "create_table", "call_procedure"):
+def _import_early(questions: Sequence[str]) -> None:
+    """What answers need takes a second to import; whoever starts this process may not ask at once."""
+    for question in questions:
         handler(question)
-    import_module("lancelet.namespace")
 
 
 def main() -> None:
@@ -83,7 +83,8 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     # What any library prints must not get between the answers.
     os.dup2(2, 1)
-    threading.Thread(target=_import_early, daemon=True).start()
+    import_unpacked()
+    threading.Thread(target=_import_early, args=(sys.argv[1:],), daemon=True).start()
     serve(sys.stdin.buffer, answers)
     # Nobody is left to hear what threads still find out.
     os._exit(0)

@@ -29,7 +29,9 @@ public enum Ask {
   CALL_PROCEDURE(true),
   CONTINUE_PROCEDURE(true),
   LOAD_FUNCTION(false),
-  PLAN_JOIN(false);
+  PLAN_JOIN(false),
+  DESCRIBE_SOURCE(false),
+  PLAN_SOURCE(false);
 
   /** Whether something may have been changed when nobody heard the answer; other questions are just asked again. */
   final boolean changes;

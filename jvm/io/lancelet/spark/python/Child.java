@@ -24,7 +24,8 @@ import java.util.concurrent.atomic.AtomicLong;
  *
  * <pre>
  *   {"number": 7, "ask": "load_table", "details": {...}}
- *   {"number": 7, "answer": {...}}   or   {"number": 7, "kind": "table_not_found", "sentence": "..."}
+ *   {"number": 7, "answer": {...}}
+ *   {"number": 7, "kind": "table_not_found", "error": "TableNotFound", "sentence": "..."}
  * </pre>
  */
 final class Child {
@@ -128,7 +129,8 @@ final class Child {
   private static JsonNode answered(JsonNode message) {
     if (message.has("kind")) {
       String[] names = message.has("names") ? Python.JSON.convertValue(message.get("names"), String[].class) : null;
-      throw new Refusal(Refusal.Kind.of(message.get("kind").asText()), message.get("sentence").asText(), names);
+      Refusal.Kind kind = Refusal.Kind.of(message.get("kind").asText());
+      throw new Refusal(kind, message.path("error").asText(null), message.get("sentence").asText(), names);
     }
     return message.get("answer");
   }

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
@@ -13,6 +14,7 @@ import java.util.regex.Pattern;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.classic.SparkSession;
 import scala.Option;
 
 /**
@@ -27,7 +29,11 @@ public final class Python {
               .streamReadConstraints(StreamReadConstraints.builder().maxStringLength(Integer.MAX_VALUE).build())
               .build());
 
-  private static final List<String> SERVER = List.of("-m", "lancelet.spark.sql.server");
+  private static final List<String> SERVER = List.of("-m", "lancelet.spark.sql.server", Ask.PLAN_SOURCE.written());
+
+  /** What is asked, too, where tables have names. */
+  private static final List<Ask> OF_NAMES = List.of(Ask.LOAD_TABLE, Ask.CREATE_TABLE, Ask.CALL_PROCEDURE);
+
   private static final Pattern NAMES_TABLES = Pattern.compile("spark\\.sql\\.catalog\\.[^.]+\\.(root|impl)");
   private static Child child;
 
@@ -35,16 +41,31 @@ public final class Python {
 
   /** Lets the process start if a catalog has tables with names: somebody will ask soon, and it takes seconds to begin. */
   public static void startEarly() {
-    SparkConf conf = SparkEnv.get().conf();
-    if (Arrays.stream(conf.getAll()).noneMatch(setting -> NAMES_TABLES.matcher(setting._1()).matches())) {
-      return;
+    if (namesTables()) {
+      try {
+        current();
+      } catch (UncheckedIOException missing) {
+        // Who asks is told.
+        return;
+      }
     }
-    try {
-      current();
-    } catch (UncheckedIOException missing) {
-      // Who asks is told.
-      return;
+  }
+
+  private static boolean namesTables() {
+    return Arrays.stream(SparkEnv.get().conf().getAll())
+        .anyMatch(setting -> NAMES_TABLES.matcher(setting._1()).matches());
+  }
+
+  /**
+   * Whether all sessions share this process. A session of Spark Connect that brought these classes along has them to itself,
+   * and would leave a process behind when it ends.
+   */
+  public static boolean isShared() {
+    ClassLoader loader = SparkSession.active().sharedState().jarClassLoader();
+    while (loader != null && loader != Python.class.getClassLoader()) {
+      loader = loader.getParent();
     }
+    return loader != null;
   }
 
   /**
@@ -130,8 +151,12 @@ public final class Python {
 
   private static synchronized Child current() {
     if (child == null || !child.isAlive()) {
+      List<String> arguments = new ArrayList<>(SERVER);
+      if (namesTables()) {
+        OF_NAMES.forEach(question -> arguments.add(question.written()));
+      }
       try {
-        child = Child.start(interpreter(), SERVER, path());
+        child = Child.start(interpreter(), arguments, path());
       } catch (IOException error) {
         throw new UncheckedIOException(
             "Spark asks Python about Lance tables, but " + interpreter() + " cannot be started; set PYSPARK_PYTHON", error);

@@ -23,11 +23,13 @@ public final class Refusal extends RuntimeException {
   }
 
   private final Kind kind;
+  private final String error;
   private final String[] names;
 
-  Refusal(Kind kind, String sentence, String[] names) {
+  Refusal(Kind kind, String error, String sentence, String[] names) {
     super(sentence, null, false, false);
     this.kind = kind;
+    this.error = error;
     this.names = names;
   }
 
@@ -38,6 +40,11 @@ public final class Refusal extends RuntimeException {
 
   public Kind kind() {
     return kind;
+  }
+
+  /** The error's name in Python; nothing for a mistake of ours. */
+  public Optional<String> error() {
+    return Optional.ofNullable(error);
   }
 
   /** As an error that has no class of its own in Spark: what the user got wrong, what there is not, what went wrong. */

@@ -1,31 +1,34 @@
 package io.lancelet.spark.read;
 
+import java.util.List;
 import org.apache.spark.JobArtifactSet;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonBatch;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceReadInfo;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Spark's own batch of a Python source, except that its tasks hand whole columns on. That needs this jar where the tasks
- * run; without it they turn columns into rows one by one, as for any Python source.
+ * What Spark's own batch of a Python source is, except that its tasks hand whole columns on. That needs this jar where the
+ * tasks run; without it they turn columns into rows one by one, as for any Python source.
  */
-final class LanceBatch extends PythonBatch {
+final class LanceBatch implements Batch {
   private static final String JAR = "lancelet-bridge";
   private static final String SETTING = "spark.lancelet.columnar";
 
-  private final PythonDataSourceV2 source;
   private final StructType columns;
   private final CaseInsensitiveStringMap options;
   private final int limit;
 
-  LanceBatch(PythonDataSourceV2 source, StructType columns, CaseInsensitiveStringMap options, int limit) {
-    super(source, LanceProvider.NAME, columns, options);
-    this.source = source;
+  /** Python plans once. */
+  private PythonDataSourceReadInfo planned;
+
+  LanceBatch(StructType columns, CaseInsensitiveStringMap options, int limit) {
     this.columns = columns;
     this.options = options;
     this.limit = limit;
@@ -55,9 +58,21 @@ final class LanceBatch extends PythonBatch {
         || session.sparkContext().listJars().exists(jar -> jar.contains(JAR));
   }
 
+  private synchronized PythonDataSourceReadInfo planned() {
+    if (planned == null) {
+      planned = Planner.tasks(columns, options);
+    }
+    return planned;
+  }
+
   @Override
   public InputPartition[] planInputPartitions() {
-    return Sentences.told(super::planInputPartitions);
+    List<byte[]> partitions = CollectionConverters.asJava(planned().partitions());
+    InputPartition[] all = new InputPartition[partitions.size()];
+    for (int i = 0; i < all.length; i++) {
+      all[i] = new PythonInputPartition(i, partitions.get(i));
+    }
+    return all;
   }
 
   @Override
@@ -68,7 +83,6 @@ final class LanceBatch extends PythonBatch {
     if (session.sessionState().conf().pythonWorkerLoggingEnabled()) {
       logging = Option.apply(session.sessionUUID());
     }
-    byte[] function = source.getOrCreateReadInfo(LanceProvider.NAME, options, columns, false).func();
-    return new ColumnReaders(PythonSource.forTasks(), function, columns, limit, artifacts, logging);
+    return new ColumnReaders(PythonSource.forTasks(), planned().func(), columns, limit, artifacts, logging);
   }
 }

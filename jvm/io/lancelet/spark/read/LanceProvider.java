@@ -13,7 +13,6 @@ import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
-import scala.Option;
 
 /**
  * The format {@code lance} for Spark's planner. It is the Python data source of the same name, which does all the
@@ -86,10 +85,7 @@ public final class LanceProvider extends PythonDataSourceV2 implements DataSourc
       asking.put("lance.requested", given.json());
     }
     asking.put("lance.caseSensitive", Boolean.toString(SQLConf.get().caseSensitiveAnalysis()));
-    CaseInsensitiveStringMap all = new CaseInsensitiveStringMap(asking);
-    StructType found =
-        Sentences.told(() -> freshSource().getOrCreateDataSourceInPython(NAME, all, Option.empty()).schema());
-    StructField[] fields = found.fields();
+    StructField[] fields = Planner.columns(asking).fields();
     facts = Facts.of(fields[fields.length - 1].metadata());
     return new StructType(Arrays.copyOf(fields, fields.length - 1));
   }
@@ -98,10 +94,7 @@ public final class LanceProvider extends PythonDataSourceV2 implements DataSourc
   static Metadata estimated(Map<String, String> options) {
     Map<String, String> asking = new HashMap<>(options);
     asking.put("lance.bridge", "estimate");
-    CaseInsensitiveStringMap all = new CaseInsensitiveStringMap(asking);
-    StructType told =
-        Sentences.told(() -> freshSource().getOrCreateDataSourceInPython(NAME, all, Option.empty()).schema());
-    StructField[] fields = told.fields();
+    StructField[] fields = Planner.columns(asking).fields();
     return fields[fields.length - 1].metadata();
   }
 

@@ -13,7 +13,6 @@ import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonScan;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.StructType;
@@ -63,14 +62,14 @@ final class LanceScan extends PythonScan implements SupportsReportStatistics, Su
       if (runtime != null) {
         all.put(Options.RUNTIME, runtime);
       }
-      PythonDataSourceV2 source = LanceProvider.freshSource();
       CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(all);
-      batch =
-          columnar
-              ? new LanceBatch(source, columns, options, limit)
-              : new PythonScan(source, LanceProvider.NAME, columns, options, new Filter[0]).toBatch();
+      batch = columnar ? new LanceBatch(columns, options, limit) : ofRows(options);
     }
     return batch;
+  }
+
+  private Batch ofRows(CaseInsensitiveStringMap options) {
+    return new PythonScan(LanceProvider.freshSource(), LanceProvider.NAME, columns, options, new Filter[0]).toBatch();
   }
 
   /** Streams are read by Spark's own readers, which give rows: so the readers are asked. */

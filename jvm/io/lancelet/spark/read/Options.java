@@ -1,6 +1,7 @@
 package io.lancelet.spark.read;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
 import io.lancelet.spark.python.Python;
 
 /** Options by which a scan tells Python what Spark wants of it; {@code lancelet.spark.bridge} has the same. */
@@ -23,6 +24,15 @@ public final class Options {
   public static final String NEAREST_SHOWN = "lance.nearestShown";
 
   private Options() {}
+
+  /** What a text says, for a message that it becomes a part of. */
+  static JsonNode tree(String json) {
+    try {
+      return Python.JSON.readTree(json);
+    } catch (JsonProcessingException impossible) {
+      throw new IllegalStateException(impossible);
+    }
+  }
 
   /** A value as a text. */
   public static String json(Object value) {

@@ -1,5 +1,6 @@
 package io.lancelet.spark.read;
 
+import io.lancelet.spark.python.Refusal;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.Supplier;
@@ -10,8 +11,8 @@ import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.execution.QueryExecutionException;
 
 /**
- * What Python refuses, in its sentence: Spark tells it as the failure of a Python data source or function, with the lines in
- * which it was found out.
+ * What Python refuses, in its sentence. Where one of Spark's processes says it, Spark tells it as the failure of a Python data
+ * source or function, with the lines in which it was found out.
  */
 public final class Sentences {
   private static final Pattern SENTENCE =
@@ -32,6 +33,9 @@ public final class Sentences {
   public static <T> T told(Supplier<T> work) {
     try {
       return work.get();
+    } catch (Refusal refused) {
+      String sentence = refused.getMessage();
+      throw Sentences.<RuntimeException>thrown(refused.error().map(name -> plain(name, sentence)).orElseGet(refused::plain));
     } catch (Exception error) {
       // Of Spark's errors, some are checked ones that nobody declares.
       String text = String.valueOf(error.getMessage()).stripTrailing();
