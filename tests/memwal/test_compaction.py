@@ -12,9 +12,11 @@ import pytest
 
 import lancelet
 from lancelet.editing.columns import alter
-from lancelet.errors import CommitConflict, WriterFenced
-from lancelet.memwal.compaction import compact_runs, mark_compacted, pending_runs
+from lancelet.errors import CommitConflict, RetryableCommitConflict, WriterFenced
+from lancelet.memwal.compaction import compact_runs, mark_compacted, pending_runs, progress_of
 from lancelet.memwal.details import require_details
+from lancelet.table.commit import operations as ops
+from lancelet.table.commit.run import commit
 from lancelet.table.manifest.snapshot import open_snapshot
 from memwal.samples import (
     KEY,
@@ -168,6 +170,24 @@ def test_rows_without_a_key_are_added(tmp_path: Path) -> None:
     assert sorted(dataset.to_table()["n"].to_pylist()) == [1, 2, 2, 2, 3]
     assert lance.dataset(tmp_path).count_rows() == 5
     assert dataset.lsm_scanner().count_rows() == 5
+
+
+def test_rows_without_a_key_are_added_once_by_compactors_that_began_together(tmp_path: Path) -> None:
+    """What the second one adds has a run that is in the table by then, and newer ones."""
+    dataset = lancelet.write_dataset({"n": [1]}, tmp_path)
+    dataset.initialize_mem_wal(unsharded=True)
+    with dataset.writer() as writer:
+        writer.put({"n": [2]})
+        writer.flush()
+        writer.put({"n": [3]})
+    before = open_snapshot(tmp_path)
+    both = pending_runs(before)
+    commit(before, ops.Update(compacted_sstables=progress_of(both[:1])))
+    with pytest.raises(RetryableCommitConflict):
+        commit(before, ops.Update(compacted_sstables=progress_of(both)))
+    with pytest.raises(CommitConflict):
+        commit(before, ops.Update(compacted_sstables=progress_of(both[:1])))
+    assert dataset.compact_mem_wal()["num_inserted_rows"] == 1
 
 
 def test_columns_that_came_later_are_null_and_names_follow(where: Path) -> None:

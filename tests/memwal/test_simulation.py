@@ -356,6 +356,11 @@ def test_histories(block: int) -> None:
     assert fenced > 5, "some puts are to fail"
 
 
+@pytest.mark.parametrize("seed", [12157010953])
+def test_histories_that_went_wrong_once(seed: int) -> None:
+    simulate(seed)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("block", range(40))
 def test_more_histories(block: int) -> None:

@@ -401,6 +401,12 @@ def _by_shard(rebase: Rebase, committed: Committed) -> Verdict:
     return verdict
 
 
+def _once(rebase: Rebase, committed: Committed) -> Verdict:
+    """Runs of a table without a key only add rows: neither rows nor keys tell that somebody else has added them."""
+    ours = rebase.operation
+    return PASS if ours.inserted_keys is not None or _touched(ours) else _by_shard(rebase, committed)
+
+
 def _other_than_mem_wal(rebase: Rebase, committed: Committed) -> Verdict:
     indices = (*rebase.operation.new_indices, *rebase.operation.removed_indices)
     return PASS if indices and all(index.name == MEM_WAL_INDEX for index in indices) else REFUSE
@@ -467,6 +473,7 @@ _RULES: dict[str, Rule] = {
     "bases": _bases_bases,
     "moved": _base_moved,
     "shard": _by_shard,
+    "once": _once,
     "wal?": _other_than_mem_wal,
     "wal!": _mem_wal_index,
 }
@@ -481,7 +488,7 @@ _ROWS = {
     #                        App   Del      UpRows  UpCols  Rewrite Overw CreIndex Merge Project Rest Conf  SchemaMeta DataRep DataOv Res Bases MemWal Clone
     "Append":               ".     .        .       .       .       I     .        null  null    I    .     .          .       .      .   .     I      I",
     "Delete":               ".     row      row     frag    frag    I     .        R     .       I    .     .          frag    .      .   .     I      I",
-    "UpdateRows":           "key?  row      row+key frag+key frag   I     .        R     null    I    .     .          frag    cell   .   .     shard  I",
+    "UpdateRows":           "key?  row      row+key+once frag+key+once frag I     .        R     null    I    .     .          frag    cell   .   .     shard  I",
     "UpdateColumns":        "key?  frag     frag+key frag+key frag  I     .        R     null    I    .     .          frag    cell?  .   .     shard  I",
     "Rewrite":              ".     frag     frag    frag    frag    I     index    R     .       I    .     .          frag    frag   .   .     .      I",
     "Overwrite":            ".     .        .       .       .       ow-ow .        .     .       .    ow-cf ow-cf      .       .      .   .     I      I",
