@@ -219,6 +219,8 @@ OPERATIONS: dict[str, Operation] = {
 
 if __name__ == "__main__":
     name, where, size = sys.argv[1:]
+    # pyarrow imports pandas by itself, once, and an interrupt in the middle of that is gone.
+    pa.array(np.arange(1))
     # A shell starts what goes to the background with interrupts ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     print("ready", flush=True)

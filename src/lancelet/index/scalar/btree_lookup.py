@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.errors import CorruptFile
 from lancelet.index.kind import ROW, VALUE, NewRows, Source
 from lancelet.index.scalar.btree_files import (
@@ -94,10 +95,10 @@ def _read_lookup(reader: IndexFileReader, dtype: pa.DataType) -> pa.RecordBatch:
             raise CorruptFile(reader.path, f"column {name!r} is {column.type}, not {wanted}")
         if name in (NULLS, PAGE) and column.null_count:
             raise CorruptFile(reader.path, f"column {name!r} has nulls")
-    numbers = lookup.column(PAGE).to_numpy()
+    numbers = numpy_array(lookup.column(PAGE))
     if not np.array_equal(np.sort(numbers), np.arange(len(numbers))):
         raise CorruptFile(reader.path, "does not name every page once")
-    return lookup if is_ascending(lookup.column(PAGE)) else lookup.take(pa.array(np.argsort(numbers)))
+    return lookup if is_ascending(lookup.column(PAGE)) else lookup.take(arrow_array(np.argsort(numbers)))
 
 
 def _open_lookup(folder: IndexFolder) -> tuple[IndexFileReader, int | None]:
@@ -136,7 +137,7 @@ def _segment(
     """Check that nulls come first and pages are in order: what is found by searching relies on it."""
     low, high, counts = (lookup.column(name) for name in (MIN, MAX, NULLS))
     null_pages = high.null_count
-    with_nulls = counts.to_numpy()[null_pages:]
+    with_nulls = numpy_array(counts)[null_pages:]
     nulls_after = int(with_nulls[0]) if len(with_nulls) else 0
     high, low = high.slice(null_pages), low.slice(null_pages)
     if (

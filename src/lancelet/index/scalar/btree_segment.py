@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancelet.encoding.plain import numpy_type
+from lancelet.encoding.plain import arrow_array, numpy_array, numpy_type
 from lancelet.errors import CorruptFile, InvalidInput
 from lancelet.index.kind import ROW, VALUE, Entries, Rename, Source
 from lancelet.index.questions import Answer, Between, IsIn, Missing, Question, StartsWith
@@ -227,9 +227,9 @@ class BTreeSegment:
                 values, ids = plain_values(batch.column(VALUES)), batch.column(part.ids)
                 before = _check_order(values, before, reader.path)
                 if rename is not None:
-                    numbers, kept = rename(ids.to_numpy())
-                    keep = pa.array(kept)
-                    values, ids = values.filter(keep), pa.array(numbers).filter(keep)
+                    numbers, kept = rename(numpy_array(ids))
+                    keep = arrow_array(kept)
+                    values, ids = values.filter(keep), arrow_array(numbers).filter(keep)
                 yield pa.RecordBatch.from_arrays([values, ids], names=[VALUE, ROW])
 
     def entries(self, source: Source) -> Iterator[Entries]:
@@ -247,7 +247,7 @@ class BTreeSegment:
                     self._checked(place, values, part)
                 elif values.null_count < len(values):
                     raise CorruptFile(part.reader.path, f"page {number} has values where {LOOKUP} tells of nulls alone")
-                yield value_digests(values), ids.to_numpy()
+                yield value_digests(values), numpy_array(ids)
 
     def digests(self, values: pa.Array) -> tuple[npt.NDArray[np.uint64], None]:
         return value_digests(values), None
@@ -277,7 +277,7 @@ class BTreeSegment:
 
     def _float_ranges(self, values: pa.Array) -> list[tuple[_End | None, _End | None]]:
         """NaN, with whatever sign, is above infinity, and both zeros are one; the order keeps all of these apart."""
-        numbers = values.to_numpy(zero_copy_only=False)
+        numbers = numpy_array(values)
         missing = np.isnan(numbers)
         zeros = np.array([0.0, -0.0] if (numbers == 0).any() else [], numbers.dtype)
         wanted = keys_of(distinct(pa.array(np.append(numbers[~missing], zeros), self.dtype)))
@@ -421,7 +421,7 @@ def _read_ids(part: PageFile, ranges: Sequence[tuple[int, int]]) -> list[npt.NDA
         arrays = reader.slices(part.ids, ends)
     if any(array.null_count for array in arrays):
         raise CorruptFile(reader.path, "has rows without an id")
-    return [array.to_numpy() for array in arrays]
+    return [numpy_array(array) for array in arrays]
 
 
 def _prefixed(prefix: bytes) -> tuple[_End | None, _End | None]:

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet.encoding.plain import numpy_array
 from lancelet.errors import CorruptFile, LanceletError, MissingFile
 from lancelet.execution.outdated_texts import outdated_documents
 from lancelet.execution.plan import ScanPlan
@@ -290,7 +291,7 @@ class _Rows:
             if not batch.num_rows:
                 continue
             *arrays, addresses = batch.columns
-            slots, _ = self.slots(addresses.to_numpy())
+            slots, _ = self.slots(numpy_array(addresses))
             self.live[slots] = True
             yield wanted.indexed(joined_values([storage_of(array) for array in arrays], wanted.type)), slots
 
