@@ -349,11 +349,10 @@ class LocalStore:
     def _sync_folders(self, folders: set[str]) -> None:
         """Have the file system remember what is new in some folders, and the folders that we made."""
         grown = set(self._grown)
-        together = sorted(folders | grown)
-        if len(together) == 1:
-            _settle_folder(together[0], is_needed=together[0] in folders)
-        else:
-            _SYNCS.all([partial(_settle_folder, folder, is_needed=folder in folders) for folder in together])
+        # One after the other: the first has a file system write its journal, the others find that there is nothing to do,
+        # for a quarter of what threads take to be told.
+        for folder in sorted(folders | grown):
+            _settle_folder(folder, is_needed=folder in folders)
         self._grown -= grown
 
     @contextmanager
