@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancelet.encoding.kernels import small_encode as kernel
-from lancelet.encoding.v2_1.encode.messages import Codec, EncodedPage, flat, inline, runs, variable
+from lancelet.encoding.v2_1.encode.messages import Codec, EncodedPage, described, flat, inline, runs, variable
 from lancelet.encoding.v2_1.encode.options import EncodeOptions
 from lancelet.encoding.v2_1.encode.shred import Leaf
 from lancelet.format.file_versions import V2_1
@@ -61,13 +61,14 @@ def encode_small(array: pa.Array, leaf: Leaf, options: EncodeOptions) -> Encoded
             constant.inline_value = chunk_word
         pieces = ((np.frombuffer(chunk, np.uint8),),) if chunk else ()
         return EncodedPage(count, count, pb.PageLayout(constant_layout=constant), pieces)
-    layout = _layout(values, bits or (word or 0) * 8, levels, count, large)
+    layout, shown = _layout(values, bits or (word or 0) * 8, levels, count, large)
     buffers = ((np.frombuffer(chunk_word, np.uint8),), (np.frombuffer(chunk, np.uint8),))
-    return EncodedPage(count, count, layout, buffers)
+    return EncodedPage(count, count, layout, buffers, described=shown)
 
 
 @lru_cache(maxsize=_KEPT_LAYOUTS)
-def _layout(values: int, bits: int, levels: int, count: int, large: bool) -> pb.PageLayout:
+def _layout(values: int, bits: int, levels: int, count: int, large: bool) -> tuple[pb.PageLayout, bytes]:
+    """A layout, and how a file has it."""
     nullable = levels != kernel.NO_LEVELS
     codec: Codec = _KINDS[values](bits)
     layout = pb.MiniBlockLayout(
@@ -79,4 +80,5 @@ def _layout(values: int, bits: int, levels: int, count: int, large: bool) -> pb.
     )
     if nullable:
         layout.def_compression.CopyFrom(_KINDS[levels](_LEVEL_BITS))
-    return pb.PageLayout(mini_block_layout=layout)
+    page = pb.PageLayout(mini_block_layout=layout)
+    return page, described(EncodedPage(count, count, page, ()))
