@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +19,7 @@ from lancelet.encoding.v2_1.encode.shred import Leaf
 from lancelet.format.file_versions import V2_1
 from lancelet.format.proto import encodings21_pb2 as pb
 
-_WORDS = {
+WORDS: Final[Mapping[int, int]] = {
     kind.id: kind.bit_width
     for kind in (
         *(pa.int8(), pa.int16(), pa.int32(), pa.int64()),
@@ -26,6 +28,7 @@ _WORDS = {
         *(pa.date32(), pa.date64(), pa.time32("s"), pa.time64("us"), pa.timestamp("us"), pa.duration("us")),
     )
 }
+"""Bits of plain values, by the number of their type."""
 _STRINGS = {pa.string().id: 4, pa.binary().id: 4, pa.large_string().id: 8, pa.large_binary().id: 8}
 _LEVEL_BITS = 16
 _VALID, _NULLABLE = pb.REPDEF_ALL_VALID_ITEM, pb.REPDEF_NULLABLE_ITEM
@@ -39,7 +42,7 @@ def encode_small(array: pa.Array, leaf: Leaf, options: EncodeOptions) -> Encoded
     if not 0 < count <= kernel.LARGEST or len(leaf.nodes) > 1 or not options.is_plain:
         return None
     dtype, field = array.type, leaf.field
-    bits, word = _WORDS.get(dtype.id), _STRINGS.get(dtype.id)
+    bits, word = WORDS.get(dtype.id), _STRINGS.get(dtype.id)
     if (bits is None and word is None) or field.is_json or dtype != field.arrow_type:
         return None
     nulls = array.null_count
