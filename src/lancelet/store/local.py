@@ -29,7 +29,7 @@ from lancelet.store.local_files import (
     unlink_all,
     write_all,
 )
-from lancelet.store.local_sink import LocalSink
+from lancelet.store.local_sink import WORTHWHILE, LocalSink
 from lancelet.store.mapped import MappedFile
 from lancelet.store.source import ByteSource, Counters, MappedSource
 from lancelet.store.writeback import start_writing
@@ -268,8 +268,10 @@ class LocalStore:
             write = self._open_new(full)
         try:
             copy_bytes(read, write)
-            # A sync that comes later waits less.
-            start_writing(write, 0, os.fstat(write).st_size)
+            size = os.fstat(write).st_size
+            if size >= WORTHWHILE:
+                # A sync that comes later waits less.
+                start_writing(write, 0, size)
         finally:
             os.close(write)
 
