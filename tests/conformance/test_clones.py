@@ -228,6 +228,16 @@ def test_a_clone_needs_a_place_of_its_own(tmp_path: Path, kind: str) -> None:
     assert files_below(tmp_path) == before
 
 
+@pytest.mark.parametrize(("count", "rows_of_each"), [(70, 1), (2, 300_000)], ids=["many files", "large files"])
+def test_deep_clones_that_threads_make(tmp_path: Path, count: int, rows_of_each: int) -> None:
+    table = pa.table({"x": np.random.default_rng(0).integers(0, 2**62, count * rows_of_each)})
+    source = lance.write_dataset(table, tmp_path / "t", max_rows_per_file=rows_of_each)
+    clone = lancelet.dataset(tmp_path / "t").deep_clone(tmp_path / "clone", None)
+    assert len(clone.get_fragments()) == count
+    assert_identical(lance.dataset(tmp_path / "clone").to_table(), source.to_table())
+    assert files_below(tmp_path / "clone/data") == files_below(tmp_path / "t/data")
+
+
 def test_a_deep_clone_that_fails_leaves_no_files(tmp_path: Path) -> None:
     place = str(tmp_path / "t")
     indexed(place)

@@ -15,7 +15,7 @@ import uuid as uuids
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeAlias
 
 from lancelet.errors import CommitConflict, NotSupported, StorageError, TableExists, TableNotFound, UncertainPut
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from lancelet.table.manifest.snapshot import Snapshot
 
 _COPIES_AT_ONCE = 16
+_FEW = 64
+_LARGE = 4 << 20
+"""Fewer files than this, and fewer bytes, are copied on the spot: threads take longer to be told."""
 _POOL = Pool("lancelet-clone", max(_COPIES_AT_ONCE, core_count()))
 CLONING = "_cloning"
 """The file of a deep clone that is being made."""
@@ -126,8 +129,13 @@ def _copy_here(queue: Iterator[Copy], target: Store, files: WrittenFiles) -> Non
             failed = True
             raise
 
-    workers = core_count() if target.is_local else _COPIES_AT_ONCE
-    _POOL.all([work] * workers)
+    if target.is_local:
+        begun = list(islice(queue, _FEW))
+        queue = chain(begun, queue)
+        if len(begun) < _FEW and sum(_LARGE if copy.size is None else copy.size for copy in begun) < _LARGE:
+            work()
+            return
+    _POOL.all([work] * (core_count() if target.is_local else _COPIES_AT_ONCE))
 
 
 def _without_clashes(copies: Iterator[Copy]) -> Iterator[Copy]:

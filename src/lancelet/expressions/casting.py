@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancelet.encoding.plain import numpy_type
+from lancelet.encoding.plain import arrow_array, numpy_type
 from lancelet.errors import InvalidInput
 from lancelet.expressions.coercion import DAY, TICKS, describe, is_bytes, is_list_like, is_number, is_text, value_type
 from lancelet.expressions.literals import integer_range, parse_text, sized
@@ -153,9 +153,10 @@ def _cast_nested(values: pa.Array, kind: pa.DataType, lenient: bool) -> pa.Array
     # Only items that some row has are cast: others may not fit.
     items = cast_datum(values.flatten(), kind.value_type, lenient)
     lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
-    offsets = pa.array([0, *lengths.cumsum().tolist()], pa.int64())
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
     wide = pa.large_list(pa.field("item", kind.value_type))
-    return _by_arrow(pa.LargeListArray.from_arrays(offsets, items, wide, mask=values.is_null()), kind)
+    return _by_arrow(pa.LargeListArray.from_arrays(arrow_array(offsets), items, wide, mask=values.is_null()), kind)
 
 
 def _by_arrow(values: pa.Array, kind: pa.DataType, safe: bool = True) -> pa.Array:

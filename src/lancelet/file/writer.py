@@ -25,12 +25,14 @@ from lancelet.encoding.legacy.encode import check_legacy_field
 from lancelet.encoding.rows import Bytes
 from lancelet.encoding.v2_0.encode import check_field, column_fields, encode_field, header_page
 from lancelet.encoding.v2_1.encode.blobs import described_field, holds_blobs, place_blobs
-from lancelet.encoding.v2_1.encode.messages import EncodedPage
+from lancelet.encoding.v2_1.encode.messages import EncodedPage, described
 from lancelet.encoding.v2_1.encode.options import EncodeOptions
 from lancelet.encoding.v2_1.encode.page import encode_column
 from lancelet.encoding.v2_1.encode.shred import leaves_of
+from lancelet.encoding.v2_1.encode.small import WORDS
 from lancelet.errors import LanceletError, NotSupported, UnfitData
 from lancelet.file.checksums import SIDE_FILES, TRAILER_BYTES, HashedSink
+from lancelet.file.column_messages import column_messages
 from lancelet.file.container import MAGIC
 from lancelet.file.side_blobs import SideBlobs
 from lancelet.format.file_versions import DEFAULT_VERSION, LEGACY, V2_0, V2_1, VERSIONS, footer_numbers, is_writable
@@ -83,12 +85,18 @@ class WrittenFile:
     minor: int
 
 
+_Page: TypeAlias = tuple[int, int, bytes, list[int], list[int]]
+"""Its length, its priority, its layout as a file has it, offsets and sizes of its buffers."""
+
+
 @dataclass(slots=True)
 class _Column:
     """A column: what is known of its pages."""
 
     field: Field
-    metadata: column_pb2.ColumnMetadata
+    head: bytes
+    """Its metadata without pages."""
+    pages: list[_Page] = dataclasses.field(default_factory=list)
     rows: int = 0
 
 
@@ -239,18 +247,19 @@ class FileWriter:
                     f"Column '{queue.field.name}' is declared as non-nullable but contains null values; "
                     "declare the field nullable or fill the nulls"
                 )
+            size = _memory(array)
+            self._held += size
             if queue.blobs:
                 array = place_blobs(array, queue.field, self._blobs)
-            self._append(queue, array)
+                size = _memory(array)
+            self._append(queue, array, size)
         self.num_rows += batch.num_rows
-        self._held += int(batch.nbytes)
         if self._held > _HELD:
             self._let_go()
         self._collect(self._most_pending())
 
-    def _append(self, queue: _Queue, array: pa.Array) -> None:
-        """Put an array in line, and make a page of what waits once it is enough."""
-        size = _memory(array)
+    def _append(self, queue: _Queue, array: pa.Array, size: int) -> None:
+        """Put an array of so many bytes in line, and make a page of what waits once it is enough."""
         if size > self._page_bytes:
             self._flush(queue)
             for piece in _cut(array, self._page_bytes):
@@ -298,7 +307,7 @@ class FileWriter:
         if self._side_files:
             hashes = {str(number): f"{sink.digest():016x}" for number, sink in self._side_files.items()}
             self._metadata[SIDE_FILES] = json.dumps(hashes)
-        self._write_end([column.metadata for column in columns])
+        self._write_end([(column.head, column.pages) for column in columns])
         size = self._sink.tell()
         self._sink.finish()
         major, minor = map(int, self._version.split("."))
@@ -309,7 +318,7 @@ class FileWriter:
         """Structs of 2.0 have a page even where there are no rows."""
         for column in columns:
             header = column.field.logical_type == "struct" and not column.field.is_packed
-            if header and not column.metadata.pages:
+            if header and not column.pages:
                 self._write_page(column, header_page(0, 0))
 
     def abort(self) -> None:
@@ -350,17 +359,13 @@ class FileWriter:
             self._write_page(group.columns[page.column], page)
 
     def _write_page(self, column: _Column, page: EncodedPage) -> None:
-        if self._version == V2_0 and page.layout.WhichOneof("array_encoding") == "struct" and column.metadata.pages:
+        if self._version == V2_0 and page.layout.WhichOneof("array_encoding") == "struct" and column.pages:
             # A struct of 2.0 has one header, whatever the number of pages below it.
-            column.metadata.pages[0].length += page.length
+            first = column.pages[0]
+            column.pages[0] = (first[0] + page.length, *first[1:])
             return
-        described = column_pb2.AnyMessage(type_url=page.name, value=page.layout.SerializeToString())
         priority = 0 if self._version == V2_0 else column.rows
-        message = column.metadata.pages.add(length=page.length, priority=priority)
-        message.encoding.direct.encoding = described.SerializeToString()
-        offsets, sizes = self._place_all(page.buffers)
-        message.buffer_offsets.extend(offsets)
-        message.buffer_sizes.extend(sizes)
+        column.pages.append((page.length, priority, page.described or described(page), *self._place_all(page.buffers)))
         column.rows += page.rows
 
     def _place_all(self, buffers: Sequence[Sequence[Bytes]]) -> tuple[list[int], list[int]]:
@@ -374,10 +379,11 @@ class FileWriter:
                 at += short
             offsets.append(at)
             parts += pieces
-            at += sum([piece.nbytes for piece in pieces])
+            at += pieces[0].nbytes if len(pieces) == 1 else sum([piece.nbytes for piece in pieces])
             sizes.append(at - offsets[-1])
         if len(parts) > 1 and at - begin <= _LITTLE:
-            parts = [np.concatenate(parts)]
+            self._sink.write(b"".join([part.data for part in parts]))
+            return offsets, sizes
         for part in parts:
             self._sink.write(part)
         return offsets, sizes
@@ -395,29 +401,25 @@ class FileWriter:
             self._sink.write(_PADS[short])
         return self._sink.tell()
 
-    def _write_end(self, columns: Sequence[column_pb2.ColumnMetadata]) -> None:
+    def _write_end(self, columns: list[tuple[bytes, list[_Page]]]) -> None:
         """File descriptor, column metadata, both tables, footer."""
         shown = Schema(tuple(described_field(top) for top in self._schema.fields))
-        described = file_pb2.Schema(fields=schema_messages(shown), metadata=metadata_bytes(self._metadata))
-        descriptor = file_pb2.FileDescriptor(schema=described, length=self.num_rows).SerializeToString()
+        schema = file_pb2.Schema(fields=schema_messages(shown), metadata=metadata_bytes(self._metadata))
+        descriptor = file_pb2.FileDescriptor(schema=schema, length=self.num_rows).SerializeToString()
         at = self._align()
-        out = bytearray(descriptor)
-        places = []
-        first = at + len(out)
-        for column in columns:
-            message = column.SerializeToString()
-            places.append((at + len(out), len(message)))
-            out += message
-        tables = at + len(out)
+        first = at + len(descriptor)
+        messages, table = column_messages(columns, first)
+        out = bytearray(descriptor) + messages + table
+        tables = first + len(messages)
+        globals_at = tables + len(table)
         buffers = [(at, len(descriptor)), *self._globals]
         if self._hashed is not None:
-            end = tables + (len(places) + len(buffers) + 1) * _ENTRY.size
+            end = globals_at + (len(buffers) + 1) * _ENTRY.size
             buffers.append((end + -end % ALIGNMENT, TRAILER_BYTES))
-        for place in (*places, *buffers):
+        for place in buffers:
             out += _ENTRY.pack(*place)
         major, minor = footer_numbers(self._version)
-        globals_at = tables + len(places) * _ENTRY.size
-        footer = _FOOTER.pack(first, tables, globals_at, len(buffers), len(places), major, minor, MAGIC)
+        footer = _FOOTER.pack(first, tables, globals_at, len(buffers), len(columns), major, minor, MAGIC)
         if self._hashed is None:
             self._sink.write(out + footer)
             return
@@ -480,7 +482,7 @@ def _encoders(top: Field, version: str) -> tuple[tuple[_Encoder, ...], bool]:
 
 
 def _column(owner: Field, blobs: bool) -> _Column:
-    return _Column(owner, column_pb2.ColumnMetadata.FromString(_BLOBS if blobs else _VALUES))
+    return _Column(owner, _BLOBS if blobs else _VALUES)
 
 
 def _cut(array: pa.Array, page_bytes: int) -> Iterator[pa.Array]:
@@ -496,4 +498,8 @@ def _cut(array: pa.Array, page_bytes: int) -> Iterator[pa.Array]:
 
 def _memory(array: pa.Array) -> int:
     """Bytes of an array's own rows; nulls of no type have none, and still count for something."""
+    bits = WORDS.get(array.type.id)
+    if bits is not None and array.buffers()[0] is None:
+        # Arrow takes ten times as long to say so.
+        return len(array) * bits // 8
     return max(int(array.nbytes), len(array) // 8)

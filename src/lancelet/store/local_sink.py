@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lancelet.store.source import Counters
 
 _STEP = 1 << 20
-_WORTHWHILE = 256 << 10
+WORTHWHILE = 256 << 10
 """A sync takes care of fewer bytes than this as fast."""
 
 
@@ -80,6 +80,6 @@ class LocalSink:
             write_all(self._file, view)
         except OSError as error:
             raise StorageError(self.path, error.strerror or str(error)) from None
-        if view.nbytes >= _WORTHWHILE:
+        if view.nbytes >= WORTHWHILE:
             start_writing(self._file, self._begun, view.nbytes)
         self._begun += view.nbytes

@@ -205,6 +205,9 @@ class _Files:
 
 def _step(batch: pa.RecordBatch, limits: Limits) -> int:
     """Rows to write before the size of the file is looked at again."""
-    each = max(1, int(batch.nbytes) // max(1, batch.num_rows))
+    if batch.num_rows <= limits.step:
+        # To add up the bytes of many columns takes as long as to encode a few rows of them.
+        return limits.step
+    each = max(1, int(batch.nbytes) // batch.num_rows)
     rows: int = max(min(_STEP_BYTES, limits.nbytes) // each, limits.step)
     return rows

@@ -15,7 +15,7 @@ from lancelet.encoding.fetch import run
 from lancelet.encoding.rows import RowRange
 from lancelet.errors import InvalidInput, LanceletError, NotSupported, StorageError
 from lancelet.file.reader import open_file
-from lancelet.file.writer import FileWriter
+from lancelet.file.writer import FileWriter, _memory
 from lancelet.format.schema import Field, Schema, schema_from_arrow
 from lancelet.store import LocalStore, Sink, open_store
 from unit.file.written import NAME, layouts, read, round_trip, write
@@ -317,3 +317,13 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     with pytest.raises(StorageError):
         LocalStore(tmp_path).open_sink("f")
     assert (tmp_path / "f").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(
+    "dtype", [pa.int8(), pa.uint64(), pa.float16(), pa.timestamp("us"), pa.bool_(), pa.string()], ids=str
+)
+def test_sizes_of_arrays_are_those_that_arrow_tells(dtype: pa.DataType) -> None:
+    whole = pa.array([0, 1] * 50).cast(dtype)
+    for array in (whole, pa.concat_arrays([whole, pa.nulls(3, dtype)]), whole.slice(0, 0)):
+        for part in (array, array.slice(7), array.slice(3, 20)):
+            assert _memory(part) == max(part.nbytes, len(part) // 8)

@@ -32,26 +32,25 @@ _RAW_FRAME = 6
 """As many bytes are never compressed by zstd, whatever they are."""
 _FRAME_HEAD = 8 + 9
 Compress: TypeAlias = Callable[[Bytes], bytes]
+_Squeeze: TypeAlias = Callable[[memoryview], bytes]
 
 
 def compressor(scheme: str, level: int | None) -> Compress:
     """Compresses one buffer after the other, each with its length before it; LZ4 has no levels. For one thread."""
-    squeeze = _lz4() if scheme == "lz4" else _zstd(_ZSTD_LEVEL if level is None else level)
-    prefix = _PREFIX[scheme]
-    return lambda data: len(data).to_bytes(prefix, "little") + squeeze(data)
+    squeeze, prefix = _squeeze(scheme, level), _PREFIX[scheme]
+    return lambda data: len(data).to_bytes(prefix, "little") + squeeze(data.data)
 
 
-def _lz4() -> Compress:
-    codec = pa.Codec("lz4_raw")
-    return lambda data: bytes(codec.compress(pa.py_buffer(data), asbytes=True))
-
-
-def _zstd(level: int) -> Compress:
+def _squeeze(scheme: str, level: int | None) -> _Squeeze:
+    """Makes one block or frame after the other."""
+    if scheme == "lz4":
+        codec = pa.Codec("lz4_raw")
+        return lambda data: bytes(codec.compress(pa.py_buffer(data), asbytes=True))
     # Keeps its context from one buffer to the next, which for small ones is half of the work; Arrow's codec does not.
     from zstandard import ZstdCompressor
 
-    context = ZstdCompressor(level=level)
-    return lambda data: context.compress(data.data)
+    squeeze: _Squeeze = ZstdCompressor(level=_ZSTD_LEVEL if level is None else level).compress
+    return squeeze
 
 
 def compress_chunks(chunked: Chunked, options: EncodeOptions) -> Chunked:
@@ -79,9 +78,13 @@ def compress_values(strings: Strings, level: int | None) -> Strings:
 
 def _pieces(data: Bytes, starts: Indices, sizes: Indices, scheme: str, level: int | None) -> tuple[Bytes, Indices]:
     """Each piece by itself: the bytes of all back to back, and their sizes."""
-    compress = compressor(scheme, level)
-    pieces = [compress(data[start : start + size]) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
-    return np.frombuffer(b"".join(pieces), np.uint8), np.array([len(piece) for piece in pieces], np.int64)
+    squeeze, prefix, view = _squeeze(scheme, level), _PREFIX[scheme], data.data
+    stops = (starts + sizes).tolist()
+    # Lengths and what they are of by turns: there may be as many pieces as values.
+    both = [b""] * (2 * len(stops))
+    both[::2] = sizes.astype(f"<u{prefix}").view(f"V{prefix}").tolist()
+    both[1::2] = pieces = [squeeze(view[start:stop]) for start, stop in zip(starts.tolist(), stops, strict=True)]
+    return np.frombuffer(b"".join(both), np.uint8), np.fromiter(map(len, pieces), np.int64, len(pieces)) + prefix
 
 
 def _frames(data: Bytes, starts: Indices, sizes: Indices, level: int | None) -> tuple[Bytes, Indices]:
@@ -89,6 +92,8 @@ def _frames(data: Bytes, starts: Indices, sizes: Indices, level: int | None) -> 
     is_small = sizes <= _RAW_FRAME
     small, large = np.flatnonzero(is_small), np.flatnonzero(~is_small)
     others, other_sizes = _pieces(data, starts[large], sizes[large], "zstd", level)
+    if not len(small):
+        return others, other_sizes
     lengths = sizes + _FRAME_HEAD
     lengths[large] = other_sizes
     ends = np.cumsum(lengths)

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TypeAlias
 
 from lancelet.encoding.rows import Bytes
-from lancelet.format.proto import encodings20_pb2
+from lancelet.format.proto import column_pb2, encodings20_pb2
 from lancelet.format.proto import encodings21_pb2 as pb
 
 Codec: TypeAlias = pb.CompressiveEncoding
@@ -34,10 +34,17 @@ class EncodedPage:
     """Type of the layout, as the file names it."""
     column: int = 0
     """Which of the columns that are encoded together it belongs to."""
+    described: bytes = b""
+    """The layout as a file has it, where that is made already."""
 
     @property
     def nbytes(self) -> int:
         return sum(piece.nbytes for buffer in self.buffers for piece in buffer)
+
+
+def described(page: EncodedPage) -> bytes:
+    """The layout as a file has it: a message of any type."""
+    return column_pb2.AnyMessage(type_url=page.name, value=page.layout.SerializeToString()).SerializeToString()
 
 
 @cache

@@ -58,8 +58,7 @@ _SYMBOLS_MIGHT_WIN = 0.3
 
 def encode_column(arrays: Sequence[pa.Array], leaf: Leaf, options: EncodeOptions) -> list[EncodedPage]:
     """Pages of one leaf over the rows of some arrays of its top-level field."""
-    rows = sum(len(array) for array in arrays)
-    if rows == 0:
+    if not any(map(len, arrays)):
         return []
     if len(arrays) > 1:
         views = _as_they_lie(arrays, leaf, options)

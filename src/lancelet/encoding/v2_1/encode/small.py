@@ -5,19 +5,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from lancelet.encoding.kernels import small_encode as kernel
-from lancelet.encoding.v2_1.encode.messages import Codec, EncodedPage, flat, inline, runs, variable
+from lancelet.encoding.v2_1.encode.messages import Codec, EncodedPage, described, flat, inline, runs, variable
 from lancelet.encoding.v2_1.encode.options import EncodeOptions
 from lancelet.encoding.v2_1.encode.shred import Leaf
 from lancelet.format.file_versions import V2_1
 from lancelet.format.proto import encodings21_pb2 as pb
 
-_WORDS = {
+WORDS: Final[Mapping[int, int]] = {
     kind.id: kind.bit_width
     for kind in (
         *(pa.int8(), pa.int16(), pa.int32(), pa.int64()),
@@ -26,6 +28,7 @@ _WORDS = {
         *(pa.date32(), pa.date64(), pa.time32("s"), pa.time64("us"), pa.timestamp("us"), pa.duration("us")),
     )
 }
+"""Bits of plain values, by the number of their type."""
 _STRINGS = {pa.string().id: 4, pa.binary().id: 4, pa.large_string().id: 8, pa.large_binary().id: 8}
 _LEVEL_BITS = 16
 _VALID, _NULLABLE = pb.REPDEF_ALL_VALID_ITEM, pb.REPDEF_NULLABLE_ITEM
@@ -39,7 +42,7 @@ def encode_small(array: pa.Array, leaf: Leaf, options: EncodeOptions) -> Encoded
     if not 0 < count <= kernel.LARGEST or len(leaf.nodes) > 1 or not options.is_plain:
         return None
     dtype, field = array.type, leaf.field
-    bits, word = _WORDS.get(dtype.id), _STRINGS.get(dtype.id)
+    bits, word = WORDS.get(dtype.id), _STRINGS.get(dtype.id)
     if (bits is None and word is None) or field.is_json or dtype != field.arrow_type:
         return None
     nulls = array.null_count
@@ -61,13 +64,14 @@ def encode_small(array: pa.Array, leaf: Leaf, options: EncodeOptions) -> Encoded
             constant.inline_value = chunk_word
         pieces = ((np.frombuffer(chunk, np.uint8),),) if chunk else ()
         return EncodedPage(count, count, pb.PageLayout(constant_layout=constant), pieces)
-    layout = _layout(values, bits or (word or 0) * 8, levels, count, large)
+    layout, shown = _layout(values, bits or (word or 0) * 8, levels, count, large)
     buffers = ((np.frombuffer(chunk_word, np.uint8),), (np.frombuffer(chunk, np.uint8),))
-    return EncodedPage(count, count, layout, buffers)
+    return EncodedPage(count, count, layout, buffers, described=shown)
 
 
 @lru_cache(maxsize=_KEPT_LAYOUTS)
-def _layout(values: int, bits: int, levels: int, count: int, large: bool) -> pb.PageLayout:
+def _layout(values: int, bits: int, levels: int, count: int, large: bool) -> tuple[pb.PageLayout, bytes]:
+    """A layout, and how a file has it."""
     nullable = levels != kernel.NO_LEVELS
     codec: Codec = _KINDS[values](bits)
     layout = pb.MiniBlockLayout(
@@ -79,4 +83,5 @@ def _layout(values: int, bits: int, levels: int, count: int, large: bool) -> pb.
     )
     if nullable:
         layout.def_compression.CopyFrom(_KINDS[levels](_LEVEL_BITS))
-    return pb.PageLayout(mini_block_layout=layout)
+    page = pb.PageLayout(mini_block_layout=layout)
+    return page, described(EncodedPage(count, count, page, ()))

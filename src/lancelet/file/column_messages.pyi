@@ -1,0 +1,3 @@
+def column_messages(
+    columns: list[tuple[bytes, list[tuple[int, int, bytes, list[int], list[int]]]]], at: int
+) -> tuple[bytes, bytes]: ...
