@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
@@ -50,6 +49,7 @@ from lancelet.expressions.sort import sort_table
 from lancelet.format.schema import Field
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID, ROW_OFFSET
 from lancelet.log import debug
+from lancelet.runtime.attributes import cached_property
 from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK
 
 if TYPE_CHECKING:
