@@ -49,6 +49,25 @@ def test_tokens_of_as_many_bytes_as_the_limit_are_left_out_and_take_up_a_positio
         assert found(text, **options) == expected(text, **options)
 
 
+@pytest.mark.parametrize("base", ["simple", "whitespace", "code"])
+def test_words_are_the_same_wherever_in_a_text_they_lie(base):
+    random = np.random.default_rng(4)
+    letters = np.array(list("abcXYZ019_éß海"))
+    shares = np.array([0.16] * 6 + [0.01] * 4)
+    for with_others in (False, True):
+        chosen, weights = (letters, np.append(shares, [0] * 3)) if with_others else (letters[:10], shares)
+        if with_others:
+            weights[-3:] = 0.02
+        words = [
+            "".join(random.choice(chosen, size, p=weights / weights.sum()))
+            for size in np.minimum(random.geometric(0.15, 2000), 80)
+        ]
+        text = "".join(word + mark for word, mark in zip(words, random.choice(list(" .,\n\u2003"), 2000), strict=True))
+        for start in (0, 1, 63, 64):
+            options = {**PLAIN, "base_tokenizer": base, "lower_case": True}
+            assert found(text[start:], **options) == expected(text[start:], **options)
+
+
 def test_documents_terms_and_positions_of_a_batch():
     analyzer = Analyzer(Params(**PLAIN))
     texts = pa.array(["skipped", "Kelp, kelp", None, "", "tide Kelp"]).slice(1)

@@ -34,6 +34,19 @@ def test_many_terms_are_found_again_after_the_table_grew():
     assert terms.nbytes > terms.text_bytes
 
 
+@pytest.mark.parametrize("alike", [2, 16, 17, 500])
+def test_terms_that_begin_alike_are_sorted_by_all_of_their_bytes(alike):
+    random = np.random.default_rng(alike)
+    ends = {random.integers(0, 3, int(random.integers(0, 9))).astype(np.uint8).tobytes() for _ in range(alike)}
+    words = [b"lagoons"[:size] + end for size in (0, 6, 7) for end in ends] + [
+        b"of a long name" * 9 + end for end in ends
+    ]
+    terms = Terms()
+    for word in random.permutation(np.array(sorted(set(words)), object)):
+        terms.intern(word)
+    assert [terms.text(number) for number in terms.sorted()] == sorted(set(words))
+
+
 def test_terms_of_one_set_are_taken_into_another():
     first, second = Terms(), Terms()
     for word in (b"kelp", b"", b"reef"):

@@ -56,7 +56,7 @@ def test_heavy_packages_and_the_unstable_file_version_are_left_alone(where: Path
     assert done.stdout.strip() == "[]"
 
 
-def test_few_rows_are_read_and_changed_without_pandas(tmp_path: Path) -> None:
+def test_few_rows_are_read_and_changed_and_texts_indexed_without_pandas(tmp_path: Path) -> None:
     rows = range(5000)
     columns = {
         "k": pa.array(rows),
@@ -73,10 +73,13 @@ print(dataset.take([4, 4321, 17]).num_rows)
 print(dataset.to_table(filter="k < 10 and word = 'word 3'").num_rows)
 print(dataset.delete("k = 12")["num_deleted_rows"])
 print(dataset.update({"text": "'new'"}, "k = 13")["num_rows_updated"])
+dataset.create_scalar_index("text", "INVERTED")
+print(dataset.to_table(columns=["k", "_score"], full_text_query="new").num_rows)
+dataset.create_scalar_index("tags", "INVERTED", document_granularity="list_element", with_position=True)
 print("pandas" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["3", "1", "1", "1", "False"]
+    assert done.stdout.split() == ["3", "1", "1", "1", "1", "False"]
 
 
 def test_scans_share_a_few_threads(where: Path) -> None:

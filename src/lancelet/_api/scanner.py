@@ -558,7 +558,8 @@ class ScannerBuilder:
             raise InvalidInput("Cannot include deleted rows in an FTS search; leave one of them out")
         from lancelet._api.text_query import text_matching
 
-        return replace(text_matching(self.ds.table, query, columns), prefilter=self._prefilter)
+        found = text_matching(self.ds.table, query, columns)
+        return replace(found, prefilter=True) if self._prefilter else found
 
     def _with_near(self, matching: Matching | None, query: VectorSearchQuery) -> Matching:
         """A search for texts, filtered by one for vectors."""

@@ -74,4 +74,4 @@ def text_matching(table: TableReader, query: str | FullTextQuery, columns: Seque
             "a query cannot combine rows with items of lists: ask for columns whose indices are of the same "
             "document_granularity, and for combined fields by rows"
         )
-    return replace(found, has_items=True in has_items)
+    return replace(found, has_items=True) if True in has_items else found

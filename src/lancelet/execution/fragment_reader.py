@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -39,6 +38,7 @@ from lancelet.format.system_columns import (
     ROW_ID,
     ROW_ID_FIELD,
 )
+from lancelet.runtime.attributes import cached_property
 from lancelet.store import FAULT_AROUND, Extent, WholeRanges
 from lancelet.table.manifest.fragment import Fragment, Spilled
 from lancelet.table.manifest.snapshot import Snapshot

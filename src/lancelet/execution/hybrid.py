@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +22,7 @@ from lancelet.execution.plan import ScanPlan
 from lancelet.execution.ranked_scan import NO_ROWS
 from lancelet.execution.scan import Scan
 from lancelet.format.system_columns import DISTANCE, FUSED_FIELDS, RELEVANCE, SCORE
+from lancelet.runtime.attributes import cached_property
 
 if TYPE_CHECKING:
     from lancelet.execution.ranked_scan import Answer

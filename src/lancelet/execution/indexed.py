@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +30,7 @@ from lancelet.execution.threads import core_count, ordered_map
 from lancelet.expressions.expr import Call, Literal, walk
 from lancelet.expressions.functions import FUNCTIONS
 from lancelet.index.vector.query import VectorQuery
+from lancelet.runtime.attributes import cached_property
 from lancelet.runtime.threads import checkpoint
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
@@ -28,6 +27,7 @@ from lancelet.execution.scan import Scan
 from lancelet.execution.text_column import ColumnSearch, ItemKeys, best
 from lancelet.index.text.query import Boolean, Boosting, CombinedFields, MultiMatch, Phrase, columns_asked, leaves
 from lancelet.log import debug
+from lancelet.runtime.attributes import cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

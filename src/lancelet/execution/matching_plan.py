@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from lancelet.execution.shown import scan_field, texts_type
 from lancelet.format.schema import join_path, split_path, texts_path
 from lancelet.format.system_columns import DISTANCE, DOC_INDEX, SCORE
 from lancelet.index.text.query import Query, check_query, columns_asked, with_columns
+from lancelet.runtime.attributes import cached_property
 
 if TYPE_CHECKING:
     from lancelet.execution.nearest_plan import Nearest

@@ -13,7 +13,6 @@ The distance is 1 less the share of the signature that is equal. Texts without a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -35,6 +34,7 @@ from lancelet.index.minhash.kind import KIND
 from lancelet.index.registry import kind_of_entry
 from lancelet.index.segments import Whereabouts
 from lancelet.index.text.analyzer import Analyzer
+from lancelet.runtime.attributes import cached_property
 from lancelet.table.rows.addresses import split_addresses
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ from lancelet.execution.row_mask import RowMask
 from lancelet.execution.scan import Scan
 from lancelet.index.vector.query import SearchUse
 from lancelet.log import debug
+from lancelet.runtime.attributes import cached_property
 
 if TYPE_CHECKING:
     from lancelet.execution.matching_plan import Matching

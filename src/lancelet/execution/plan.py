@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias, get_args
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from lancelet.format.json_fields import STORED_JSON
 from lancelet.format.logical_types import EXTENSION_NAME
 from lancelet.format.schema import Field, Schema, names_extension, resolve_extensions, split_path
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID, SEARCH_FIELDS, SYSTEM_FIELDS
+from lancelet.runtime.attributes import cached_property
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +30,7 @@ from lancelet.execution.shown import scan_field
 from lancelet.expressions.expr import Column, Expr, columns_of
 from lancelet.expressions.sort import SortKey, sort_table
 from lancelet.format.system_columns import DISTANCE, DOC_INDEX, QUERY_INDEX, SEARCH_FIELDS, SYSTEM_FIELDS
+from lancelet.runtime.attributes import cached_property
 
 if TYPE_CHECKING:
     from lancelet.execution.candidates import Candidates

@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
@@ -50,6 +49,7 @@ from lancelet.expressions.sort import sort_table
 from lancelet.format.schema import Field
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID, ROW_OFFSET
 from lancelet.log import debug
+from lancelet.runtime.attributes import cached_property
 from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK
 
 if TYPE_CHECKING:
@@ -175,15 +175,17 @@ class Scan:
             return pa.Table.from_batches(batches, schema=self.schema)
         return parts[0] if len(parts) == 1 else pa.concat_tables(parts)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The result as it comes, in batches of at most the plan's size."""
+    def batches(self, *, joined: bool = True) -> Iterator[pa.RecordBatch]:
+        """The result as it comes, in batches of at most the plan's size; in more of them if nothing is to be ``joined``."""
         size = self.plan.batch_size
         if not self.plan.outputs:
             yield from self._empty_batches(size)
             return
         for part in self._parts():
             for start in range(0, part.num_rows, size):
-                piece = part.slice(start, size).combine_chunks()
+                piece = part.slice(start, size)
+                if joined:
+                    piece = piece.combine_chunks()
                 for batch in piece.to_batches():
                     yield resolve_batch(batch) if self._projection.has_extensions else batch
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -16,6 +15,7 @@ from lancelet.execution.costs import KEPT_PLANS, MAX_READERS
 from lancelet.execution.fragment_reader import FragmentReader
 from lancelet.file import FileCache
 from lancelet.format.system_columns import ROW_ID
+from lancelet.runtime.attributes import cached_property
 from lancelet.table.manifest.snapshot import Snapshot
 from lancelet.table.rows.addresses import split_addresses
 from lancelet.table.rows.deletions import DeletionVector

@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -37,6 +37,7 @@ from lancelet.index.text.clauses import clauses_of_both, merged
 from lancelet.index.text.flat import FlatTexts
 from lancelet.index.text.params import Params
 from lancelet.index.text.query import NO_TEXTS, Statistics
+from lancelet.runtime.attributes import cached_property
 from lancelet.table.rows.addresses import fragments_of, row_addresses
 
 if TYPE_CHECKING:

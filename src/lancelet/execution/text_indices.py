@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from lancelet.index.segments import Whereabouts, kind_over, text_chains
 from lancelet.index.text.kind import InvertedKind
 from lancelet.index.text.query import DocumentGranularity
 from lancelet.index.text.search import PartitionSearch
+from lancelet.runtime.attributes import cached_property
 from lancelet.runtime.events import READS, tell
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ class TextIndices:
         manifest = table.snapshot.manifest
         self._by_field: dict[int, list[TextPart]] = {}
         self._chosen: dict[tuple[TextColumn, bool], TextIndex | None] = {}
+        self._have_items: dict[tuple[TextColumn, DocumentGranularity | None], bool] = {}
         chains = dict(text_chains(manifest.schema.fields)) if len(manifest.indices) else {}
         for entry in read_indices(manifest) if chains else ():
             chain = chains.get(entry.fields[0]) if len(entry.fields) == 1 else None
@@ -126,6 +127,12 @@ class TextIndices:
 
     def has_items(self, column: TextColumn, granularity: DocumentGranularity | None) -> bool:
         """Whether items of lists are texts of their own, as a query asks, or as the index on a column has them."""
+        found = self._have_items.get((column, granularity))
+        if found is None:
+            found = self._have_items[column, granularity] = self._has_items(column, granularity)
+        return found
+
+    def _has_items(self, column: TextColumn, granularity: DocumentGranularity | None) -> bool:
         field = column.field(self._table.snapshot.manifest.schema)
         indexed = {part.has_items for part in self._by_field.get(field.id, [])}
         if granularity is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from lancelet.index.metadata import IndexMetadata, read_indices
 from lancelet.index.ranked import RankedKind
 from lancelet.index.segments import Whereabouts, kind_over
 from lancelet.index.vector.metric import metric_named
+from lancelet.runtime.attributes import cached_property
 from lancelet.runtime.events import READS, tell
 
 if TYPE_CHECKING:

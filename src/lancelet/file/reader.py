@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, overload
 
+import pyarrow as pa
+
 from lancelet.encoding.fetch import FileBytes
 from lancelet.encoding.grammars import open_page
 from lancelet.encoding.kernels.page_plans import PagePlans
@@ -146,7 +148,12 @@ class StructuralFile:
     def row_bytes(self, field: Field) -> tuple[float, float]:
         stored = self._stored_bytes(field) / max(self.num_rows, 1)
         # Wide plain values of a mapped file are handed out as they lie there.
-        viewed = self._bytes.mapped is not None and field.owns_column and stored >= _WIDE_BYTES
+        viewed = (
+            self._bytes.mapped is not None
+            and field.owns_column
+            and stored >= _WIDE_BYTES
+            and pa.types.is_fixed_size_list(field.arrow_type)
+        )
         return stored, 0 if viewed else 2 * stored
 
     def _stored_bytes(self, field: Field) -> int:

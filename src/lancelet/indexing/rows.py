@@ -152,7 +152,7 @@ def read_rows(
         if not chosen:
             return
         done = 0
-        for batch in Scan(table, plan).batches():
+        for batch in Scan(table, plan).batches(joined=False):
             *arrays, rows = batch.columns
             yield pa.RecordBatch.from_arrays([indexed.joined(arrays), rows], names=[VALUE, ROW])
             done += batch.num_rows

@@ -143,3 +143,15 @@ def test_batches_keep_to_their_fragments(table: Path) -> None:
     ours = lancelet.dataset(table)
     assert max(batch.num_rows for batch in ours.to_batches()) <= 30
     assert sum(batch.num_rows for batch in ours.to_batches(filter="a < 50")) == ours.count_rows("a < 50")
+
+
+def test_only_fixed_lists_of_a_mapped_file_take_no_memory_of_their_own(tmp_path: Path) -> None:
+    letters = np.random.default_rng(1).integers(97, 123, (300, 2000)).astype(np.uint8)
+    texts = [row.tobytes().decode() for row in letters]
+    vectors = pa.array([[number / 7] * 200 for number in range(300)], pa.list_(pa.float32(), 200))
+    lancelet.write_dataset(pa.table({"text": texts, "vector": vectors}), tmp_path)
+    table = TableReader(open_snapshot(tmp_path))
+    schema = table.snapshot.manifest.schema
+    text, vector = (table.reader(0).row_bytes([schema.field_by_path((name,))]) for name in ("text", "vector"))
+    assert text[1] >= text[0] > 0
+    assert vector[1] == 0

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet.encoding.plain import numpy_array
 from lancelet.errors import InvalidType, NotSupported, UnfitData
 from lancelet.index.spelling import fold
 from lancelet.index.text import characters, splitting
@@ -123,7 +124,8 @@ class Analyzer:
         if self._texts is not None:
             return self._query_json(read_query(text), self._texts)
         splitter, thread = self._splitter(), self._thread()
-        _split(splitter, _texts(pa.array([text], pa.large_utf8()), join=False))
+        data = np.frombuffer(text.encode(), np.uint8)
+        _split(splitter, (data, np.array([0, len(data)], np.int64), _NO_BYTES, _NO_LISTS))
         _, raw, positions = splitter.resolve(np.arange(len(splitter), dtype=np.uint32))
         finished = thread.finish(splitter, 0, all_of_them=True)
         found = (
@@ -329,5 +331,5 @@ def _texts(texts: pa.Array, *, join: bool) -> _Texts:
     else:
         offsets = np.zeros(1, np.int64)
     data = _NO_BYTES if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
-    valid = pc.is_valid(texts).cast(pa.uint8()).to_numpy() if texts.null_count else _NO_BYTES
+    valid = numpy_array(pc.is_valid(texts)).view(np.uint8) if texts.null_count else _NO_BYTES
     return data, offsets, valid, lists

@@ -29,6 +29,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet.encoding.plain import arrow_array, arrow_scalar, numpy_array
 from lancelet.errors import InvalidInput
 from lancelet.format.system_columns import ROW_ID
 from lancelet.index.kind import ROW, VALUE, Built
@@ -187,8 +188,8 @@ class _PartWriter:
             if self._has_items:
                 fields.append(pa.field(ITEM, pa.uint32(), False))
             self._docs = self._stack.enter_context(self._create("docs", fields))
-        arrays = [rows, lengths, *([] if items is None else [items])]
-        self._docs.write(pa.RecordBatch.from_arrays([pa.array(one) for one in arrays], schema=self._docs.schema))
+        arrays = [arrow_array(rows), arrow_array(lengths), *([] if items is None else [arrow_array(items)])]
+        self._docs.write(pa.RecordBatch.from_arrays(arrays, schema=self._docs.schema))
         self._lengths.append(lengths)
         self._count += len(rows)
 
@@ -289,11 +290,13 @@ class _PartWriter:
         return not is_full
 
     def _tokenize(self, batch: pa.RecordBatch) -> _Tokenized:
-        values, rows = batch.column(VALUE), np.asarray(batch.column(ROW))
+        values, rows = batch.column(VALUE), numpy_array(batch.column(ROW))
         items, count = None, -1
         if self._has_items:
-            sizes = pc.list_value_length(values).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-            values = values.flatten().fill_null("")
+            lengths_of_lists = pc.list_value_length(values)
+            sizes = numpy_array(lengths_of_lists.fill_null(arrow_scalar(0, lengths_of_lists.type))).astype(np.int64)
+            values = values.flatten()
+            values = values.fill_null(arrow_scalar("", values.type))
             items = _ragged(np.zeros(len(sizes), np.int64), sizes).astype(np.uint32)
             rows, count = np.repeat(rows, sizes), len(values)
         notes, numbers = self.analyzer.notes(values)
@@ -366,8 +369,12 @@ class _PartWriter:
             pa.field(columns.TOTAL_LENGTH, pa.uint64(), False),
         ]
         with self._create("tokens", fields) as file:
-            values = [writer.finish()], [len(numbers)], [size]
-            arrays = [pa.array(value, field.type) for value, field in zip(values, fields, strict=True)]
+            fst = np.frombuffer(writer.finish(), np.uint8)
+            arrays = [
+                _blobs(np.array([0, len(fst)], np.int64), fst),
+                arrow_array(np.array([len(numbers)], np.uint32)),
+                arrow_array(np.array([size], np.uint64)),
+            ]
             file.write(pa.RecordBatch.from_arrays(arrays, schema=file.schema))
 
 
@@ -399,19 +406,19 @@ def _columns_of(rows: Rows, with_positions: bool, is_first_format: bool) -> list
     _, lengths, scores, lists, blocks, data, impact_lists, impact_ends, impacts, ends, stream, place_lists, places = (
         rows
     )
-    found = [_blob_lists(lists, blocks, data), pa.array(scores), pa.array(lengths)]
+    found = [_blob_lists(lists, blocks, data), arrow_array(scores), arrow_array(lengths)]
     found.append(_blob_lists(impact_lists, impact_ends, impacts))
     if not with_positions:
         return found
     if is_first_format:
         inner = _blob_lists(places.astype(np.int32), ends, stream)
-        return [*found, pa.ListArray.from_arrays(pa.array(place_lists), inner, type=_OLD_POSITION_FIELDS[0].type)]
-    starts = pa.ListArray.from_arrays(pa.array(place_lists), pa.array(places), type=_POSITION_FIELDS[1].type)
+        return [*found, pa.ListArray.from_arrays(arrow_array(place_lists), inner, type=_OLD_POSITION_FIELDS[0].type)]
+    starts = pa.ListArray.from_arrays(arrow_array(place_lists), arrow_array(places), type=_POSITION_FIELDS[1].type)
     return [*found, _blobs(ends, stream), starts]
 
 
 def _blob_lists(lists: npt.NDArray[np.int32], ends: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> pa.Array:
-    return pa.ListArray.from_arrays(pa.array(lists), _blobs(ends, data), type=_BLOBS)
+    return pa.ListArray.from_arrays(arrow_array(lists), _blobs(ends, data), type=_BLOBS)
 
 
 def _blobs(ends: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> pa.Array:

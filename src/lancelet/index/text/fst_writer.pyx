@@ -1,7 +1,8 @@
 """Token sets as finite state transducers, written from sorted tokens; ``fst.pyx`` draws their layout.
 
 Of the token that came last, the nodes on its path are open: those below what it shares with the next one get no more
-steps, and are written, the lowest first. A node from which the same goes on as from one that was written is that one.
+steps, and are written, the lowest first. A node from which the same goes on as from one that was written is that one, if
+it is still known: of nodes whose hashes begin alike the two that were met last are.
 """
 
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
@@ -13,6 +14,9 @@ from lancelet.index.text.fst cimport checksum
 from lancelet.index.text.fst_nodes cimport (
     COMMON, FOOT, HEAD, INDEXED, VERSION, Node, input_of, output_of, read_node, target_of
 )
+
+cdef extern from *:
+    void prefetch "__builtin_prefetch" (const void *) nogil
 
 cdef uint8_t PLACES[256]
 
@@ -45,6 +49,14 @@ cdef struct Known:
     uint64_t hashed
 
 
+cdef enum:
+    # What is known fits into the memory near the processor; how nodes of suffixes come, more would hardly save bytes.
+    KNOWN_PLACES = 1 << 15
+    KNOWN_HERE = 2
+    # For so many tokens the memory that they will need is asked for before.
+    AHEAD = 8
+
+
 cdef inline int size_of(uint64_t value) noexcept nogil:
     cdef int size = 1
     while value > 255:
@@ -54,7 +66,7 @@ cdef inline int size_of(uint64_t value) noexcept nogil:
 
 
 cdef class FstWriter:
-    """Makes the smallest FST of tokens that come in order: nodes from which the same goes on are written once.
+    """Makes an FST of tokens that come in order: nodes from which the same goes on are written once, as far as they are known.
 
     Examples
     --------
@@ -77,8 +89,6 @@ cdef class FstWriter:
     cdef int64_t keys
     cdef int64_t previous
     cdef Known * known
-    cdef int64_t known_mask
-    cdef int64_t known_count
 
     def __cinit__(self):
         self.out_space = 1 << 12
@@ -86,8 +96,7 @@ cdef class FstWriter:
         self.path_space = 32
         self.path = <Open *>calloc(self.path_space, sizeof(Open))
         self.last = <uint8_t *>malloc(self.path_space)
-        self.known_mask = (1 << 10) - 1
-        self.known = <Known *>calloc(self.known_mask + 1, sizeof(Known))
+        self.known = <Known *>calloc(KNOWN_PLACES * KNOWN_HERE, sizeof(Known))
         if self.out == NULL or self.path == NULL or self.last == NULL or self.known == NULL:
             raise MemoryError
         memset(self.out, 0, HEAD)
@@ -121,10 +130,16 @@ cdef class FstWriter:
         cdef int64_t i, number, start, stop
         cdef int done = 1
         cdef const uint8_t * empty = self.last
+        cdef const uint8_t * start_of = &data[0] if data.shape[0] else NULL
         if values.shape[0] != offsets.shape[0] - 1:
             raise ValueError(f"{values.shape[0]} numbers for {offsets.shape[0] - 1} tokens")
         with nogil:
             for i in range(order.shape[0]):
+                if i + 2 * AHEAD < order.shape[0] and 0 <= order[i + 2 * AHEAD] < values.shape[0]:
+                    prefetch(&offsets[order[i + 2 * AHEAD]])
+                if i + AHEAD < order.shape[0] and 0 <= order[i + AHEAD] < values.shape[0]:
+                    prefetch(&values[order[i + AHEAD]])
+                    prefetch(start_of + offsets[order[i + AHEAD]])
                 number = order[i]
                 if number < 0 or number >= values.shape[0]:
                     done = 0
@@ -235,23 +250,27 @@ cdef class FstWriter:
 
     cdef int64_t write_node(self, Open * node) noexcept nogil:
         """The address of a node, which may have been written before; -1 when memory is out."""
+        cdef Known last
+        cdef Known * here
         cdef uint64_t hashed
-        cdef int64_t slot, at
+        cdef int64_t at
+        cdef int i
         if node.final and node.count == 0 and node.final_output == 0:
             return 0
-        if 2 * (self.known_count + 1) > self.known_mask and not self.grow():
-            return -1
         hashed = hash_open(node)
-        slot = hashed & self.known_mask
-        while self.known[slot].at:
-            if self.known[slot].hashed == hashed and self.same(self.known[slot].at, node):
-                return self.known[slot].at
-            slot = (slot + 1) & self.known_mask
+        here = self.known + (hashed & (KNOWN_PLACES - 1)) * KNOWN_HERE
+        for i in range(KNOWN_HERE):
+            if here[i].at and here[i].hashed == hashed and self.same(here[i].at, node):
+                last = here[i]
+                here[i] = here[0]
+                here[0] = last
+                return last.at
         at = self.append(node)
         if at > 0:
-            self.known[slot].at = at
-            self.known[slot].hashed = hashed
-            self.known_count += 1
+            for i in range(KNOWN_HERE - 1, 0, -1):
+                here[i] = here[i - 1]
+            here[0].at = at
+            here[0].hashed = hashed
         return at
 
     cdef bint same(self, int64_t at, Open * node) noexcept nogil:
@@ -268,23 +287,6 @@ cdef class FstWriter:
                 or target_of(self.out, &other, i) != <int64_t>node.steps[i].target
             ):
                 return False
-        return True
-
-    cdef bint grow(self) noexcept nogil:
-        cdef int64_t mask = self.known_mask * 2 + 1
-        cdef Known * known = <Known *>calloc(mask + 1, sizeof(Known))
-        cdef int64_t i, slot
-        if known == NULL:
-            return False
-        for i in range(self.known_mask + 1):
-            if self.known[i].at:
-                slot = self.known[i].hashed & mask
-                while known[slot].at:
-                    slot = (slot + 1) & mask
-                known[slot] = self.known[i]
-        free(self.known)
-        self.known = known
-        self.known_mask = mask
         return True
 
     cdef int64_t append(self, Open * node) noexcept nogil:

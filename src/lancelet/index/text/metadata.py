@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
@@ -115,7 +116,8 @@ def write_head(out: SegmentWriter, params: Params, parts: Sequence[int], prefix:
         if out.stable_row_ids:
             file.add_metadata(_WITHOUT_OUTDATED, "true")
         empty = BitMap().serialize()
-        file.write(pa.RecordBatch.from_arrays([pa.array([empty], pa.binary())], schema=_SCHEMA))
+        buffers = [None, pa.py_buffer(np.array([0, len(empty)], np.int32)), pa.py_buffer(empty)]
+        file.write(pa.RecordBatch.from_arrays([pa.Array.from_buffers(pa.binary(), 1, buffers)], schema=_SCHEMA))
 
 
 def posting_metadata(params: Params) -> dict[str, str]:

@@ -362,6 +362,8 @@ cdef struct Cursor:
     int64_t count
     int64_t at
     uint32_t base
+    # The next one of the runs that go on with the same term, counted from 1.
+    int64_t next
 
 
 cdef class Merger:
@@ -379,6 +381,12 @@ cdef class Merger:
     cdef list _kept
     cdef Cursor * cursors
     cdef int64_t num_runs
+    # Of each term the first one of the runs that go on with it, counted from 1, or 0; and of the term at hand all of them.
+    cdef int64_t * heads
+    cdef int64_t num_terms
+    cdef int64_t term
+    cdef int64_t * met
+    cdef int64_t num_met
     cdef const uint32_t[::1] lengths
     cdef uint8_t[::1] norms
     cdef int block
@@ -424,7 +432,8 @@ cdef class Merger:
         self.here.high = self.group.high = -1
         self.num_runs = len(runs)
         self.cursors = <Cursor *>calloc(self.num_runs + 1, sizeof(Cursor))
-        if self.cursors == NULL:
+        self.met = <int64_t *>malloc((self.num_runs + 1) * sizeof(int64_t))
+        if self.cursors == NULL or self.met == NULL:
             raise MemoryError
         self._kept = list(runs)
         for i in range(self.num_runs):
@@ -440,6 +449,14 @@ cdef class Merger:
                 self.cursors[i].lasts = &lasts[0]
                 self.cursors[i].offsets = &offsets[0]
                 self.cursors[i].data = &data[0] if data.shape[0] else NULL
+                self.num_terms = max(self.num_terms, <int64_t>terms[terms.shape[0] - 1] + 1)
+        self.heads = <int64_t *>malloc((self.num_terms + 1) * sizeof(int64_t))
+        if self.heads == NULL:
+            raise MemoryError
+        self.problem = 0
+        self.rewind()
+        if self.problem:
+            raise ValueError("a run is damaged")
         self.lengths = lengths
         self.block, self.tail = block, tail
         self.with_positions, self.chunked = with_positions, chunked
@@ -454,6 +471,8 @@ cdef class Merger:
 
     def __dealloc__(self):
         free(self.cursors)
+        free(self.heads)
+        free(self.met)
         free(self.posting.data)
         free(self.block_ends.data)
         free(self.list_ends.data)
@@ -470,37 +489,59 @@ cdef class Merger:
         free(self.steps.data)
         free(self.entries.data)
 
-    cdef int64_t next_term(self) noexcept nogil:
-        """The least term that has not been written; -1 at the end."""
-        cdef int64_t i, best = -1
-        cdef Cursor * one
-        for i in range(self.num_runs):
-            one = &self.cursors[i]
-            if one.at < one.count and (best < 0 or one.terms[one.at] < best):
-                best = one.terms[one.at]
-        return best
-
-    cdef int64_t documents_of(self, int64_t term) noexcept nogil:
-        cdef int64_t i, total = 0
-        cdef Cursor * one
-        for i in range(self.num_runs):
-            one = &self.cursors[i]
-            if one.at < one.count and one.terms[one.at] == term:
-                total += one.counts[one.at]
-        return total
-
-    cdef void skip(self, int64_t term) noexcept nogil:
-        cdef int64_t i
-        cdef Cursor * one
-        for i in range(self.num_runs):
-            one = &self.cursors[i]
-            if one.at < one.count and one.terms[one.at] == term:
-                one.at += 1
-
     cdef void rewind(self) noexcept nogil:
         cdef int64_t i
-        for i in range(self.num_runs):
+        memset(self.heads, 0, self.num_terms * sizeof(int64_t))
+        self.term = -1
+        for i in range(self.num_runs - 1, -1, -1):
             self.cursors[i].at = 0
+            self.go_on(i)
+        self.term = 0
+
+    cdef inline void go_on(self, int64_t i) noexcept nogil:
+        """Put a run where its next term is."""
+        cdef Cursor * one = &self.cursors[i]
+        if one.at == one.count:
+            return
+        if one.terms[one.at] <= self.term or one.terms[one.at] >= self.num_terms:
+            self.problem = 1
+            return
+        one.next = self.heads[one.terms[one.at]]
+        self.heads[one.terms[one.at]] = i + 1
+
+    cdef int64_t next_term(self) noexcept nogil:
+        """The least term that has not been passed, of which all runs are ``met``, in their order; -1 at the end."""
+        cdef int64_t i, place
+        while self.term < self.num_terms and self.heads[self.term] == 0:
+            self.term += 1
+        if self.term == self.num_terms:
+            return -1
+        i = self.heads[self.term]
+        self.num_met = 0
+        while i:
+            place = self.num_met
+            while place and self.met[place - 1] > i - 1:
+                self.met[place] = self.met[place - 1]
+                place -= 1
+            self.met[place] = i - 1
+            self.num_met += 1
+            i = self.cursors[i - 1].next
+        return self.term
+
+    cdef void pass_term(self) noexcept nogil:
+        """All runs that were met go on."""
+        cdef int64_t i
+        for i in range(self.num_met - 1, -1, -1):
+            self.cursors[self.met[i]].at += 1
+            self.go_on(self.met[i])
+        self.term += 1
+
+    cdef int64_t num_documents(self) noexcept nogil:
+        """How many documents have the term."""
+        cdef int64_t i, total = 0
+        for i in range(self.num_met):
+            total += self.cursors[self.met[i]].counts[self.cursors[self.met[i]].at]
+        return total
 
     cdef void write_terms(self, int64_t limit) noexcept nogil:
         cdef int64_t term, total
@@ -511,11 +552,10 @@ cdef class Merger:
             term = self.next_term()
             if term < 0:
                 break
-            total = self.documents_of(term)
+            total = self.num_documents()
             if self.turn == (0 if total >= LEAST_COMMON else 1 if total > 1 else LAST_TURN):
                 self.write_term(<uint32_t>term, total)
-            else:
-                self.skip(term)
+            self.pass_term()
 
     def rows(self, int64_t limit):
         """Rows of the next terms, about so many bytes; None when there are no more.
@@ -555,12 +595,13 @@ cdef class Merger:
         return columns if len(found) else None
 
     cdef void write_term(self, uint32_t term, int64_t total) noexcept nogil:
-        cdef int64_t i, j, k, at, in_block = 0, blocks = 0, steps_at, first_stream = self.stream.used
+        cdef int64_t i, j, k, at, in_block = 0, blocks = 0, first_stream = self.stream.used
         cdef uint64_t value
         cdef int64_t doc
         cdef uint32_t docs[LC_MOST_BLOCK]
         cdef uint32_t freqs[LC_MOST_BLOCK]
-        cdef uint32_t freq, step
+        cdef uint32_t freq
+        cdef uint32_t * steps
         cdef Cursor * one
         cdef float idf, share, best = 0, score = 0
         cdef int shift
@@ -568,10 +609,8 @@ cdef class Merger:
         idf = lc_idf(self.documents, total) * <float>2.2
         self.steps.used = 0
         self.entries.used = 0
-        for i in range(self.num_runs):
-            one = &self.cursors[i]
-            if one.at >= one.count or one.terms[one.at] != term:
-                continue
+        for i in range(self.num_met):
+            one = &self.cursors[self.met[i]]
             at, stop = one.offsets[one.at], one.offsets[one.at + 1]
             if at < 0 or stop > one.size or at > stop:
                 self.problem = 1
@@ -603,13 +642,17 @@ cdef class Merger:
                     if not reserve(&self.steps, 4 * <int64_t>freq):
                         self.problem = 2
                         return
+                    steps = <uint32_t *>(self.steps.data + self.steps.used)
                     for k in range(freq):
-                        at = lc_read_varint(one.data, stop, at, &step)
+                        if at < stop and one.data[at] < 128:
+                            steps[k] = one.data[at]
+                            at += 1
+                            continue
+                        at = lc_read_varint(one.data, stop, at, steps + k)
                         if at < 0:
                             self.problem = 1
                             return
-                        memcpy(self.steps.data + self.steps.used, &step, 4)
-                        self.steps.used += 4
+                    self.steps.used += 4 * <int64_t>freq
                 docs[in_block] = <uint32_t>doc
                 freqs[in_block] = freq
                 share = lc_share(freq, self.lengths[doc], self.average)
@@ -625,7 +668,6 @@ cdef class Merger:
                         best = score
                     score = 0
                     in_block = 0
-            one.at += 1
         if in_block:
             self.write_block(docs, freqs, <int>in_block, idf * score, &blocks, first_stream)
             if score > best:
@@ -764,10 +806,8 @@ cdef class Merger:
                 if term < 0:
                     break
                 count = last = 0
-                for i in range(self.num_runs):
-                    one = &self.cursors[i]
-                    if one.at >= one.count or one.terms[one.at] != term:
-                        continue
+                for i in range(self.num_met):
+                    one = &self.cursors[self.met[i]]
                     at, stop = one.offsets[one.at], one.offsets[one.at + 1]
                     if at < 0 or stop > one.size or at >= stop or not reserve(&self.posting, stop - at + 16):
                         self.problem = 2
@@ -788,7 +828,7 @@ cdef class Merger:
                     self.posting.used += stop - at
                     last = <int64_t>one.lasts[one.at] + one.base
                     count += one.counts[one.at]
-                    one.at += 1
+                self.pass_term()
                 put32(&self.terms, <uint32_t>term)
                 put32(&self.counts, <uint32_t>count)
                 put32(&self.list_ends, <uint32_t>last)

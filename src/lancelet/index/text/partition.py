@@ -25,6 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancelet.encoding.plain import numpy_array
 from lancelet.errors import CorruptFile, NotSupported
 from lancelet.format.system_columns import ROW_ID
 from lancelet.index.text.blocks import (
@@ -352,7 +353,7 @@ class Partition:
         lengths = numbers_of(batch.column(LENGTH), np.uint32, self.path, LENGTH)
         lists = _lists(batch.column(POSTING), self.path, POSTING)
         data, offsets = _blobs(lists.values, self.path, POSTING)
-        ends = np.asarray(lists.offsets).astype(np.int64)
+        ends = numpy_array(lists.offsets).astype(np.int64)
         where = None
         try:
             starts, docs, freqs = decode_many(data, offsets, ends, lengths, self.block_size, self.tail, documents)
@@ -360,7 +361,7 @@ class Partition:
                 data, offsets = _blobs(batch.column(POSITIONS), self.path, POSITIONS)
                 lists = _lists(batch.column(POSITION_OFFSETS), self.path, POSITION_OFFSETS)
                 places = numbers_of(lists.values, np.uint32, self.path, POSITION_OFFSETS)
-                ends = np.asarray(lists.offsets).astype(np.int64)
+                ends = numpy_array(lists.offsets).astype(np.int64)
                 where = decode_many_positions(data, offsets, places, ends, starts, freqs, self.block_size)
         except ValueError as error:
             raise CorruptFile(self.path, str(error), POSTING) from None
@@ -426,7 +427,7 @@ class Partition:
         data, bounds = _blobs(batch.column(POSITIONS), self.path, POSITIONS)
         starts = _lists(batch.column(POSITION_OFFSETS), self.path, POSITION_OFFSETS)
         places = numbers_of(starts.values, np.uint32, self.path, POSITION_OFFSETS).astype(np.int64)
-        ends = np.asarray(starts.offsets).astype(np.int64)
+        ends = numpy_array(starts.offsets).astype(np.int64)
         done = []
         for at, one in enumerate(found):
             offsets = np.append(places[ends[at] : ends[at + 1]], bounds[at + 1] - bounds[at])
@@ -437,8 +438,8 @@ class Partition:
 
     def _with_old_positions(self, found: list[Postings], column: pa.ListArray) -> list[Postings]:
         _lists(_lists(column, self.path, OLD_POSITIONS).values, self.path, OLD_POSITIONS)
-        ends = np.asarray(column.offsets).astype(np.int64)
-        documents = np.asarray(column.values.offsets).astype(np.int64)
+        ends = numpy_array(column.offsets).astype(np.int64)
+        documents = numpy_array(column.values.offsets).astype(np.int64)
         data, chunks = _blobs(column.values.values, self.path, OLD_POSITIONS)
         done = []
         for at, one in enumerate(found):
@@ -482,7 +483,7 @@ class Partition:
         where = None
         if positions:
             lists = batch.column(2).take(pa.array(order))
-            if lists.null_count or (np.diff(np.asarray(lists.offsets)) != freqs).any():
+            if lists.null_count or (np.diff(numpy_array(lists.offsets)) != freqs).any():
                 raise CorruptFile(self.path, "has positions that do not fit the frequencies", "_positions")
             where = numbers_of(lists.flatten().cast(pa.uint32()), np.uint32, self.path, "_positions")
         packed = pack_postings(docs.astype(np.uint32), freqs, where, documents.lengths, self.block_size, VARINT)
@@ -538,10 +539,9 @@ def numbers_of(array: pa.Array, dtype: Any, path: str, column: str) -> npt.NDArr
     """A column of numbers of this type, without nulls."""
     if array.null_count:
         raise CorruptFile(path, f"has {array.null_count} nulls", column)
-    found = np.asarray(array.to_numpy(zero_copy_only=False))
-    if found.dtype != dtype:
+    if array.type != pa.from_numpy_dtype(dtype):
         raise CorruptFile(path, f"has {array.type}, not {np.dtype(dtype)}", column)
-    return found
+    return numpy_array(array)
 
 
 def _lists(column: pa.Array, path: str, name: str) -> pa.ListArray:
@@ -553,7 +553,7 @@ def _lists(column: pa.Array, path: str, name: str) -> pa.ListArray:
 def blobs_of_lists(column: pa.Array, path: str, name: str) -> list[tuple[Bytes, Offsets]]:
     """Of each list of blobs: all their bytes, and where each begins and the last one ends."""
     data, bounds = _blobs(_lists(column, path, name).values, path, name)
-    ends = np.asarray(column.offsets).tolist()
+    ends = numpy_array(column.offsets).tolist()
     found = []
     for start, stop in pairwise(ends):
         first = bounds[start] if stop > start else 0

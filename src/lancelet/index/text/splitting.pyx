@@ -9,13 +9,29 @@ position and are not noted.
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 import os
 
 import numpy as np
 
 from lancelet.index.text.terms cimport TERMS_FULL, Terms, TermSlot, TermTable, terms_close, terms_intern, terms_open
+
+cdef extern from "tokens.h" nogil:
+    enum: LC_AT_ONCE
+    ctypedef struct Note:
+        uint32_t document, raw, position
+    ctypedef struct Waiting:
+        pass
+    ctypedef struct WordBits:
+        uint64_t words, capitals, others
+    void lc_wait(
+        const TermTable * table, Waiting * one, const uint8_t * data, uint64_t length, uint32_t document,
+        uint32_t position
+    )
+    bint lc_take_in(TermTable * table, const Waiting * some, int count, Note * notes)
+    void lc_word_bits(const uint8_t * data, bint only_spaces, WordBits * found)
+    int lc_first_bit(uint64_t bits)
 
 cdef extern from "complex_scripts.h" nogil:
     ctypedef struct SegWords:
@@ -60,10 +76,6 @@ _OPERATORS = """
 """
 
 cdef uint32_t GONE = 0xFFFFFFFF
-
-cdef struct Note:
-    uint32_t document, raw, position
-
 
 cdef inline int length_of(const uint8_t * data, int64_t at, int64_t stop) noexcept nogil:
     """How many bytes the character here has; one byte, where bytes are no UTF-8."""
@@ -157,8 +169,10 @@ cdef class Splitter:
     cdef uint8_t ascii[256]
     cdef Note * notes_
     cdef int64_t count, room
+    cdef Waiting waiting[LC_AT_ONCE]
+    cdef int waiting_count
     cdef uint8_t * small
-    cdef int64_t small_room
+    cdef int64_t small_room, small_used
     cdef int64_t * places
     cdef int64_t places_room
     cdef bint parts, numbers, whole, operators
@@ -247,7 +261,10 @@ cdef class Splitter:
 
         ``finished`` is what filters made of what :meth:`texts` gave; None where they removed it.
         """
+        cdef Waiting waiting[LC_AT_ONCE]
+        cdef Note known[LC_AT_ONCE]
         cdef uint32_t number
+        cdef int count = 0
         cdef Py_ssize_t next_finished = 0, size = 0
         cdef const uint8_t * start
         cdef int64_t length
@@ -266,9 +283,22 @@ cdef class Splitter:
                     continue
                 start = <const uint8_t *>PyUnicode_AsUTF8AndSize(term, &size)
                 length = size
-            numbers[number] = terms_intern(&terms.table, start, length)
-            if numbers[number] == TERMS_FULL:
-                raise MemoryError
+            lc_wait(&terms.table, &waiting[count], start, length, number, 0)
+            count += 1
+            if count == LC_AT_ONCE:
+                self.tell(waiting, count, known, terms, numbers)
+                count = 0
+        self.tell(waiting, count, known, terms, numbers)
+
+    cdef int tell(
+        self, const Waiting * waiting, int count, Note * known, Terms terms, uint32_t[::1] numbers
+    ) except -1:
+        cdef int i
+        if not lc_take_in(&terms.table, waiting, count, known):
+            raise MemoryError
+        for i in range(count):
+            numbers[known[i].document] = known[i].raw
+        return 0
 
     def notes(self):
         """Document, raw token and position of each token: a view, until texts are split again."""
@@ -285,47 +315,116 @@ cdef class Splitter:
         self.known_words.flags[language] = &flags[0]
         self.known_words.beginnings[language] = &words.terms.table
 
-    cdef bint note(self, const uint8_t * data, int64_t length, uint32_t document, uint32_t position) noexcept nogil:
-        cdef uint32_t number
-        cdef Note * larger
-        cdef int64_t room
+    cdef inline bint note(
+        self, const uint8_t * data, int64_t length, uint32_t document, uint32_t position
+    ) noexcept nogil:
+        """Note a token whose bytes stay until it is taken in."""
         if length >= self.limit:
             return True
-        number = terms_intern(&self.raw, data, length)
-        if number == TERMS_FULL:
+        if self.waiting_count == LC_AT_ONCE and not self.take_in():
             return False
-        if self.count == self.room:
+        lc_wait(&self.raw, &self.waiting[self.waiting_count], data, length, document, position)
+        self.waiting_count += 1
+        return True
+
+    cdef bint take_in(self) noexcept nogil:
+        """Take in the tokens that wait."""
+        cdef Note * larger
+        cdef int64_t room
+        if self.room - self.count < LC_AT_ONCE:
             room = self.room * 2 + 1024
             larger = <Note *>realloc(self.notes_, room * sizeof(Note))
             if larger == NULL:
                 return False
             self.notes_ = larger
             self.room = room
-        self.notes_[self.count].document = document
-        self.notes_[self.count].raw = number
-        self.notes_[self.count].position = position
-        self.count += 1
+        if not lc_take_in(&self.raw, self.waiting, self.waiting_count, self.notes_ + self.count):
+            return False
+        self.count += self.waiting_count
+        self.waiting_count = 0
+        self.small_used = 0
         return True
 
-    cdef bint note_small(
+    cdef inline bint note_small(
         self, const uint8_t * data, int64_t length, bint capitals, bint plain, uint32_t document, uint32_t position
     ) noexcept nogil:
         """Note a token, in small letters if it has capitals and ASCII alone."""
-        cdef int64_t i
-        if length >= self.limit:
-            return True
-        if not (self.lower and capitals and plain):
-            return self.note(data, length, document, position)
-        if length > self.small_room:
-            free(self.small)
-            self.small_room = length + 64
-            self.small = <uint8_t *>malloc(self.small_room)
-            if self.small == NULL:
-                self.small_room = 0
+        if self.lower and capitals and plain and 0 < length < self.limit:
+            data = self.in_small_letters(data, length)
+            if data == NULL:
                 return False
+        return self.note(data, length, document, position)
+
+    cdef const uint8_t * in_small_letters(self, const uint8_t * data, int64_t length) noexcept nogil:
+        """A token in small letters, which stay until tokens are taken in; NULL when memory is out."""
+        cdef int64_t i
+        cdef uint8_t * out
+        if length > self.small_room - self.small_used or self.waiting_count == LC_AT_ONCE:
+            if not self.take_in():
+                return NULL
+            if length > self.small_room:
+                free(self.small)
+                self.small_room = length + LC_AT_ONCE * 64
+                self.small = <uint8_t *>malloc(self.small_room)
+                if self.small == NULL:
+                    self.small_room = 0
+                    return NULL
+        out = self.small + self.small_used
         for i in range(length):
-            self.small[i] = data[i] | (0x20 if 0x41 <= data[i] <= 0x5A else 0)
-        return self.note(self.small, length, document, position)
+            out[i] = data[i] | (0x20 if 0x41 <= data[i] <= 0x5A else 0)
+        self.small_used += length
+        return out
+
+    cdef bint read_plain_words(
+        self, const uint8_t * data, int64_t at, int64_t stop, uint32_t document, uint32_t * position
+    ) noexcept nogil:
+        """As :meth:`read_words`, which reads what is not of ASCII alone, for words that are neither cut nor operators."""
+        cdef uint8_t end[64]
+        cdef WordBits here
+        cdef uint64_t edges, inside, before = 0
+        cdef bint capitals = False, others = False
+        cdef int64_t start = at, edge
+        cdef int first = 0, last
+        while at < stop:
+            if stop - at >= 64:
+                lc_word_bits(data + at, self.kind == _WHITESPACE, &here)
+            else:
+                memset(end, 0x20, 64)
+                memcpy(end, data + at, stop - at)
+                lc_word_bits(end, self.kind == _WHITESPACE, &here)
+            # Where a word begins or ends; ``before`` tells whether one goes on.
+            edges = here.words ^ (here.words << 1 | before)
+            first = 0
+            while edges:
+                last = lc_first_bit(edges)
+                edges &= edges - 1
+                edge = at + last
+                if before:
+                    inside = (<uint64_t>1 << last) - (<uint64_t>1 << first)
+                    capitals = capitals or here.capitals & inside
+                    others = others or here.others & inside
+                    if not self.note_run(data, start, edge, capitals, others, document, position):
+                        return False
+                    capitals = others = False
+                before ^= 1
+                start, first = edge, last
+            if before:
+                inside = ~((<uint64_t>1 << first) - 1)
+                capitals = capitals or here.capitals & inside
+                others = others or here.others & inside
+            at += 64
+        if before:
+            return self.note_run(data, start, stop, capitals, others, document, position)
+        return True
+
+    cdef inline bint note_run(
+        self, const uint8_t * data, int64_t start, int64_t stop, bint capitals, bint others, uint32_t document,
+        uint32_t * position,
+    ) noexcept nogil:
+        if others:
+            return self.read_words(data, start, stop, document, position)
+        position[0] += 1
+        return self.note_small(data + start, stop - start, capitals, True, document, position[0] - 1)
 
     cdef bint read_words(
         self, const uint8_t * data, int64_t at, int64_t stop, uint32_t document, uint32_t * position
@@ -544,7 +643,8 @@ cdef class Splitter:
         cdef const uint8_t * start = &data[0] if data.shape[0] else NULL
         cdef bint some = valid.shape[0] > 0
         cdef bint good = texts >= 0 and documents < 0xFFFFFFFF and (not some or valid.shape[0] == texts)
-        self.count = 0
+        self.count = self.small_used = 0
+        self.waiting_count = 0
         self.lacking = 0
         if good:
             for i in range(texts):
@@ -568,6 +668,7 @@ cdef class Splitter:
                     i += 1
                 if not good:
                     break
+            good = good and self.take_in()
         if self.lacking:
             raise LackingWords(self.lacking)
         if not good:
@@ -583,7 +684,9 @@ cdef class Splitter:
             return self.read_grams(data, at, stop, document, position[0])
         if self.kind == _ICU or self.kind == _ICU_SPLIT:
             return self.read_segments(data, at, stop, document, position)
-        return self.read_words(data, at, stop, document, position)
+        if self.kind == _CODE:
+            return self.read_words(data, at, stop, document, position)
+        return self.read_plain_words(data, at, stop, document, position)
 
     def resolve(self, const uint32_t[::1] terms not None):
         """The noted tokens, with the number of a term for each raw token, without those that became ``DROPPED``.

@@ -160,11 +160,10 @@ static inline int terms_spread(TermTable *table)
     return 1;
 }
 
-/* The number of a string, a new one if it was not there; TERMS_FULL when memory or numbers have run out. */
-static inline uint32_t terms_intern(TermTable *table, const uint8_t *bytes, uint64_t length)
+/* The number of a string whose hash is known, a new one if it was not there; TERMS_FULL when memory or numbers have run out. */
+static inline uint32_t terms_put(
+    TermTable *table, uint32_t hash, uint64_t beginning, const uint8_t *bytes, uint64_t length)
 {
-    uint64_t beginning = terms_beginning(bytes, length);
-    uint32_t hash = terms_hash(table->seed, beginning, bytes, length);
     uint64_t at = terms_slot(table, hash, beginning, bytes, length), used;
     if (table->slots[at].number)
         return table->slots[at].number - 1;
@@ -196,6 +195,12 @@ static inline uint32_t terms_intern(TermTable *table, const uint8_t *bytes, uint
     table->starts[table->count + 1] = used + length;
     table->slots[at] = (TermSlot){beginning, hash, table->count + 1};
     return table->count++;
+}
+
+static inline uint32_t terms_intern(TermTable *table, const uint8_t *bytes, uint64_t length)
+{
+    uint64_t beginning = terms_beginning(bytes, length);
+    return terms_put(table, terms_hash(table->seed, beginning, bytes, length), beginning, bytes, length);
 }
 
 #endif

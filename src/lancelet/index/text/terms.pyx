@@ -10,8 +10,9 @@ from libc.string cimport memcpy
 import os
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+
+cdef extern from "term_order.h" nogil:
+    bint terms_order(const TermTable * table, uint32_t * out)
 
 
 cdef class Terms:
@@ -102,8 +103,11 @@ cdef class Terms:
 
     def sorted(self):
         """The numbers in the order of the terms' bytes."""
-        data, offsets = self.arrays()
-        texts = pa.LargeBinaryArray.from_buffers(
-            pa.large_binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-        )
-        return pc.array_sort_indices(texts).to_numpy().astype(np.uint32)
+        cdef bint done
+        numbers_array = np.empty(self.table.count, np.uint32)
+        cdef uint32_t[::1] numbers = numbers_array
+        with nogil:
+            done = terms_order(&self.table, &numbers[0]) if numbers.shape[0] else True
+        if not done:
+            raise MemoryError
+        return numbers_array

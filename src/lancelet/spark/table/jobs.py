@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 from pyspark.errors import PythonException
 
+from lancelet.encoding.plain import numpy_array
 from lancelet.errors import CorruptFile, InvalidInput, LanceletError, MissingFile, NotSupported
 from lancelet.spark.workers import a_task
 
@@ -61,7 +63,7 @@ def run_tasks(
     todo = tuple(tasks)
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+        numbers = (number for batch in batches for number in numpy_array(batch.column(0)).tolist())
         return _answers(partial(work, todo[number]) for number in numbers)
 
     count = len(todo)
@@ -75,7 +77,7 @@ def tasks_frame(
     todo = tuple(tasks)
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number in (number for batch in batches for number in batch.column(0).to_pylist()):
+        for number in (number for batch in batches for number in numpy_array(batch.column(0)).tolist()):
             with a_task():
                 yield from work(todo[number])
 
@@ -90,7 +92,9 @@ def _answers(calls: Iterable[Callable[[], Any]]) -> Iterator[pa.RecordBatch]:
         except _LASTING as error:
             answer = error.with_traceback(None)
         if answer is not None:
-            yield pa.record_batch({"result": pa.array([pickle.dumps(answer)], pa.binary())})
+            data = pickle.dumps(answer)
+            buffers = [None, pa.py_buffer(struct.pack("<ii", 0, len(data))), pa.py_buffer(data)]
+            yield pa.RecordBatch.from_arrays([pa.Array.from_buffers(pa.binary(), 1, buffers)], names=["result"])
 
 
 def _collected(answers: DataFrame, note: Callable[[Any], object] | None) -> list[Any]:
