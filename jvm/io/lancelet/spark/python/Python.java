@@ -33,7 +33,7 @@ public final class Python {
       List.of("-m", "lancelet.spark.sql.server", Ask.PLAN_SOURCE.written(), Ask.PLAN_SINK.written());
 
   /** What is asked, too, where tables have names. */
-  private static final List<Ask> OF_NAMES = List.of(Ask.LOAD_TABLE, Ask.CREATE_TABLE, Ask.CALL_PROCEDURE);
+  private static final List<Ask> OF_NAMES = List.of(Ask.LOAD_TABLE, Ask.CREATE_TABLE, Ask.CALL_PROCEDURE, Ask.LIST_NAMESPACES);
 
   private static final Pattern NAMES_TABLES = Pattern.compile("spark\\.sql\\.catalog\\.[^.]+\\.(root|impl)");
   private static Child child;
