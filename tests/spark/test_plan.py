@@ -102,7 +102,7 @@ def test_splits_are_as_many_as_tasks_can_run(parallelism):
     splits = plan_splits(ds.table.snapshot, job_of(ds, columns=("id", "v")), parallelism=parallelism)
     sizes = [sum(last - first for _, first, last in split.pieces) for split in splits]
     assert sum(sizes) == rows
-    assert len(splits) <= 2 * parallelism
+    assert len(splits) <= parallelism
     assert max(sizes) <= 2 * min(sizes)
 
 

@@ -19,13 +19,13 @@ MODULE = "lancelet.spark.daemon"
 _ZIP = "pyspark.zip"
 _PACKAGE = "pyspark"
 _OF_ALL = (
-    "lancelet.spark.source",
+    "lancelet.spark.sql.sources",
     "lancelet.spark.plan",
     "lancelet.spark.arrays",
     "lancelet.expressions.sql",
     "numpy.ma",  # which pyarrow asks for
 )
-_OF_WRITES = ("lancelet.spark.writer",)
+_OF_WRITES = ("lancelet.spark.sql.sinks", "lancelet.spark.writer")
 _READERS = ("create_data_source", "plan_data_source_read", "lookup_data_sources")
 
 

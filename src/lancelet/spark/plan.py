@@ -44,7 +44,10 @@ if TYPE_CHECKING:
 
 SPLIT_BYTES = 128 << 20
 _LEAST_SPLIT_BYTES = 4 << 20
+_LARGE_TASK_BYTES = 32 << 20
+"""Less is one task for a core: a task costs Spark about as much as reading some MiB, more of them only even out who is done first."""
 _TASKS_A_CORE = 2
+"""Of large ones."""
 _BATCH_BYTES = 4 << 20
 _MOST_BATCH_ROWS = 1 << 17
 _MAX_PIECES = 256
@@ -295,10 +298,12 @@ def _touched_ids(plan: ScanPlan) -> frozenset[int]:
 
 
 def _split_bytes(table: TableReader, wanted: frozenset[int], shares: Mapping[int, float], parallelism: int) -> int:
-    """As much as a task may have, but no more than its share."""
+    """As much as a task may have, but no more than its share: there is work for every core, in few tasks if there is little."""
     fragments = (f for f in table.snapshot.manifest.fragments if f.id in shares)
     total = int(sum(_bytes(f, _rows(table, f), wanted) * shares[f.id] for f in fragments))
-    return min(SPLIT_BYTES, max(_LEAST_SPLIT_BYTES, -(-total // (_TASKS_A_CORE * max(1, parallelism)))))
+    of_a_core = -(-total // max(1, parallelism))
+    even = min(of_a_core, max(_LARGE_TASK_BYTES, -(-of_a_core // _TASKS_A_CORE)))
+    return min(SPLIT_BYTES, max(_LEAST_SPLIT_BYTES, even))
 
 
 def _rows(table: TableReader, fragment: Fragment) -> int:

@@ -9,7 +9,7 @@ import signal
 import struct
 import subprocess
 import sys
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ import lancelet
 from lancelet.errors import InvalidInput
 from lancelet.spark.sql import jobs, server
 from lancelet.spark.sql.server import answer, answer_text
+from spark.conftest import data_files
 from spark.sessions import MODE
 
 
@@ -68,6 +69,24 @@ def test_reads_by_path_are_planned_by_it(spark, tmp_path):
 
 
 @pytest.mark.skipif(MODE.startswith("connect"), reason="the Java process is not this one's to look at")
+@pytest.mark.skipif(MODE.endswith("plain"), reason="the bridge asks it")
+@pytest.mark.skipif(not Path("/proc").exists(), reason="processes are looked up in /proc")
+def test_writes_start_no_process_that_plans(spark, sql, tmp_path):
+    java = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+    before = children(java)
+    sql("CREATE TABLE {ns}.t AS SELECT 1 AS id, 2 AS n")
+    path = str(tmp_path / "t.lance")
+    spark.range(3).write.format("lance").mode("append").save(path)
+    sql("INSERT INTO {ns}.t VALUES (3, 4)")
+    sql("UPDATE {ns}.t SET n = 5 WHERE id = 1")
+    assert sql("SELECT * FROM {ns}.t ORDER BY id") == [(1, 5), (3, 4)]
+    assert spark.read.format("lance").load(path).count() == 3
+    assert not [
+        command for number, command in children(java).items() if number not in before and "data_source" in command
+    ]
+
+
+@pytest.mark.skipif(MODE.startswith("connect"), reason="the Java process is not this one's to look at")
 def test_long_texts_are_read(spark):
     """Jobs carry what they need as one text; Java's reader refuses those above 20 million characters by itself."""
     reader = spark.sparkContext._jvm.io.lancelet.spark.python.Python.JSON
@@ -95,7 +114,7 @@ def test_it_ends_with_its_input_and_keeps_what_is_printed_apart():
 def ask(question: str, **details: object) -> dict:
     """An answer as it comes over the pipe."""
     told = json.loads(answer_text({"number": 1, "ask": question, "details": details}))
-    return told.get("answer", told)
+    return told.get("answer") or told
 
 
 def test_a_plan_is_what_the_tasks_of_a_read_run(tmp_path):
@@ -109,6 +128,27 @@ def test_a_plan_is_what_the_tasks_of_a_read_run(tmp_path):
     given = [pa.record_batch({"": [b64decode(partition)]}) for partition in plan["partitions"]]
     rows = [batch for partition in given for batch in function([partition])]
     assert pa.Table.from_batches(rows).sort_by("id") == table
+
+
+def test_a_write_is_committed_with_what_its_tasks_said(tmp_path):
+    path = str(tmp_path / "t.lance")
+    batch = pa.record_batch({"id": pa.array([1, 2], pa.int64())})
+    columns, messages = (
+        {"type": "struct", "fields": [{"name": name, "type": kind, "nullable": True, "metadata": {}}]}
+        for name, kind in (("id", "long"), ("said", "binary"))
+    )
+    plan = ask("plan_sink", columns=columns, options={"Path": path}, overwrites=False, messages=messages)
+    function, _ = pickle.loads(b64decode(plan["command"]))
+    said = [b64encode(part["said"][0].as_py()).decode() for part in function(iter([batch]))]
+    assert ask("commit_sink", writer=plan["writer"], results=said)["answer"] is None
+    assert lancelet.dataset(path).to_table() == pa.Table.from_batches([batch])
+    plan = ask("plan_sink", columns=columns, options={"Path": path}, overwrites=False, messages=messages)
+    function, _ = pickle.loads(b64decode(plan["command"]))
+    list(function(iter([batch])))
+    assert len(data_files(path)) == 2
+    assert ask("abort_sink", writer=plan["writer"], results=[None])["answer"] is None
+    assert len(data_files(path)) == 1
+    assert lancelet.dataset(path).version == 1
 
 
 def test_a_plan_of_no_table_is_refused_by_the_name_of_the_error(tmp_path):

@@ -1,11 +1,24 @@
-"""Namespaces of a catalog: made, listed, described, changed, dropped."""
+"""Namespaces of a catalog: made, listed, described, changed, dropped.
+
+The package of requests takes a second to import. A process that will be asked about names loads this module early, and the package
+with it; others of this room import it where they need it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from lance_namespace import (
+    CreateNamespaceRequest,
+    DescribeNamespaceRequest,
+    DropNamespaceRequest,
+    ListNamespacesRequest,
+)
+
 from lancelet.errors import NotSupported
+from lancelet.namespace import DirectoryNamespace
+from lancelet.namespace.making import alter_namespace as alter
 from lancelet.spark.sql.catalog import SINGLE, Catalog, open_catalog
 
 _LOCATION = "location"
@@ -14,8 +27,6 @@ _NOTHING_IN_PARTICULAR: dict[str, str] = {}
 
 def list_namespaces(details: Mapping[str, Any]) -> list[list[str]]:
     """Names of the namespaces directly in one."""
-    from lance_namespace import ListNamespacesRequest
-
     catalog, names = open_catalog(details), list(details["namespace"])
     if catalog.client is None:
         return []
@@ -34,8 +45,6 @@ def list_namespaces(details: Mapping[str, Any]) -> list[list[str]]:
 
 def load_namespace(details: Mapping[str, Any]) -> dict[str, str]:
     """Properties of a namespace."""
-    from lance_namespace import DescribeNamespaceRequest
-
     catalog, ident = _namespace(details)
     if not ident or catalog.single_level:
         return _NOTHING_IN_PARTICULAR
@@ -45,8 +54,6 @@ def load_namespace(details: Mapping[str, Any]) -> dict[str, str]:
 
 def create_namespace(details: Mapping[str, Any]) -> None:
     """Make a namespace."""
-    from lance_namespace import CreateNamespaceRequest
-
     catalog, ident = _namespace(details)
     _refuse_location(details)
     catalog.client.create_namespace(CreateNamespaceRequest(id=list(ident), properties=details["properties"] or None))
@@ -54,9 +61,6 @@ def create_namespace(details: Mapping[str, Any]) -> None:
 
 def alter_namespace(details: Mapping[str, Any]) -> None:
     """Change properties of a namespace."""
-    from lancelet.namespace import DirectoryNamespace
-    from lancelet.namespace.making import alter_namespace as alter
-
     catalog, ident = _namespace(details)
     _refuse_location(details)
     if not isinstance(catalog.client, DirectoryNamespace):
@@ -66,8 +70,6 @@ def alter_namespace(details: Mapping[str, Any]) -> None:
 
 def drop_namespace(details: Mapping[str, Any]) -> bool:
     """Remove a namespace; with what is in it, if asked for."""
-    from lance_namespace import DropNamespaceRequest
-
     catalog, ident = _namespace(details)
     behavior = "Cascade" if details["cascade"] else "Restrict"
     catalog.client.drop_namespace(DropNamespaceRequest(id=list(ident), behavior=behavior))

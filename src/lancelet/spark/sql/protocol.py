@@ -48,6 +48,9 @@ ASKS = {
     "plan_join": "functions",
     "describe_source": "sources",
     "plan_source": "sources",
+    "plan_sink": "sinks",
+    "commit_sink": "sinks",
+    "abort_sink": "sinks",
 }
 """Questions, each with the module of this room whose function of that name answers it."""
 
@@ -95,6 +98,9 @@ KEYS = (
     "results",
     "place",
     "indexed",
+    "overwrites",
+    "messages",
+    "writer",
 )
 """Names inside questions and answers."""
 

@@ -31,7 +31,10 @@ public enum Ask {
   LOAD_FUNCTION(false),
   PLAN_JOIN(false),
   DESCRIBE_SOURCE(false),
-  PLAN_SOURCE(false);
+  PLAN_SOURCE(false),
+  PLAN_SINK(false),
+  COMMIT_SINK(true),
+  ABORT_SINK(true);
 
   /** Whether something may have been changed when nobody heard the answer; other questions are just asked again. */
   final boolean changes;

@@ -45,6 +45,9 @@ public final class Details {
   public static final String RESULTS = "results";
   public static final String PLACE = "place";
   public static final String INDEXED = "indexed";
+  public static final String OVERWRITES = "overwrites";
+  public static final String MESSAGES = "messages";
+  public static final String WRITER = "writer";
 
   private Details() {}
 }

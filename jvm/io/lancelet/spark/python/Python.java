@@ -29,10 +29,11 @@ public final class Python {
               .streamReadConstraints(StreamReadConstraints.builder().maxStringLength(Integer.MAX_VALUE).build())
               .build());
 
-  private static final List<String> SERVER = List.of("-m", "lancelet.spark.sql.server", Ask.PLAN_SOURCE.written());
+  private static final List<String> SERVER =
+      List.of("-m", "lancelet.spark.sql.server", Ask.PLAN_SOURCE.written(), Ask.PLAN_SINK.written());
 
   /** What is asked, too, where tables have names. */
-  private static final List<Ask> OF_NAMES = List.of(Ask.LOAD_TABLE, Ask.CREATE_TABLE, Ask.CALL_PROCEDURE);
+  private static final List<Ask> OF_NAMES = List.of(Ask.LOAD_TABLE, Ask.CREATE_TABLE, Ask.CALL_PROCEDURE, Ask.LIST_NAMESPACES);
 
   private static final Pattern NAMES_TABLES = Pattern.compile("spark\\.sql\\.catalog\\.[^.]+\\.(root|impl)");
   private static Child child;

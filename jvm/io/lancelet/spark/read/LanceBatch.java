@@ -1,7 +1,6 @@
 package io.lancelet.spark.read;
 
 import java.util.List;
-import org.apache.spark.JobArtifactSet;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -77,12 +76,7 @@ final class LanceBatch implements Batch {
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    Option<String> artifacts = JobArtifactSet.getCurrentJobArtifactState().map(state -> state.uuid());
-    Option<String> logging = Option.empty();
-    SparkSession session = SparkSession.active();
-    if (session.sessionState().conf().pythonWorkerLoggingEnabled()) {
-      logging = Option.apply(session.sessionUUID());
-    }
-    return new ColumnReaders(PythonSource.forTasks(), planned().func(), columns, limit, artifacts, logging);
+    return new ColumnReaders(
+        PythonSource.forTasks(), planned().func(), columns, limit, PythonSource.artifacts(), PythonSource.logging());
   }
 }

@@ -1,15 +1,17 @@
 package io.lancelet.spark.read;
 
+import io.lancelet.spark.python.Python;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 
-/** A write whose mistakes are told in a sentence. */
-public record PlainWrite(Write write) implements Write {
+/** Spark's own write, except that mistakes are told in a sentence, and that no process is started for each question. */
+record PlainWrite(Write write, LogicalWriteInfo info, boolean overwrites) implements Write {
   @Override
   public String description() {
     return write.description();
@@ -27,7 +29,7 @@ public record PlainWrite(Write write) implements Write {
 
   @Override
   public BatchWrite toBatch() {
-    return new PlainBatch(Sentences.told(write::toBatch));
+    return new PlainBatch(Python.isShared() ? new PlannedWrite(info, overwrites) : Sentences.told(write::toBatch));
   }
 
   @Override

@@ -4,9 +4,11 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.Map;
+import org.apache.spark.JobArtifactSet;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.api.python.PythonUtils$;
 import org.apache.spark.api.python.SimplePythonFunction;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
 import scala.Option;
@@ -43,6 +45,18 @@ final class PythonSource extends PythonDataSourceV2 {
   /** The same for tasks, in the environment that functions of users have, too: then they share their workers. */
   static UserDefinedPythonDataSource forTasks() {
     return in(new HashMap<>(Map.of("PYTHONHASHSEED", "0")));
+  }
+
+  /** What the session has brought along for tasks. */
+  static Option<String> artifacts() {
+    return JobArtifactSet.getCurrentJobArtifactState().map(state -> state.uuid());
+  }
+
+  /** The session whose log tells what tasks print, where it is kept. */
+  static Option<String> logging() {
+    SparkSession session = SparkSession.active();
+    boolean isKept = session.sessionState().conf().pythonWorkerLoggingEnabled();
+    return isKept ? Option.apply(session.sessionUUID()) : Option.empty();
   }
 
   /** Spark adds to the environment of a function, so that each has its own. */

@@ -1,7 +1,6 @@
 package io.lancelet.spark.rowlevel;
 
-import io.lancelet.spark.read.LanceProvider;
-import io.lancelet.spark.read.PlainWrite;
+import io.lancelet.spark.read.LanceWriteBuilder;
 import io.lancelet.spark.read.WriteInfo;
 import java.util.EnumSet;
 import java.util.HashMap;
@@ -13,7 +12,6 @@ import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonWriteBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -47,11 +45,11 @@ final class RowTarget implements SupportsWrite {
     Map<String, String> options = new HashMap<>(statement.change().options());
     options.put("lance.rows", statement.steps());
     LogicalWriteInfo own = new WriteInfo(info, new CaseInsensitiveStringMap(options));
-    Write first = new PythonWriteBuilder(LanceProvider.freshSource(), LanceProvider.NAME, own).build();
+    Write first = new LanceWriteBuilder(own).build();
     return new WriteBuilder() {
       @Override
       public Write build() {
-        return new PlainWrite(new RowWrite(first, statement));
+        return new RowWrite(first, statement);
       }
     };
   }
