@@ -274,6 +274,7 @@ def _train_part(values: Floats, count: int, max_steps: int, random: np.random.Ge
     for seen, steps in plan:
         squares = squares_of(seen)
         before = np.inf
+        middles: Floats | None = None
         for step in range(steps):
             checkpoint()
             sizes, sums, _ = work(seen, words, Metric.L2)
@@ -281,10 +282,15 @@ def _train_part(values: Floats, count: int, max_steps: int, random: np.random.Ge
             _move(words, sizes, sums, Metric.L2)
             # The squares of the middles, by the sizes of the clusters, are what the loss has become smaller by.
             loss = squares - float(np.einsum("i,ij,ij->", sizes.astype(np.float64), words, words))
+            if middles is not None and loss > before:
+                # The leap went too far: the next step begins where it began.
+                words, middles = middles, None
+                continue
             if step and before - loss <= _ENOUGH * abs(before):
                 break
             before = loss
             if step + 1 < steps:
+                middles = words.copy()
                 words += _LEAP * (words - old)
                 _share(words, sizes, random, 0.0)
     return words
