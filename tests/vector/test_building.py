@@ -12,7 +12,9 @@ import pytest
 
 import lancelet
 from lancelet.errors import LanceletError
-from lancelet.index.vector.kmeans import train_words
+from lancelet.index.vector.centroids import assign
+from lancelet.index.vector.kmeans import train_centroids, train_words
+from lancelet.index.vector.metric import Metric
 from lancelet.index.vector.query import ALL_KEPT, VectorQuery
 from lancelet.index.vector.segment import VectorSegment
 from vector.samples import (
@@ -134,6 +136,17 @@ def test_words_are_in_the_middle_of_what_is_near_to_them() -> None:
     middles = np.stack([sample[near == word].mean(axis=0) for word in range(256)])
     better, loss = (((sample - one[near]) ** 2).sum() for one in (middles, words))
     assert better > 0.995 * loss
+
+
+@pytest.mark.parametrize("count", [40, 300])
+def test_clusters_are_shared_out_evenly(count: int) -> None:
+    """The middle of many clusters is near to everything: a few large partitions would be what all searches look at."""
+    random = np.random.default_rng(8)
+    centres = random.standard_normal((4 * count, 64)).astype(np.float32)
+    values = np.repeat(centres, 20, axis=0) + random.standard_normal((80 * count, 64)).astype(np.float32) * 0.3
+    found, _ = train_centroids(values.astype(np.float32), count, Metric.L2, 50, 1)
+    homes, _ = assign(values.astype(np.float32), found, Metric.L2)
+    assert np.bincount(homes, minlength=count).max() <= 3 * 80
 
 
 def found_by(segment: VectorSegment, queries: npt.NDArray, exact: list[npt.NDArray], probes: int) -> float:

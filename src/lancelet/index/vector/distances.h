@@ -264,14 +264,18 @@ LC_AVX2 static void lc_hamming_popcnt(const lc_queries *queries, const unsigned 
 }
 #endif
 
-/* Vectors that are compared soon are on their way meanwhile: so many rows ahead. */
+/* Vectors that are compared soon are on their way meanwhile: so many rows ahead. Where a block ends, the next one mostly goes on in
+ * the same steps; asking for bytes that are not there does no harm. */
 #define LC_ROWS_AHEAD 16
 static inline void lc_ahead(const unsigned char *const *rows, size_t row, int step, size_t count, size_t width) {
     size_t at;
-    int r;
-    if (row + LC_ROWS_AHEAD + (size_t)step > count) return;
-    for (r = 0; r < step; r++)
-        for (at = 0; at < width; at += 64) __builtin_prefetch(rows[row + LC_ROWS_AHEAD + r] + at);
+    int r, within = row + LC_ROWS_AHEAD + (size_t)step <= count;
+    uintptr_t apart = count > 1 ? (uintptr_t)rows[count - 1] - (uintptr_t)rows[count - 2] : 0;
+    if (!within && !apart) return;
+    for (r = 0; r < step; r++) {
+        uintptr_t from = within ? (uintptr_t)rows[row + LC_ROWS_AHEAD + r] : (uintptr_t)rows[row + r] + LC_ROWS_AHEAD * apart;
+        for (at = 0; at < width; at += 64) __builtin_prefetch((const void *)(from + at));
+    }
 }
 
 static inline int lc_all_finite(const float *values, int count) {
