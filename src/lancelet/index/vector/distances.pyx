@@ -260,6 +260,8 @@ cdef class Queries:
             if part and limit < INFINITY:
                 if whole == 0:
                     left = lc_within(query, rows, found, part, limit, near)
+                    if left == 0:
+                        continue
                     if left > found // 2:
                         # Most are near by their first numbers: so they will be for a while.
                         whole = RETRIED
