@@ -116,6 +116,14 @@ def test_vectors_that_are_far_by_their_first_numbers_are_the_far_ones(dimension:
         expected.add(queries.distances(vectors.view(np.uint8))[0], rows)
         for found, wanted in zip(top.sorted(), expected.sorted(), strict=True):
             assert found.tolist() == wanted.tolist()
+        keep = np.arange(len(vectors)) % 3 > 0
+        for first, numbers in ((5, None), (0, rows)):
+            alone, kept = Top(count), Top(count)
+            known = np.arange(first, first + len(vectors), dtype=np.uint64) if numbers is None else numbers
+            assert queries.scan(vectors.view(np.uint8), [alone], first, numbers, keep) == keep.sum()
+            kept.add(queries.distances(vectors[keep].view(np.uint8))[0], known[keep])
+            for found, wanted in zip(alone.sorted(), kept.sorted(), strict=True):
+                assert found.tolist() == wanted.tolist()
 
 
 @settings(max_examples=examples(30))

@@ -12,6 +12,9 @@ import pytest
 
 import lancelet
 from lancelet.errors import LanceletError
+from lancelet.index.vector.centroids import assign
+from lancelet.index.vector.kmeans import train_centroids, train_words
+from lancelet.index.vector.metric import Metric
 from lancelet.index.vector.query import ALL_KEPT, VectorQuery
 from lancelet.index.vector.segment import VectorSegment
 from vector.samples import (
@@ -122,6 +125,28 @@ def test_ten_indices_find_as_much_as_ten_of_pylance(tmp_path: Path, kind: str, w
             (segment,) = open_segments(dataset.uri)
             shares.append(found_by(segment, queries, exact, 4))
     at_least(found["lancelet"], found["lance"], 4)
+
+
+def test_words_are_in_the_middle_of_what_is_near_to_them() -> None:
+    """Of wide vectors without clusters, each word has few: a step that goes too far is not the last."""
+    sample = np.random.default_rng(5).standard_normal((3000, 96)).astype(np.float32)
+    (words,) = train_words(sample, 1, 256, 50, 0)
+    lengths = (words**2).sum(axis=1)
+    near = (lengths - 2 * sample @ words.T).argmin(axis=1)
+    middles = np.stack([sample[near == word].mean(axis=0) for word in range(256)])
+    better, loss = (((sample - one[near]) ** 2).sum() for one in (middles, words))
+    assert better > 0.995 * loss
+
+
+@pytest.mark.parametrize("count", [40, 300])
+def test_clusters_are_shared_out_evenly(count: int) -> None:
+    """The middle of many clusters is near to everything: a few large partitions would be what all searches look at."""
+    random = np.random.default_rng(8)
+    centres = random.standard_normal((4 * count, 64)).astype(np.float32)
+    values = np.repeat(centres, 20, axis=0) + random.standard_normal((80 * count, 64)).astype(np.float32) * 0.3
+    found, _ = train_centroids(values.astype(np.float32), count, Metric.L2, 50, 1)
+    homes, _ = assign(values.astype(np.float32), found, Metric.L2)
+    assert np.bincount(homes, minlength=count).max() <= 3 * 80
 
 
 def found_by(segment: VectorSegment, queries: npt.NDArray, exact: list[npt.NDArray], probes: int) -> float:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lancelet
+from lancelet.execution import fragment_reader
 from vector.samples import TYPES, column
 
 ROWS = 900
@@ -74,17 +75,24 @@ def test_nulls_and_fields_of_structs_are_read(tmp_path: Path) -> None:
     check(dataset, values, set(), "s.v")
 
 
-def test_vectors_of_one_mapped_file_are_not_copied(tmp_path: Path) -> None:
-    """Pages as they are in the file are known to be so; those with nulls among the vectors are not."""
+@pytest.mark.parametrize("large", [False, True])
+def test_vectors_of_mapped_files_are_found_as_they_lie_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    """Pages as they are in the file are known to be so; those with nulls among the vectors are not. Of large files, rows are copied."""
+    monkeypatch.setattr(fragment_reader, "NOT_RESIDENT", 1 if large else 1 << 40)
     values = vectors("f32")
     table = pa.table({"id": np.arange(ROWS), "v": column(values)})
     dataset = lancelet.write_dataset(table, tmp_path, max_rows_per_file=500)
     (field,) = dataset.table.snapshot.manifest.schema.project(["v"]).fields
     for owner, first in ((0, 0), (1, 500)):
-        records = dataset.table.reader(owner).records(field, 4)
-        assert records is not None
         rows = np.array([3, 0, 399, 7])
-        for row, place in zip(rows.tolist(), records.at(rows).tolist(), strict=True):
-            assert records.data[place : place + records.size].tobytes() == values[first + row].tobytes()
+        found = dataset.table.reader(owner).records(field, rows)
+        assert found is not None
+        assert (len(found.data) == 4 * found.size) is large
+        for row, place in zip(rows.tolist(), found.places.tolist(), strict=True):
+            assert found.data[place : place + found.size].tobytes() == values[first + row].tobytes()
     (number,) = dataset.table.snapshot.manifest.schema.project(["id"]).fields
-    assert dataset.table.reader(0).records(number, 1) is None
+    assert dataset.table.reader(0).records(number, np.array([1])) is None
+    dataset.create_index("v", "IVF_PQ", num_partitions=3, num_sub_vectors=2)
+    check(dataset, values, set())

@@ -44,6 +44,8 @@ MOST_TESTED_SHARE = 0.5
 TAKE_PIECE = 1500
 """Scattered rows make much more resident than themselves; this many at a time keep that bounded."""
 BIG_COLUMN = 64 << 20
+NOT_RESIDENT = 32 << 20
+"""Of files from this size on, scattered rows are copied rather than mapped: several such files are hardly all in memory at once."""
 FEW_TAKEN = 64
 RANGES_AT_ONCE = 3
 BLOB_PIECE_BYTES = 64 << 20

@@ -136,10 +136,10 @@ class ExactSearch:
         column = self.nearest.column
         if len(tops) != 1 or len(self.queries) != 1 or column.is_multi or len(column.path) > 1:
             return False
-        records = reader.records(self.field, len(offsets))
+        records = reader.records(self.field, offsets)
         if records is None or records.size != self.queries.width:
             return False
-        self.queries.scan_at(records.data, records.at(offsets), tops[0], ids)
+        self.queries.scan_at(records.data, records.places, tops[0], ids)
         return True
 
     def _offer(self, part: Vectors, tops: list[Top], first: int, ids: RowIds | None, keep: Marks | None) -> int:

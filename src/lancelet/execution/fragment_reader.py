@@ -19,10 +19,17 @@ import pyarrow as pa
 from lancelet.encoding.fetch import gather, run
 from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
-from lancelet.encoding.v2_1.column import Records
+from lancelet.encoding.v2_1.column import PlacedRows
 from lancelet.encoding.v2_1.leaf_batch import is_small
 from lancelet.errors import CorruptFile
-from lancelet.execution.costs import BIG_COLUMN, FEW_TAKEN, RANGES_AT_ONCE, TAKE_PIECE, WHOLE_PAGES_BYTES
+from lancelet.execution.costs import (
+    BIG_COLUMN,
+    FEW_TAKEN,
+    NOT_RESIDENT,
+    RANGES_AT_ONCE,
+    TAKE_PIECE,
+    WHOLE_PAGES_BYTES,
+)
 from lancelet.execution.overlays import apply_overlays
 from lancelet.execution.shown import stored_type
 from lancelet.execution.split_fields import merged, pruned
@@ -170,16 +177,23 @@ class FragmentReader:
             if own is not None and file.source.mapped is None and isinstance(file.reader, StructuralFile):
                 yield index, file.reader.extents(own, rows)
 
-    def records(self, field: Field, count: int) -> Records | None:
-        """Where the values of a column lie in a mapped file, of which so many are about to be looked at; None: they are read."""
+    def records(self, field: Field, offsets: Indices) -> PlacedRows | None:
+        """Values of a column as they lie in a mapped file; None: they are not there as they are, and have to be read."""
         holders = self._holders(field)
         if len(holders) != 1 or self.fragment.overlays:
             return None
         file = self.files[holders[0]]
         found = file.reader.records(field) if isinstance(file.reader, StructuralFile) else None
-        if found is not None:
-            file.source.reserve(0, min(found.size * self.physical_rows, count * FAULT_AROUND))
-        return found
+        if found is None:
+            return None
+        places, count = found.at(offsets), len(offsets)
+        if file.source.size >= NOT_RESIDENT:
+            # Pages that were dropped since the last time, or never mapped, take longer to map than these bytes to copy.
+            copied = np.empty(count * found.size, np.uint8)
+            if file.source.read_pieces(places, np.full(count, found.size, np.int64), copied):
+                return PlacedRows(copied, found.size, np.arange(0, len(copied), found.size))
+        file.source.reserve(0, min(found.size * self.physical_rows, count * FAULT_AROUND))
+        return PlacedRows(found.data, found.size, places)
 
     def read(self, fields: Sequence[Field], rows: Rows) -> list[Column]:
         """Physical rows of some top-level fields, deleted ones included."""

@@ -64,6 +64,17 @@ class Records:
         return rows * self.size + self.places[self.starts.searchsorted(rows, "right") - 1]
 
 
+@dataclass(frozen=True, slots=True)
+class PlacedRows:
+    """Some rows as they are stored."""
+
+    data: Bytes
+    size: int
+    """Bytes of a row."""
+    places: Indices
+    """Where each begins in ``data``."""
+
+
 class LeafColumn:
     """Reads rows of one leaf column."""
 

@@ -264,14 +264,18 @@ LC_AVX2 static void lc_hamming_popcnt(const lc_queries *queries, const unsigned 
 }
 #endif
 
-/* Vectors that are compared soon are on their way meanwhile: so many rows ahead. */
+/* Vectors that are compared soon are on their way meanwhile: so many rows ahead. Where a block ends, the next one mostly goes on in
+ * the same steps; asking for bytes that are not there does no harm. */
 #define LC_ROWS_AHEAD 16
 static inline void lc_ahead(const unsigned char *const *rows, size_t row, int step, size_t count, size_t width) {
     size_t at;
-    int r;
-    if (row + LC_ROWS_AHEAD + (size_t)step > count) return;
-    for (r = 0; r < step; r++)
-        for (at = 0; at < width; at += 64) __builtin_prefetch(rows[row + LC_ROWS_AHEAD + r] + at);
+    int r, within = row + LC_ROWS_AHEAD + (size_t)step <= count;
+    uintptr_t apart = count > 1 ? (uintptr_t)rows[count - 1] - (uintptr_t)rows[count - 2] : 0;
+    if (!within && !apart) return;
+    for (r = 0; r < step; r++) {
+        uintptr_t from = within ? (uintptr_t)rows[row + LC_ROWS_AHEAD + r] : (uintptr_t)rows[row + r] + LC_ROWS_AHEAD * apart;
+        for (at = 0; at < width; at += 64) __builtin_prefetch((const void *)(from + at));
+    }
 }
 
 static inline int lc_all_finite(const float *values, int count) {
@@ -389,6 +393,36 @@ static inline size_t lc_first_part(const lc_queries *queries) {
     return queries->d / 4 / 16 * 16;
 }
 
+#if LC_X86
+/* The same of 16 rows of 32-bit numbers at once, for parts of a multiple of 16. Sums may be rounded otherwise than those of all
+ * numbers: what is too far is so by more than that. */
+#define LC_ROUNDED 1.00001f
+LC_AVX512 static inline size_t lc_within_avx512(const unsigned char *const *rows, const float *query, size_t part, float limit,
+                                                unsigned char *near) {
+    __m512 sums[16], tile;
+    float totals[16];
+    size_t at;
+    int r;
+    __mmask16 left;
+#pragma GCC unroll 16
+    for (r = 0; r < 16; r++) sums[r] = _mm512_setzero_ps();
+    for (at = 0; at < part; at += 16) {
+        const __m512 q = _mm512_loadu_ps(query + at);
+#pragma GCC unroll 16
+        for (r = 0; r < 16; r++) {
+            const __m512 v = _mm512_sub_ps(_mm512_loadu_ps(rows[r] + 4 * at), q);
+            sums[r] = _mm512_fmadd_ps(v, v, sums[r]);
+        }
+    }
+    lc_sums_avx512(sums, 16, totals);
+    tile = _mm512_loadu_ps(totals);
+    left = (__mmask16)~(_mm512_cmp_ps_mask(tile, _mm512_set1_ps(limit * LC_ROUNDED), _CMP_GT_OQ) &
+                        _mm512_cmp_ps_mask(tile, _mm512_set1_ps(INFINITY), _CMP_LT_OQ));
+    _mm_storeu_si128((__m128i *)near, _mm_maskz_set1_epi8(left, 1));
+    return (size_t)__builtin_popcount(left);
+}
+#endif
+
 /* Which of at most LC_BLOCK rows are no farther than a limit by their first numbers; tells how many. */
 static inline size_t lc_within(const lc_queries *queries, const unsigned char **rows, size_t count, size_t part, float limit,
                                unsigned char *near) {
@@ -399,7 +433,15 @@ static inline size_t lc_within(const lc_queries *queries, const unsigned char **
     int step = lc_tiles_for(queries, &tiles, &tiles_d), r;
     if (count == 0) return 0;
     for (i = count; i < count + LC_MOST_ROWS; i++) rows[i] = rows[count - 1];
-    for (row = 0; row < count; row += step) {
+    row = 0;
+#if LC_X86
+    if (queries->element == LC_F32 && lc_cpu_level() >= 2)
+        for (; row + 16 <= count; row += 16) {
+            lc_ahead(rows, row, 16, count, width);
+            left += lc_within_avx512(rows + row, (const float *)queries->values, part, limit, near + row);
+        }
+#endif
+    for (; row < count; row += step) {
         lc_ahead(rows, row, step, count, width);
         if (queries->element == LC_F64) {
             const double *query = (const double *)queries->values;

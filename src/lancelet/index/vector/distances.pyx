@@ -88,6 +88,13 @@ cdef class Queries:
             return 0
         cdef uint64_t begin = first
         cdef bint has_rows = rows is not None, has_keep = keep is not None
+        cdef Entries all_of_them
+        if len(tops) == 1:
+            all_of_them.count = n
+            all_of_them.columns[0] = &vectors[0, 0]
+            all_of_them.rows = &numbers[0] if has_rows else NULL
+            all_of_them.kept = &kept[0] if has_keep else NULL
+            return self._scan_alone(&all_of_them, begin, tops[0])
         cdef Py_ssize_t step = max(self.rows_at_once, MARKS_AT_ONCE // len(tops) // self.rows_at_once * self.rows_at_once)
         step = min(step, n)
         cdef float* marks = <float*>malloc(step * self.held.count * sizeof(float))
@@ -124,6 +131,10 @@ cdef class Queries:
             free(marks)
             free(places)
         return total
+
+    cdef Py_ssize_t _scan_alone(self, const Entries* block, uint64_t first, Top top):
+        with nogil:
+            return self._scan(&self.held, block, 0, block.count, top, first)
 
     def scan_at(self, const unsigned char[::1] data, const int64_t[::1] starts, Top top not None, const uint64_t[::1] rows):
         """Offer vectors that lie anywhere in some bytes to the ``Top`` of the only query; each has its number in ``rows``."""
@@ -221,15 +232,18 @@ cdef class Queries:
             for number in range(blocks.count):
                 self._scan(&self.held, &blocks.entries[number], 0, blocks.entries[number].count, top)
 
-    cdef void _scan(
-        self, const lc_queries* query, const Entries* block, Py_ssize_t at, Py_ssize_t end, Top top
+    cdef Py_ssize_t _scan(
+        self, const lc_queries* query, const Entries* block, Py_ssize_t at, Py_ssize_t end, Top top, uint64_t first=0
     ) noexcept nogil:
-        """Vectors of a block for one query; those whose first numbers are too far away already are not looked at whole."""
+        """Vectors of a block for one query; those whose first numbers are too far away already are not looked at whole.
+
+        Rows of blocks without numbers have those from ``first`` on. Tells how many vectors count.
+        """
         cdef const unsigned char* rows[LC_BLOCK + LC_MOST_ROWS]
         cdef Py_ssize_t places[LC_BLOCK]
         cdef float marks[LC_BLOCK]
         cdef unsigned char near[LC_BLOCK]
-        cdef Py_ssize_t found, left, i
+        cdef Py_ssize_t found, left, i, total = 0
         cdef size_t part = lc_first_part(query)
         cdef int whole = 0
         cdef float limit
@@ -241,10 +255,13 @@ cdef class Queries:
                     rows[found] = block.columns[0] + at * self.width
                     found += 1
                 at += 1
+            total += found
             limit = min(top.limit, top.upper)
             if part and limit < INFINITY:
                 if whole == 0:
                     left = lc_within(query, rows, found, part, limit, near)
+                    if left == 0:
+                        continue
                     if left > found // 2:
                         # Most are near by their first numbers: so they will be for a while.
                         whole = RETRIED
@@ -260,7 +277,8 @@ cdef class Queries:
             lc_block(query, rows, found, marks, LC_BLOCK)
             for i in range(found):
                 if marks[i] <= top.limit:
-                    top.push(marks[i], block.rows[places[i]])
+                    top.push(marks[i], block.rows[places[i]] if block.rows != NULL else first + <uint64_t>places[i])
+        return total
 
     def scan_grouped(self, Blocks blocks not None, const int64_t[::1] ends, const int64_t[::1] which, list tops not None):
         """Offer the vectors of each block to the ``Top`` of some of the queries.

@@ -2,7 +2,7 @@
 
 Where there are many centroids, or words, most steps see a part of the sample only, the last ones all of it: they are about where they
 belong by then, and it is a fraction of the work. A centroid that nothing is near to takes a share of the largest cluster, and so does
-one that has hardly anything, unless less is found then: partitions of about the same size are what searches want.
+one that has little, unless less is found then: partitions of about the same size are what searches want.
 
 The result depends on the sample and the seed alone.
 """
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 _EARLY_RATE: Final = 48
 """Vectors for each centroid in the early steps."""
 _EARLY_STEPS: Final = 10
-_LATE_STEPS: Final = 16
+_LATE_STEPS: Final = 10
+_LATE_WORD_STEPS: Final = 16
+"""Steps over all of the sample: a few more make the loss a little smaller, but no more is found in the same partitions."""
 _MANY: Final = 256
 """With more centroids than this, most steps see a part of the sample."""
 _ENOUGH: Final = 1e-4
@@ -43,8 +45,10 @@ _SUM_BYTES: Final = 2 << 20
 """Vectors that are sorted by cluster at once."""
 _MARK_BYTES: Final = 32 << 20
 """Distances to neighbours that are known at once."""
-_SMALL: Final = 0.1
-"""Clusters with a smaller share than this of the mean size are given up, where that loses nothing."""
+_SMALL: Final = (0.4, 0.1)
+"""Clusters with a smaller share than the first of these of the mean size are given up, or than the second where the first loses
+something. Of vectors with clusters any way to put several of them into a partition is as good for the loss, and the middle of many is
+near to everything: without this, searches look at the few largest partitions, again and again."""
 _TRIALS: Final = (64, 256)
 """At least and at most so many vectors tell by their neighbours whether it does: one for each centroid, so that it costs about as much
 as a step;"""
@@ -74,10 +78,10 @@ def train_centroids(
         steps = max_steps
         if len(some) < len(values):
             done = min(_EARLY_STEPS, max(0, max_steps - 1))
-            _improve(some, centroids, metric, done, random, work, _SMALL)
+            _improve(some, centroids, metric, done, random, work, _SMALL[0])
             steps = min(_LATE_STEPS, max_steps - done)
-        return centroids, _improve(values, centroids, metric, steps, random, work, _SMALL)
-    least = _SMALL if _equal_sizes_fit(values, centroids, metric, max_steps, random, work) else 0.0
+        return centroids, _improve(values, centroids, metric, steps, random, work, _SMALL[0])
+    least = _least_share(values, centroids, metric, max_steps, random, work)
     return centroids, _improve(values, centroids, metric, max_steps, random, work, least)
 
 
@@ -97,25 +101,33 @@ def _some_of(values: Floats, count: int, random: np.random.Generator) -> Floats:
     return some
 
 
-def _equal_sizes_fit(
+def _least_share(
     values: Floats, start: Floats, metric: Metric, max_steps: int, random: np.random.Generator, work: Step
-) -> bool:
-    """Whether clusters of about the same size find as much, with as many probes, as those that come by themselves.
+) -> float:
+    """How equal clusters may be made that find as much, with as many probes, as those that come by themselves; 0: not at all.
 
     They do where the vectors have clusters. Where they have none, and many numbers, a few large partitions are near to everything:
     what is found depends on how many rows are looked at.
     """
     some = _some_of(values, len(start), random)
     steps = min(_EARLY_STEPS, max_steps)
-    free, equal = start.copy(), start.copy()
+    free = start.copy()
     _improve(some, free, metric, steps, random, work, 0.0)
-    _improve(some, equal, metric, steps, random, work, _SMALL)
-    if np.array_equal(free, equal):
-        return False
     trials = min(len(values), int(np.clip(len(start), *_TRIALS)))
     queries = values[np.sort(random.choice(len(values), trials, replace=False))]
-    near = _neighbours(values, queries, metric)
-    return _share_found(near, queries, equal, metric) >= _share_found(near, queries, free, metric) - _LOST
+    near: Floats | None = None
+    wanted = 0.0
+    for least in _SMALL:
+        equal = start.copy()
+        _improve(some, equal, metric, steps, random, work, least)
+        if np.array_equal(free, equal):
+            break
+        if near is None:
+            near = _neighbours(values, queries, metric)
+            wanted = _share_found(near, queries, free, metric) - _LOST
+        if _share_found(near, queries, equal, metric) >= wanted:
+            return least
+    return 0.0
 
 
 def _neighbours(values: Floats, queries: Floats, metric: Metric) -> Floats:
@@ -173,15 +185,15 @@ def _improve(
     """
     before = np.inf
     loss = 0.0
+    shared = False
     for step in range(steps):
         checkpoint()
         sizes, sums, loss = work(values, centroids, metric)
         _move(centroids, sizes, sums, metric)
-        if step + 1 < steps:
-            _share(centroids, sizes, random, least)
-        if before - loss < _ENOUGH * abs(before):
+        if not shared and before - loss < _ENOUGH * abs(before):
             break
         before = loss
+        shared = step + 1 < steps and _share(centroids, sizes, random, least)
     return loss
 
 
@@ -215,18 +227,21 @@ def _shorten(centroids: Floats) -> None:
     centroids /= np.where(lengths > 0, lengths, np.float32(1))[:, None]
 
 
-def _share(centroids: Floats, sizes: npt.NDArray[np.int64], random: np.random.Generator, least: float) -> None:
-    """Put centroids of clusters with hardly any vectors beside those of the largest ones."""
+def _share(centroids: Floats, sizes: npt.NDArray[np.int64], random: np.random.Generator, least: float) -> bool:
+    """Put centroids of clusters with hardly any vectors beside those of the largest ones; tells whether there were such."""
     sizes = sizes.copy()
+    shared = False
     for poor in np.flatnonzero(sizes < max(least * sizes.mean(), 1)).tolist():
         rich = int(sizes.argmax())
         if sizes[rich] < 2 or sizes[rich] < 4 * sizes[poor]:
-            return
+            break
         away = random.standard_normal(centroids.shape[1], np.float32) * _NUDGE
         scale = np.abs(centroids[rich]).mean() or np.float32(1)
         centroids[poor] = centroids[rich] + away * scale
         centroids[rich] -= away * scale
         sizes[poor] = sizes[rich] = sizes[rich] // 2
+        shared = True
+    return shared
 
 
 def _train_bits(sample: Vectors, count: int, max_steps: int, random: np.random.Generator) -> tuple[Vectors, float]:
@@ -270,10 +285,11 @@ def _train_part(values: Floats, count: int, max_steps: int, random: np.random.Ge
     some = _some_of(values, count, random)
     if len(some) < len(values):
         done = min(_EARLY_STEPS, max(0, max_steps - 1))
-        plan = [(some, done), (values, min(_LATE_STEPS, max_steps - done))]
+        plan = [(some, done), (values, min(_LATE_WORD_STEPS, max_steps - done))]
     for seen, steps in plan:
         squares = squares_of(seen)
         before = np.inf
+        middles: Floats | None = None
         for step in range(steps):
             checkpoint()
             sizes, sums, _ = work(seen, words, Metric.L2)
@@ -281,10 +297,15 @@ def _train_part(values: Floats, count: int, max_steps: int, random: np.random.Ge
             _move(words, sizes, sums, Metric.L2)
             # The squares of the middles, by the sizes of the clusters, are what the loss has become smaller by.
             loss = squares - float(np.einsum("i,ij,ij->", sizes.astype(np.float64), words, words))
+            if middles is not None and loss > before:
+                # The leap went too far: the next step begins where it began.
+                words, middles = middles, None
+                continue
             if step and before - loss <= _ENOUGH * abs(before):
                 break
             before = loss
             if step + 1 < steps:
+                middles = words.copy()
                 words += _LEAP * (words - old)
                 _share(words, sizes, random, 0.0)
     return words
