@@ -34,7 +34,7 @@ demo: setup  ## a pipeline on Spark in front of you: ingest, merge, delete, back
 check: setup lint  ## the inner loop: lint, then the quick unit tests (about a minute on two cores)
 	$(BIN)/python -m pytest tests/unit -n $(WORKERS) -m "not soak and not slow" -q $(ARGS)
 
-test: setup lint  ## lint, then every test (about 11 minutes on two cores)
+test: setup lint  ## lint, then every test (about 10 minutes on two cores)
 	$(WITH_JAVA) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 cluster: setup  ## the Spark tests on a cluster of processes, then over Spark Connect

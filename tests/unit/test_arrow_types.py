@@ -40,6 +40,13 @@ def test_a_number_compares_and_prints_as_pylance_s(left: float, right: float) ->
     assert pickle.loads(pickle.dumps(a)).to_bytes() == a.to_bytes()
 
 
+def test_every_number_prints_as_pylance_s() -> None:
+    """Also those in the middle of two texts, and those at whose one side others are nearer."""
+    every = [number.to_bytes(2, "little") for number in range(1 << 16)]
+    shown, expected = ([repr(kind.from_bytes(raw)) for raw in every] for kind in (ours.BFloat16, theirs.BFloat16))
+    assert shown == expected
+
+
 @pytest.mark.parametrize("value", ["1", b"ab", None], ids=str)
 def test_what_is_no_number_is_refused(value: Any) -> None:
     with pytest.raises(TypeError):

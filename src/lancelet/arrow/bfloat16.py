@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +27,8 @@ NAME: Final = "lance.bfloat16"
 _QUIET: Final = np.uint16(0x0040)
 """Set in every NaN, so that one whose other bits are all in the lower half does not become an infinity."""
 
+_MOST_DIGITS: Final = 9
+"""As many tell every float32."""
 _SHOWN: Final = 10
 """Values at each end of a column that are printed."""
 
@@ -116,7 +119,7 @@ class BFloat16:
             return "NaN"
         if math.isinf(value):
             return "inf" if value > 0 else "-inf"
-        return np.format_float_positional(np.float32(value), trim="-")
+        return _shown(value)
 
 
 class BFloat16Type(pa.ExtensionType):  # type: ignore[misc]
@@ -190,6 +193,18 @@ class BFloat16Array(pa.ExtensionArray):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"<lancelet.arrow.{type(self).__name__} of {len(self)}>\n{self}"
+
+
+def _shown(value: float) -> str:
+    """The fewest digits that tell a number; of several the nearest, or, of two that are as near, the larger one, as Rust has it."""
+    exact = Decimal(value)
+    for digits in range(1, _MOST_DIGITS):
+        around = (Context(digits, rounding).create_decimal(exact) for rounding in (ROUND_UP, ROUND_DOWN))
+        with np.errstate(over="ignore"):
+            telling = [number for number in around if np.float32(float(number)) == value]
+        if telling:
+            return format(min(telling, key=lambda number: abs(number - exact)), "f")
+    return format(Context(_MOST_DIGITS).create_decimal(exact), "f")
 
 
 def bits_of(array: pa.ExtensionArray) -> npt.NDArray[np.uint16]:

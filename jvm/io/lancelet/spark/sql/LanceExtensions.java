@@ -67,7 +67,7 @@ public class LanceExtensions extends AbstractFunction1<SparkSessionExtensions, B
             new FunctionIdentifier(BlobFunction.NAME),
             new ExpressionInfo(BlobFunction.class.getName(), BlobFunction.NAME),
             new BlobFunction()));
-    extensions.injectPreOperatorOptimizationRule(rule(session -> new Comparable()));
+    extensions.injectOptimizerRule(rule(session -> new Comparable()));
     extensions.injectPostHocResolutionRule(rule(session -> new NearestJoin()));
     extensions.injectPreCBORule(rule(session -> new Misplaced()));
     extensions.injectPreCBORule(rule(session -> new NearestOrder()));
