@@ -100,7 +100,9 @@ def numbered(values: pa.Array | int) -> Rows:
 def questions(values: pa.Array, kind: Kind) -> list[Question]:
     """Questions that a kind takes, with values that occur in a column and some that do not."""
     dtype = values.type
-    known = values.drop_null().unique()[:9]
+    known = values.drop_null()
+    # pyarrow 25 does not tell half floats apart.
+    known = (known.view(pa.uint16()).unique().view(dtype) if pa.types.is_float16(dtype) else known.unique())[:9]
     text = pa.types.is_string(dtype) or pa.types.is_large_string(dtype)
     if pa.types.is_floating(dtype):
         known = pa.concat_arrays([known, pa.array(np.array([0.0, -0.0, NAN, 6.0], dtype.to_pandas_dtype()))])
