@@ -22,7 +22,7 @@ import types
 from abc import ABC, abstractmethod
 from datetime import date, datetime
 from enum import Enum
-from typing import Any, Union, get_args, get_origin
+from typing import Any, TypeGuard, Union, get_args, get_origin
 
 import pyarrow as pa
 import pydantic
@@ -177,7 +177,7 @@ def is_nullable(field: Any) -> bool:
     annotation = field.annotation
     if _is_union(annotation):
         return type(None) in get_args(annotation)
-    return isinstance(annotation, type) and issubclass(annotation, FixedSizeListMixin) and annotation.nullable()
+    return _is_class(annotation) and issubclass(annotation, FixedSizeListMixin) and annotation.nullable()
 
 
 def _fields(model: type[pydantic.BaseModel]) -> list[pa.Field]:
@@ -185,6 +185,11 @@ def _fields(model: type[pydantic.BaseModel]) -> list[pa.Field]:
         pa.field(name, _arrow_type(field.annotation, field), is_nullable(field))
         for name, field in model.model_fields.items()
     ]
+
+
+def _is_class(annotation: object) -> TypeGuard[type]:
+    """Whether an annotation is a class; on Python 3.10 those like ``list[int]`` say that they are."""
+    return isinstance(annotation, type) and get_origin(annotation) is None
 
 
 def _is_union(annotation: object) -> bool:
@@ -198,7 +203,7 @@ def _arrow_type(annotation: object, field: object) -> pa.DataType:
             return _arrow_type(others[0], field)
     elif get_origin(annotation) in (list, tuple) and get_args(annotation):
         return pa.list_(_arrow_type(get_args(annotation)[0], field))
-    elif isinstance(annotation, type):
+    elif _is_class(annotation):
         found = _class_type(annotation, field)
         if found is not None:
             return found
