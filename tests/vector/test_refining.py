@@ -92,6 +92,12 @@ def test_vectors_of_mapped_files_are_found_as_they_lie_there(
         assert (len(found.data) == 4 * found.size) is large
         for row, place in zip(rows.tolist(), found.places.tolist(), strict=True):
             assert found.data[place : place + found.size].tobytes() == values[first + row].tobytes()
+    # No more of them than may be in memory at once.
+    with monkeypatch.context() as few:
+        few.setattr(fragment_reader, "MOST_COPIED", 3 * values.itemsize * WIDTH)
+        mapped = dataset.table.reader(0).records(field, np.arange(4))
+        assert mapped is not None
+        assert len(mapped.data) > 4 * mapped.size
     (number,) = dataset.table.snapshot.manifest.schema.project(["id"]).fields
     assert dataset.table.reader(0).records(number, np.array([1])) is None
     dataset.create_index("v", "IVF_PQ", num_partitions=3, num_sub_vectors=2)

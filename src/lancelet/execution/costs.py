@@ -46,6 +46,8 @@ TAKE_PIECE = 1500
 BIG_COLUMN = 64 << 20
 NOT_RESIDENT = 32 << 20
 """Of files from this size on, scattered rows are copied rather than mapped: several such files are hardly all in memory at once."""
+MOST_COPIED = 64 << 20
+"""And no more bytes at once than these: pages that are mapped can be dropped again, copies cannot."""
 FEW_TAKEN = 64
 RANGES_AT_ONCE = 3
 BLOB_PIECE_BYTES = 64 << 20

@@ -25,6 +25,7 @@ from lancelet.errors import CorruptFile
 from lancelet.execution.costs import (
     BIG_COLUMN,
     FEW_TAKEN,
+    MOST_COPIED,
     NOT_RESIDENT,
     RANGES_AT_ONCE,
     TAKE_PIECE,
@@ -187,7 +188,7 @@ class FragmentReader:
         if found is None:
             return None
         places, count = found.at(offsets), len(offsets)
-        if file.source.size >= NOT_RESIDENT:
+        if file.source.size >= NOT_RESIDENT and count * found.size <= MOST_COPIED:
             # Pages that were dropped since the last time, or never mapped, take longer to map than these bytes to copy.
             copied = np.empty(count * found.size, np.uint8)
             if file.source.read_pieces(places, np.full(count, found.size, np.int64), copied):
