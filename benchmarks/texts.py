@@ -42,6 +42,8 @@ LENGTH = 110
 BEST = 10
 UNINDEXED = 10_000
 QUERIES = 8
+TURN = 0.1
+LEAST_CALLS = 2
 SUFFIXES = (".txt", ".rst", ".md", ".py", ".html", ".h", ".pl", ".pod", ".tex")
 NAMES = ("COPYRIGHT", "LICENSE", "COPYING", "README", "METADATA", "AUTHORS", "NEWS")
 OPTIONS = {"with_position": True, "stem": False, "remove_stop_words": False}
@@ -205,12 +207,13 @@ def check(datasets: dict[ModuleType, Any], case: Case) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, err_msg=f"{case.name}: {text}")
 
 
-def measure(work: Callable[[], object], times: int) -> float:
-    """CPU milliseconds of one call."""
-    begin = time.process_time()
-    for _ in range(times):
+def measure(work: Callable[[], object]) -> float:
+    """CPU milliseconds of one call: of as many as make a turn that is long beside what the other left in the caches."""
+    begin, calls = time.process_time(), 0
+    while calls < LEAST_CALLS or time.process_time() < begin + TURN:
         work()
-    return (time.process_time() - begin) * 1000 / times
+        calls += 1
+    return (time.process_time() - begin) * 1000 / calls
 
 
 def compare(datasets: dict[ModuleType, Any], case: Case, rounds: int) -> dict[ModuleType, float]:
@@ -224,7 +227,7 @@ def compare(datasets: dict[ModuleType, Any], case: Case, rounds: int) -> dict[Mo
                 for text in case.texts:
                     ask(engine, dataset, case, text)
 
-            taken[engine].append(measure(work, 2) / len(case.texts))
+            taken[engine].append(measure(work) / len(case.texts))
     return {engine: statistics.median(some) for engine, some in taken.items()}
 
 
@@ -291,7 +294,7 @@ def tantivy_time(index: Any, case: Case, rounds: int) -> float | None:
         return None
     searcher = index.searcher()
     queries = [index.parse_query(case.tantivy(text), ["text"]) for text in case.texts]
-    return min(measure(lambda: [searcher.search(query, BEST) for query in queries], 2) for _ in range(rounds)) / QUERIES
+    return min(measure(lambda: [searcher.search(query, BEST) for query in queries]) for _ in range(rounds)) / QUERIES
 
 
 def main() -> None:

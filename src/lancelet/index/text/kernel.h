@@ -91,7 +91,7 @@ typedef struct {
     float *scores;
     uint32_t *found;
     float least; /* the score that a document has to exceed */
-    int64_t *reach, *reached; /* positions of phrases */
+    uint32_t *reach, *reached; /* positions of phrases */
     int64_t reach_room;
     int error;
 } lc_search;
@@ -366,14 +366,13 @@ static int lc_open_positions(lc_search *s, lc_cursor *c) {
     return 0;
 }
 
-/* Unpack the group that a place of the stream is in. */
+/* Unpack a group that was not unpacked before. */
 
 static int lc_open_group(lc_search *s, lc_cursor *c, int64_t g) {
     const lc_term *t = c->term;
     int64_t begin = t->position_offsets[c->open], size = t->position_offsets[c->open + 1] - begin;
     int64_t at = c->places[g], total = c->starts[c->count], first = g * 128;
     const uint8_t *data = t->positions + begin;
-    if (at < 0) return 0;
     if (first + 128 <= total) lc_unpack4(data + at + 1, data[at], c->spread + first);
     else
         for (int64_t i = first; i < total; i++) {
@@ -398,7 +397,7 @@ static int lc_spread(lc_search *s, lc_cursor *c, const uint32_t **list, int64_t 
     if (c->spread_of != c->open && lc_open_positions(s, c)) return 0;
     int64_t from = c->starts[c->at], until = c->starts[c->at + 1];
     for (int64_t g = from / 128; g * 128 < until; g++)
-        if (lc_open_group(s, c, g)) return 0;
+        if (c->places[g] >= 0 && lc_open_group(s, c, g)) return 0;
     if (until - from > c->places_room) {
         uint32_t *room = realloc(c->here, (size_t)(until - from) * sizeof(uint32_t));
         if (!room) {
@@ -410,11 +409,12 @@ static int lc_spread(lc_search *s, lc_cursor *c, const uint32_t **list, int64_t 
     uint64_t position = 0;
     for (int64_t i = from; i < until; i++) {
         position += c->spread[i];
-        if (position > UINT32_MAX) {
-            s->error = LC_BAD;
-            return 0;
-        }
         c->here[i - from] = (uint32_t)position;
+    }
+    /* They ascend, and the sum of fewer than 2^32 steps of 32 bits has its place. */
+    if (position > UINT32_MAX) {
+        s->error = LC_BAD;
+        return 0;
     }
     *list = c->here;
     *count = until - from;
@@ -422,19 +422,29 @@ static int lc_spread(lc_search *s, lc_cursor *c, const uint32_t **list, int64_t 
 }
 
 /* Whether the words of a phrase follow each other in the document that all its cursors are at: one place for each word, less
- * the word's own place in the phrase, where each is as large as that of the word before or up to ``slop`` larger. */
+ * the word's own place in the phrase, where each is as large as that of the word before or up to ``slop`` larger. Of each word
+ * in the middle the places that are reached are kept; of the last one it is enough that there is one. */
 
 static int lc_phrase_there(lc_search *s, const lc_phrase *p, lc_cursor *cursors) {
-    int64_t reach_count = 0;
-    for (int32_t i = 0; i < p->count; i++) {
+    const uint32_t *before;
+    int64_t before_count;
+    if (!lc_spread(s, cursors + p->cursors[0], &before, &before_count)) return 0;
+    for (int32_t i = 1; i < p->count; i++) {
         const uint32_t *list;
+        const int64_t apart = p->offsets[i] - p->offsets[i - 1], slop = p->slop;
+        const int is_last = i + 1 == p->count;
         int64_t count, kept = 0, from = 0;
         if (!lc_spread(s, cursors + p->cursors[i], &list, &count)) return 0;
-        if (count > s->reach_room) {
-            int64_t *reach = realloc(s->reach, (size_t)count * sizeof(int64_t));
-            if (reach) s->reach = reach;
-            int64_t *reached = realloc(s->reached, (size_t)count * sizeof(int64_t));
+        if (!is_last && count > s->reach_room) {
+            /* What was reached before may lie in the buffer that is not written now. */
+            uint32_t *reached = realloc(s->reached, (size_t)count * sizeof(uint32_t));
             if (reached) s->reached = reached;
+            const int is_held = before == s->reach;
+            uint32_t *reach = realloc(s->reach, (size_t)count * sizeof(uint32_t));
+            if (reach) {
+                s->reach = reach;
+                if (is_held) before = reach;
+            }
             if (!reach || !reached) {
                 s->error = LC_NO_MEMORY;
                 return 0;
@@ -442,20 +452,19 @@ static int lc_phrase_there(lc_search *s, const lc_phrase *p, lc_cursor *cursors)
             s->reach_room = count;
         }
         for (int64_t k = 0; k < count; k++) {
-            int64_t place = (int64_t)list[k] - p->offsets[i];
-            if (i > 0) {
-                while (from < reach_count && s->reach[from] < place - p->slop) from++;
-                if (from == reach_count) break;
-                if (s->reach[from] > place) continue;
-            }
-            s->reached[kept++] = place;
+            const int64_t place = (int64_t)list[k] - apart;
+            while (from < before_count && before[from] < place - slop) from++;
+            if (from == before_count) break;
+            if (before[from] > place) continue;
+            if (is_last) return 1;
+            s->reached[kept++] = list[k];
         }
         if (!kept) return 0;
-        int64_t *swap = s->reach;
+        uint32_t *swap = s->reach;
         s->reach = s->reached, s->reached = swap;
-        reach_count = kept;
+        before = s->reach, before_count = kept;
     }
-    return 1;
+    return before_count > 0;
 }
 
 /* What is left to do for a document that has what it needs: optional terms, excluded ones, the limit. */
@@ -756,6 +765,14 @@ static void lc_all_common(lc_search *s, lc_cursor **terms, int n, float more) {
     free(probes);
 }
 
+/* The score of a document that all terms are at, and where it is known that of the first term. */
+
+static inline float lc_all_score(lc_search *s, lc_cursor **terms, int n, const float *first) {
+    float score = first ? *first : lc_score(s, terms[0]);
+    for (int i = 1; i < n; i++) score += lc_score(s, terms[i]);
+    return score;
+}
+
 /* All of the terms, and phrases of them. */
 
 static void lc_all(lc_search *s) {
@@ -826,10 +843,12 @@ static void lc_all(lc_search *s) {
             continue;
         }
         if (!s->keep || s->keep[doc]) {
-            float score = 0;
-            for (int i = 0; i < n; i++) score += lc_score(s, terms[i]);
-            int there = (score + more) * LC_SLACK > s->least;
+            /* As long as any document is good enough, only those with the phrases are scored. */
+            const int is_scored_first = s->least > -INFINITY;
+            float score = is_scored_first ? lc_all_score(s, terms, n, scored == lead->open ? scores + lead->at : NULL) : 0;
+            int there = !is_scored_first || (score + more) * LC_SLACK > s->least;
             for (int i = 0; there && i < s->phrase_count; i++) there = lc_phrase_there(s, s->phrases + i, s->cursors);
+            if (there && !is_scored_first) score = lc_all_score(s, terms, n, NULL);
             if (there && !s->error) lc_finish(s, doc, score);
         }
         doc = lc_seek(s, lead, doc + 1);

@@ -61,8 +61,8 @@ cdef extern from "kernel.h" nogil:
         int64_t room
         float* scores
         uint32_t* found
-        int64_t* reach
-        int64_t* reached
+        uint32_t* reach
+        uint32_t* reached
         int error
 
     void lc_run(lc_search*)
@@ -347,6 +347,8 @@ def search(terms, int groups, phrases, const float[::1] norm, keep, int64_t limi
             order = np.ascontiguousarray(order, np.int32)
             places = np.ascontiguousarray(places, np.int64)
             numbers, offsets = order, places
+            if not 0 < numbers.shape[0] == offsets.shape[0]:
+                raise ValueError("a phrase has terms, and an offset of each")
             for number in order:
                 if not 0 <= number < count or terms[number][3] < 0 or not terms[number][0].has_positions:
                     raise ValueError("a phrase is of terms that have to be there, and have positions")
