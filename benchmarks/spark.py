@@ -3,9 +3,6 @@
 Both have 8 columns of mixed types. Every question is asked of both in turn, and their answers are compared before any is
 timed. A lookup is by row id in Lance and by the key column in Parquet, which has no row ids. CPU time is that of Java and
 all Python workers together; it says more than time on a machine that does other things too.
-
-``--vectors 2000000`` builds vector indices instead, as a Spark job and in one process in turn, and compares the answers of
-both.
 """
 
 from __future__ import annotations
@@ -31,8 +28,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from rich.console import Console
 from rich.table import Table
 
-import lancelet
-from lancelet.spark import LanceTable, local_session
+from lancelet.spark import local_session
 
 FORMATS = ("lance", "parquet")
 KEYS = 100
@@ -270,85 +266,12 @@ def measured(case: Case, repeats: int) -> tuple[dict[str, list[float]], int]:
     return medians, most[0]
 
 
-VECTOR_KINDS = {
-    "IVF_PQ": {"num_partitions": 1024, "num_sub_vectors": 16},
-    "IVF_SQ": {"num_partitions": 1024},
-    "IVF_FLAT": {"num_partitions": 1024},
-}
-VECTOR_TARGET = 1.3
-
-
-def vector_table(place: Path, count: int, dimension: int = 128) -> None:
-    """Vectors around a thousand centres, in fragments of half a million."""
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        centres = np.random.default_rng(1).standard_normal((1000, dimension)).astype(np.float32)
-        for start in range(0, count, 50_000):
-            drawn, size = np.random.default_rng(start + 2), min(50_000, count - start)
-            vectors = centres[drawn.integers(0, 1000, size)] + 0.5 * drawn.standard_normal(
-                (size, dimension), np.float32
-            )
-            column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1).astype(np.float32)), dimension)
-            yield pa.record_batch({"id": pa.array(np.arange(start, start + size)), "vector": column})
-
-    schema = pa.schema([("id", pa.int64()), ("vector", pa.list_(pa.float32(), dimension))])
-    lancelet.write_dataset(batches(), place, schema=schema, max_rows_per_file=500_000)
-
-
-def vector_answers(place: Path) -> Any:
-    """What an index finds, for fifty vectors of the table."""
-    ds = lancelet.dataset(place)
-    queries = np.stack([row["vector"] for row in ds.take(list(range(0, 50 * 37, 37)), ["vector"]).to_pylist()])
-    return ds.to_table(
-        ["id", "_distance"], nearest={"column": "vector", "q": queries.astype(np.float32), "nprobes": 16}
-    )
-
-
-def vectors(spark: SparkSession, folder: Path, count: int, only: str) -> Table:
-    """Builds on Spark beside those of one process."""
-    report = Table(title=f"{count:,} vectors of 128 float32, local[2] beside one process, seconds")
-    for column in ("index", "Spark", "one process", "ratio", "at most", "ratio of CPU time", "worker, MiB", "answers"):
-        report.add_column(column, justify="left" if column == "index" else "right")
-    places = {name: folder / f"{name}.lance" for name in ("spark", "process")}
-    for place in places.values():
-        vector_table(place, count)
-    table = LanceTable.forPath(spark, str(places["spark"]))
-    table.search(np.zeros(128, np.float32), k=1).collect()  # workers that are there, and have imported what they need
-    own = psutil.Process()
-    for kind, options in VECTOR_KINDS.items():
-        if only not in kind:
-            continue
-        peak: list[int] = []
-        with watched(peak):
-            working, own_cpu, begun = worked(), sum(own.cpu_times()[:2]), time.perf_counter()
-            table.createIndex("vector", kind, **options)
-            by_spark = time.perf_counter() - begun
-            spark_cpu = worked() - working + sum(own.cpu_times()[:2]) - own_cpu
-        own_cpu, begun = sum(own.cpu_times()[:2]), time.perf_counter()
-        lancelet.dataset(places["process"]).create_index("vector", kind, replace=True, **options)
-        alone, alone_cpu = time.perf_counter() - begun, sum(own.cpu_times()[:2]) - own_cpu
-        answers = [vector_answers(place) for place in places.values()]
-        same = "the same" if answers[0].equals(answers[1]) else "DIFFERENT"
-        times = (f"{by_spark:.1f}", f"{alone:.1f}", f"{by_spark / alone:.2f}", f"{VECTOR_TARGET}")
-        report.add_row(kind, *times, f"{spark_cpu / alone_cpu:.2f}", f"{peak[0] / MIB:,.0f}", same)
-    return report
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.spark", description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--only", default="", help="cases whose names have this in them")
-    parser.add_argument("--vectors", type=int, default=0, help="build vector indices over so many vectors instead")
     arguments = parser.parse_args()
-    if arguments.vectors:
-        with tempfile.TemporaryDirectory() as folder:
-            spark = local_session(2, memory="2g", settings={"spark.local.dir": folder, "spark.log.level": "ERROR"})
-            try:
-                Console().print(vectors(spark, Path(folder), arguments.vectors, arguments.only))
-            finally:
-                spark.stop()
-        return
     report = Table(
         title=f"{arguments.rows:,} rows x 8 columns, local[2], median of {arguments.repeats} turns, milliseconds"
     )

@@ -297,15 +297,19 @@ static inline float lc_idf(uint64_t documents, uint64_t length) {
     return logf((all - some + 0.5f) / (some + 0.5f) + 1.0f);
 }
 
-static inline float lc_share(uint32_t freq, uint32_t length, float average) {
-    float norm = 1.2f * (1.0f - 0.75f + 0.75f * (float)length / average);
-    return (float)freq / ((float)freq + norm);
+static inline float lc_norm(uint32_t length, float average) {
+    return 1.2f * (1.0f - 0.75f + 0.75f * (float)length / average);
 }
 
-/* In this order of operations pylance's own scores come out, mostly to the last bit. */
+/* The best of some documents, at most LC_MOST_BLOCK, by how often the term is in each, without weight; several at a time. In
+ * this order of operations pylance's own scores come out, mostly to the last bit. */
 
-static inline float lc_weight(uint32_t freq, uint32_t length, float average) {
-    return 2.2f * lc_share(freq, length, average);
+static inline float lc_best_share(const uint32_t *docs, const uint32_t *freqs, int count, const float *norms) {
+    float shares[LC_MOST_BLOCK], best = 0;
+    for (int i = 0; i < count; i++) shares[i] = norms[docs[i]];
+    for (int i = 0; i < count; i++) shares[i] = (float)freqs[i] / ((float)freqs[i] + shares[i]);
+    for (int i = 0; i < count; i++) best = shares[i] > best ? shares[i] : best;
+    return best;
 }
 
 /* Writing. Blocks take at most LC_MOST_BYTES, impacts LC_MOST_IMPACT. */

@@ -34,7 +34,8 @@ cdef extern from "blocks.h" nogil:
     void lc_note(lc_frontier * all, int norm, uint32_t freq)
     uint8_t lc_quantize(uint32_t length)
     float lc_idf(uint64_t documents, uint64_t length)
-    float lc_share(uint32_t freq, uint32_t length, float average)
+    float lc_norm(uint32_t length, float average)
+    float lc_best_share(const uint32_t * docs, const uint32_t * freqs, int count, const float * norms)
     int lc_width(uint32_t bits)
     void lc_pack4(const uint32_t * values, int width, uint8_t * out)
 
@@ -387,14 +388,14 @@ cdef class Merger:
     cdef int64_t term
     cdef int64_t * met
     cdef int64_t num_met
-    cdef const uint32_t[::1] lengths
     cdef uint8_t[::1] norms
+    cdef float[::1] scales
+    """What the length of each document makes of a score; ``norms`` are the lengths in a byte."""
     cdef int block
     cdef int tail
     cdef bint with_positions
     cdef bint chunked
     cdef uint64_t documents
-    cdef float average
     # Output.
     cdef Buffer posting
     cdef Buffer block_ends
@@ -457,7 +458,6 @@ cdef class Merger:
         self.rewind()
         if self.problem:
             raise ValueError("a run is damaged")
-        self.lengths = lengths
         self.block, self.tail = block, tail
         self.with_positions, self.chunked = with_positions, chunked
         norms = np.empty(len(lengths), np.uint8)
@@ -467,7 +467,11 @@ cdef class Merger:
             self.norms[i] = lc_quantize(lengths[i])
             total += lengths[i]
         self.documents = len(lengths) if documents is None else documents
-        self.average = (<float>total / <float>self.documents if self.documents else 1) if average is None else average
+        cdef float mean = (<float>total / <float>self.documents if self.documents else 1) if average is None else average
+        scales = np.empty(len(lengths), np.float32)
+        self.scales = scales
+        for i in range(lengths.shape[0]):
+            self.scales[i] = lc_norm(lengths[i], mean)
 
     def __dealloc__(self):
         free(self.cursors)
@@ -603,7 +607,7 @@ cdef class Merger:
         cdef uint32_t freq
         cdef uint32_t * steps
         cdef Cursor * one
-        cdef float idf, share, best = 0, score = 0
+        cdef float idf, score, best = 0
         cdef int shift
         cdef int64_t stop
         idf = lc_idf(self.documents, total) * <float>2.2
@@ -635,7 +639,7 @@ cdef class Merger:
                     if at < 0:
                         self.problem = 1
                         return
-                if doc >= self.lengths.shape[0] or (in_block and doc <= docs[in_block - 1]):
+                if doc >= self.scales.shape[0] or (in_block and doc <= docs[in_block - 1]):
                     self.problem = 1
                     return
                 if self.with_positions:
@@ -655,23 +659,19 @@ cdef class Merger:
                     self.steps.used += 4 * <int64_t>freq
                 docs[in_block] = <uint32_t>doc
                 freqs[in_block] = freq
-                share = lc_share(freq, self.lengths[doc], self.average)
-                if share > score:
-                    score = share
                 lc_note(&self.here, self.norms[doc], freq)
                 in_block += 1
                 if in_block == self.block:
+                    score = lc_best_share(docs, freqs, <int>in_block, &self.scales[0])
                     self.write_block(docs, freqs, <int>in_block, idf * score, &blocks, first_stream)
                     if self.problem:
                         return
-                    if score > best:
-                        best = score
-                    score = 0
+                    best = max(best, score)
                     in_block = 0
         if in_block:
+            score = lc_best_share(docs, freqs, <int>in_block, &self.scales[0])
             self.write_block(docs, freqs, <int>in_block, idf * score, &blocks, first_stream)
-            if score > best:
-                best = score
+            best = max(best, score)
         if blocks % GROUP:
             self.write_group(docs[self.block - 1 if in_block == 0 else in_block - 1])
         if self.problem:

@@ -26,8 +26,8 @@ cdef extern from "tokens.h" nogil:
     ctypedef struct WordBits:
         uint64_t words, capitals, others
     void lc_wait(
-        const TermTable * table, Waiting * one, const uint8_t * data, uint64_t length, uint32_t document,
-        uint32_t position
+        const TermTable * table, Waiting * one, const uint8_t * data, uint64_t length, const uint8_t * end,
+        uint32_t document, uint32_t position
     )
     bint lc_take_in(TermTable * table, const Waiting * some, int count, Note * notes)
     void lc_word_bits(const uint8_t * data, bint only_spaces, WordBits * found)
@@ -171,6 +171,8 @@ cdef class Splitter:
     cdef int64_t count, room
     cdef Waiting waiting[LC_AT_ONCE]
     cdef int waiting_count
+    cdef const uint8_t * end
+    """Of the texts that are split."""
     cdef uint8_t * small
     cdef int64_t small_room, small_used
     cdef int64_t * places
@@ -283,7 +285,7 @@ cdef class Splitter:
                     continue
                 start = <const uint8_t *>PyUnicode_AsUTF8AndSize(term, &size)
                 length = size
-            lc_wait(&terms.table, &waiting[count], start, length, number, 0)
+            lc_wait(&terms.table, &waiting[count], start, length, start + length, number, 0)
             count += 1
             if count == LC_AT_ONCE:
                 self.tell(waiting, count, known, terms, numbers)
@@ -316,14 +318,14 @@ cdef class Splitter:
         self.known_words.beginnings[language] = &words.terms.table
 
     cdef inline bint note(
-        self, const uint8_t * data, int64_t length, uint32_t document, uint32_t position
+        self, const uint8_t * data, int64_t length, const uint8_t * end, uint32_t document, uint32_t position
     ) noexcept nogil:
-        """Note a token whose bytes stay until it is taken in."""
+        """Note a token whose bytes, and those up to ``end``, stay until it is taken in."""
         if length >= self.limit:
             return True
         if self.waiting_count == LC_AT_ONCE and not self.take_in():
             return False
-        lc_wait(&self.raw, &self.waiting[self.waiting_count], data, length, document, position)
+        lc_wait(&self.raw, &self.waiting[self.waiting_count], data, length, end, document, position)
         self.waiting_count += 1
         return True
 
@@ -348,12 +350,14 @@ cdef class Splitter:
     cdef inline bint note_small(
         self, const uint8_t * data, int64_t length, bint capitals, bint plain, uint32_t document, uint32_t position
     ) noexcept nogil:
-        """Note a token, in small letters if it has capitals and ASCII alone."""
+        """Note a token of the texts, in small letters if it has capitals and ASCII alone."""
+        cdef const uint8_t * end = self.end
         if self.lower and capitals and plain and 0 < length < self.limit:
             data = self.in_small_letters(data, length)
             if data == NULL:
                 return False
-        return self.note(data, length, document, position)
+            end = self.small + self.small_room
+        return self.note(data, length, end, document, position)
 
     cdef const uint8_t * in_small_letters(self, const uint8_t * data, int64_t length) noexcept nogil:
         """A token in small letters, which stay until tokens are taken in; NULL when memory is out."""
@@ -464,7 +468,7 @@ cdef class Splitter:
             if at < stop:
                 length = self.operator_length(data, at, stop) if self.operators else 0
                 if length:
-                    if not self.note(data + at, length, document, position[0]):
+                    if not self.note(data + at, length, self.end, document, position[0]):
                         return False
                     position[0] += 1
                 at += length if length else length_of(data, at, stop)
@@ -646,6 +650,7 @@ cdef class Splitter:
         self.count = self.small_used = 0
         self.waiting_count = 0
         self.lacking = 0
+        self.end = start + data.shape[0] if data.shape[0] else NULL
         if good:
             for i in range(texts):
                 if offsets[i] < 0 or offsets[i + 1] < offsets[i] or offsets[i + 1] > data.shape[0]:

@@ -67,6 +67,13 @@ static inline uint64_t terms_beginning(const uint8_t *bytes, uint64_t length)
     return length << 56 | bytes[0] | (uint64_t)bytes[middle] << 8 * middle | (uint64_t)bytes[last] << 8 * last;
 }
 
+/* The same without jumps, where at least 8 bytes can be read. */
+static inline uint64_t terms_beginning_within(const uint8_t *bytes, uint64_t length)
+{
+    const uint64_t told = length < 8 ? length : 7;
+    return (terms_word(bytes) & (((uint64_t)1 << 8 * told) - 1)) | (length < 8 ? length : 0xFF) << 56;
+}
+
 static inline uint32_t terms_hash(uint64_t seed, uint64_t beginning, const uint8_t *bytes, uint64_t length)
 {
     const uint64_t odd = 0x9E3779B97F4A7C15u;

@@ -1,7 +1,8 @@
 /* Tokens on their way from a text into a set of terms.
 
    A set of many terms lies far from the processor, so that each look into it is a wait. Tokens therefore come in
-   together: each first asks for what it will need, then all are looked up.
+   together: each first asks for what it will need, then all are looked up. How long a token is cannot be foretold, so
+   that short and long ones do not part ways before the long ones are compared.
 
    Bytes of words are told apart 64 at a time, as bits: where runs of them begin and end. */
 
@@ -9,6 +10,10 @@
 #define LANCELET_TOKENS_H
 
 #include "terms.h"
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #define LC_AT_ONCE 64
 
@@ -22,34 +27,46 @@ typedef struct {
     uint32_t hash, document, position;
 } Waiting;
 
-/* Note a token as one that waits. */
+/* Note a token as one that waits; ``end`` is where the bytes end that can be read. */
 static inline void lc_wait(
-    const TermTable *table, Waiting *one, const uint8_t *bytes, uint64_t length, uint32_t document, uint32_t position)
+    const TermTable *table, Waiting *one, const uint8_t *bytes, uint64_t length, const uint8_t *end, uint32_t document,
+    uint32_t position)
 {
-    uint64_t beginning = terms_beginning(bytes, length);
+    uint64_t beginning = end - bytes >= 8 ? terms_beginning_within(bytes, length) : terms_beginning(bytes, length);
     uint32_t hash = terms_hash(table->seed, beginning, bytes, length);
     __builtin_prefetch(&table->slots[hash & table->mask]);
     *one = (Waiting){bytes, beginning, length, hash, document, position};
 }
 
-/* Take in tokens that wait; 0 when memory or numbers have run out. There is room for as many notes. */
+/* Take in tokens that wait, at most LC_AT_ONCE; 0 when memory or numbers have run out. There is room for as many notes. */
 static inline int lc_take_in(TermTable *table, const Waiting *some, int count, Note *notes)
 {
-    /* Where the bytes of long ones are, then those. */
-    for (int turn = 0; turn < 2; turn++)
-        for (int i = 0; i < count; i++) {
-            const TermSlot *slot = &table->slots[some[i].hash & table->mask];
-            if (some[i].length < 8 || !slot->number || slot->hash != some[i].hash)
-                continue;
-            if (turn == 0)
-                __builtin_prefetch(&table->starts[slot->number - 1]);
-            else
-                __builtin_prefetch(&table->bytes[table->starts[slot->number - 1]]);
-        }
+    uint32_t numbers[LC_AT_ONCE]; /* + 1, or 0 for what is to be looked for further */
+    int longer[LC_AT_ONCE], longer_count = 0;
     for (int i = 0; i < count; i++) {
-        uint32_t number = terms_put(table, some[i].hash, some[i].beginning, some[i].bytes, some[i].length);
-        if (number == TERMS_FULL)
-            return 0;
+        const TermSlot *slot = &table->slots[some[i].hash & table->mask];
+        const int known = (slot->hash == some[i].hash) & (slot->beginning == some[i].beginning);
+        numbers[i] = known ? slot->number : 0;
+        longer[longer_count] = i;
+        longer_count += (some[i].length >= 8) & (numbers[i] != 0);
+    }
+    for (int i = 0; i < longer_count; i++)
+        __builtin_prefetch(&table->starts[numbers[longer[i]] - 1]);
+    for (int i = 0; i < longer_count; i++)
+        __builtin_prefetch(&table->bytes[table->starts[numbers[longer[i]] - 1]]);
+    for (int i = 0; i < longer_count; i++) {
+        const Waiting *one = &some[longer[i]];
+        const uint64_t *start = &table->starts[numbers[longer[i]] - 1];
+        if (start[1] - start[0] != one->length || !terms_same(table->bytes + start[0], one->bytes, one->length))
+            numbers[longer[i]] = 0;
+    }
+    for (int i = 0; i < count; i++) {
+        uint32_t number = numbers[i] - 1;
+        if (!numbers[i]) {
+            number = terms_put(table, some[i].hash, some[i].beginning, some[i].bytes, some[i].length);
+            if (number == TERMS_FULL)
+                return 0;
+        }
         notes[i] = (Note){some[i].document, number, some[i].position};
     }
     return 1;
@@ -66,10 +83,14 @@ typedef uint64_t lc_words2 __attribute__((vector_size(16)));
 /* A bit for each byte, all of whose bits are alike. */
 static inline uint64_t lc_bits16(lc_bytes16 alike)
 {
+#ifdef __SSE2__
+    return (uint64_t)_mm_movemask_epi8((__m128i)alike);
+#else
     const lc_bytes16 each = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
     const uint64_t sum = 0x0101010101010101u;
     lc_words2 halves = (lc_words2)(alike & each);
     return halves[0] * sum >> 56 | halves[1] * sum >> 56 << 8;
+#endif
 }
 
 /* Words end at white space only, or at all that is no letter and no digit. What is beyond ASCII counts as part of one. */
