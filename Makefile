@@ -51,7 +51,7 @@ format: $(STAMPS)/kernels  ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup  ## lancelet, pylance and Parquet side by side; OF=small_files, growth, duck, requests, writes, commits, changes, columns, compaction, cleanup, indices, vectors, texts, races, memwal, spark or sql
+bench: setup  ## lancelet, pylance and Parquet side by side; OF=small_files, growth, duck, requests, writes, commits, changes, columns, compaction, cleanup, indices, vectors, texts, races, memwal, spark, spark_builds or sql
 	$(WITH_JAVA) $(BIN)/python -m benchmarks$(if $(OF),.$(OF)) $(ARGS)
 
 # A soak that found something is run again with the SEED that it printed.
