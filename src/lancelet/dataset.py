@@ -15,7 +15,6 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypedDict, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet._api.opening import find_table
 from lancelet._api.scan_options import (
@@ -45,6 +44,7 @@ from lancelet.index.text.query import DocumentGranularity
 from lancelet.memwal.keywords import WriterOptions
 from lancelet.namespace_client.tables import manager_of
 from lancelet.progress import ShownProgress, shown
+from lancelet.runtime import compute as pc
 from lancelet.schema import LanceSchema
 from lancelet.store import open_store
 from lancelet.table.commit.index_upkeep import has_mem_wal

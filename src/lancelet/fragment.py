@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet._api.scan_options import FRAGMENT_DEFAULTS, FRAGMENT_POSITIONS, FragmentOptions, set_options
 from lancelet._api.scanner import Columns, LanceScanner, ScannerBuilder
@@ -21,6 +20,7 @@ from lancelet.execution.plan import ScanPlan, plan_take
 from lancelet.execution.row_numbers import row_numbers
 from lancelet.execution.scan import Scan
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
+from lancelet.runtime import compute as pc
 from lancelet.schema import LanceSchema
 from lancelet.table.rows.addresses import MAX_ROWS
 from lancelet.writing.defaults import MAX_BYTES_PER_FILE as DEFAULT_MAX_BYTES_PER_FILE

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
-import pyarrow.compute as pc
-
 from lancelet._api.scanner import ColumnOrdering, Columns, LanceScanner, ScannerBuilder, ScanStatistics
 from lancelet._naming.keywords import by_name, refuse_unknown
 from lancelet.errors import InvalidInput
+from lancelet.runtime import compute as pc
 
 if TYPE_CHECKING:
     from lancelet._api.protocols import Scanned

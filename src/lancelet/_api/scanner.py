@@ -10,7 +10,6 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypedDict
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet._naming.html import LaidOut, text_html
 from lancelet._naming.keywords import refuse_unknown
@@ -23,6 +22,7 @@ from lancelet.expressions.expr import Column
 from lancelet.expressions.sort import SortKey
 from lancelet.format.system_columns import DISTANCE, DOC_INDEX, QUERY_INDEX, SCORE, SEARCH_FIELDS
 from lancelet.log import LOGGER, debug
+from lancelet.runtime import compute as pc
 from lancelet.runtime.events import RUNS, is_heard, tell
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.arrow.bfloat16 import NAME, BFloat16Type, array_of, bits_of, narrow, widen
 from lancelet.errors import InvalidInput
+from lancelet.runtime import compute as pc
 
 _SHORT: Final = ("bfloat16", "bf16")
 

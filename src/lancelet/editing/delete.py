@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.editing.retry import retried
 from lancelet.encoding.plain import numpy_array
@@ -19,6 +18,7 @@ from lancelet.execution.scan import Scan
 from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.expr import Column, Expr
 from lancelet.format.system_columns import ROW_ADDRESS
+from lancelet.runtime import compute as pc
 from lancelet.table.commit.deletion_write import delete_rows
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles

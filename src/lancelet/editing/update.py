@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.editing.moved import (
     Addresses,
@@ -33,6 +32,7 @@ from lancelet.execution.table_reader import TableReader
 from lancelet.expressions.expr import Column, Expr, Literal, columns_of, type_of
 from lancelet.format.schema import Field, Schema, split_path
 from lancelet.format.system_columns import ROW_ADDRESS
+from lancelet.runtime import compute as pc
 from lancelet.table.commit.run import commit
 from lancelet.table.commit.written import WrittenFiles
 from lancelet.table.manifest.flags import check_writable

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.execution.blobs import as_binary, binary_of, find_blobs, has_blobs, read_blobs
 from lancelet.execution.costs import BLOB_PIECE_BYTES
 from lancelet.format.blob_types import EXTERNAL
+from lancelet.runtime import compute as pc
 
 if TYPE_CHECKING:
     import numpy.typing as npt

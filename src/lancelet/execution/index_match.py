@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.expressions.coercion import is_list_like, is_text
 from lancelet.expressions.comparing import distinct
@@ -43,6 +42,7 @@ from lancelet.expressions.geo_functions import MEETING, constant_box
 from lancelet.expressions.json_functions import GETTERS
 from lancelet.expressions.literals import place, to_scalar
 from lancelet.index.questions import Between, HasItems, Holds, IsIn, Missing, Overlaps, Question, StartsWith
+from lancelet.runtime import compute as pc
 
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _WILDCARDS = "%_"

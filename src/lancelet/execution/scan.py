@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.picking import pick_rows
 from lancelet.encoding.plain import arrow_array, numpy_array
@@ -49,6 +48,7 @@ from lancelet.expressions.sort import sort_table
 from lancelet.format.schema import Field
 from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID, ROW_OFFSET
 from lancelet.log import debug
+from lancelet.runtime import compute as pc
 from lancelet.runtime.attributes import cached_property
 from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK
 

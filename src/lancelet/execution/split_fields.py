@@ -20,12 +20,12 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.picking import pick_rows
 from lancelet.errors import CorruptFile
 from lancelet.execution.shown import stored_type
 from lancelet.format.schema import Field
+from lancelet.runtime import compute as pc
 
 Mask = npt.NDArray[np.bool_]
 

@@ -126,7 +126,7 @@ class TableReader:
         offsets = positions - self._starts[owners]
         if not self._has_deletions:
             return owners, offsets
-        for owner in np.unique(owners).tolist():
+        for owner in np.flatnonzero(np.bincount(owners)).tolist():
             here = owners == owner
             offsets[here] = self.reader(owner).physical(offsets[here])
         return owners, offsets

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.picking import pick_rows
 from lancelet.errors import InvalidInput
@@ -17,6 +16,7 @@ from lancelet.expressions.list_parts import Bools, Ints, Lists, codes_of, places
 from lancelet.expressions.nested_order import has_order, nested_ranks
 from lancelet.expressions.signature import Bound, Function, arity, as_array, coerce, constant, list_arg
 from lancelet.expressions.sort import total_order
+from lancelet.runtime import compute as pc
 
 __all__ = ["FUNCTIONS", "list_result", "with_items"]
 

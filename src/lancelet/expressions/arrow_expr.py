@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.errors import InvalidInput
 from lancelet.expressions import build
 from lancelet.expressions.expr import MAX_DEPTH, Expr, Literal, depth_of, storage_value, type_of
 from lancelet.expressions.literals import number_from_text
+from lancelet.runtime import compute as pc
 
 __all__ = ["from_arrow"]
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.errors import InvalidInput
 from lancelet.expressions.casting import Datum, cast_datum
@@ -28,6 +27,7 @@ from lancelet.expressions.signature import (
     rowwise,
     text_arg,
 )
+from lancelet.runtime import compute as pc
 
 __all__ = ["FUNCTIONS"]
 

@@ -15,12 +15,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.plain import arrow_array, numpy_type
 from lancelet.errors import InvalidInput
 from lancelet.expressions.coercion import DAY, TICKS, describe, is_bytes, is_list_like, is_number, is_text, value_type
 from lancelet.expressions.literals import integer_range, parse_text, sized
+from lancelet.runtime import compute as pc
 
 __all__ = ["Datum", "can_cast", "cast_datum", "cast_may_fail"]
 

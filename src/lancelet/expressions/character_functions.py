@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.errors import InvalidInput
 from lancelet.expressions.casting import Datum
 from lancelet.expressions.coercion import is_large, is_text, value_type
 from lancelet.expressions.expr import Expr, type_of
 from lancelet.expressions.signature import Bound, Function, arity, by_distinct, coerce, per_parameters, text_arg
+from lancelet.runtime import compute as pc
 
 __all__ = ["FUNCTIONS"]
 

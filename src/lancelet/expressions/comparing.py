@@ -12,13 +12,13 @@ import math
 from functools import reduce
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.picking import keep_rows, pick_rows
 from lancelet.expressions.casting import Datum, cast_datum
 from lancelet.expressions.coercion import is_list_like
 from lancelet.expressions.nested_order import compare_nested
 from lancelet.expressions.signature import as_array
+from lancelet.runtime import compute as pc
 
 __all__ = ["FLIPPED", "compare", "is_in"]
 

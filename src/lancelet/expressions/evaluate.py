@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.jsonb_values import in_form
 from lancelet.encoding.picking import keep_rows, pick_rows
@@ -45,6 +44,7 @@ from lancelet.expressions.functions import FUNCTIONS
 from lancelet.expressions.literals import to_scalar
 from lancelet.expressions.signature import as_array, per_parameters
 from lancelet.format.extensions import storage_of
+from lancelet.runtime import compute as pc
 
 __all__ = ["evaluate", "fold", "mask", "may_fail"]
 

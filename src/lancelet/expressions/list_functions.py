@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.picking import pick_rows
 from lancelet.errors import InvalidInput
@@ -19,6 +18,7 @@ from lancelet.expressions.coercion import common_type, describe, is_list_like, i
 from lancelet.expressions.comparing import compare, is_in
 from lancelet.expressions.expr import Expr, type_of
 from lancelet.expressions.signature import Bound, Function, arity, as_array, coerce, constant, list_arg, rowwise, unify
+from lancelet.runtime import compute as pc
 
 __all__ = ["FUNCTIONS"]
 

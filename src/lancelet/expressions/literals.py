@@ -19,12 +19,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.plain import arrow_scalar, numpy_type
 from lancelet.errors import InvalidInput
 from lancelet.expressions.coercion import DAY, TICKS, is_bytes, is_list_like, is_number, is_text
 from lancelet.expressions.expr import Literal
+from lancelet.runtime import compute as pc
 
 __all__ = ["Placed", "number_from_text", "parse_text", "place", "to_scalar"]
 

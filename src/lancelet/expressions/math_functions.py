@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.plain import numpy_type
 from lancelet.errors import InvalidInput
@@ -17,6 +16,7 @@ from lancelet.expressions.coercion import describe, value_type
 from lancelet.expressions.expr import Expr, type_of
 from lancelet.expressions.list_parts import rows_of
 from lancelet.expressions.signature import Bound, Function, arity, as_array, by_distinct, coerce, number_arg
+from lancelet.runtime import compute as pc
 
 __all__ = ["FUNCTIONS"]
 

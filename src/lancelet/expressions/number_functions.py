@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.errors import InvalidInput
 from lancelet.expressions.casting import Datum, cast_datum
@@ -27,6 +26,7 @@ from lancelet.expressions.expr import Expr, type_of
 from lancelet.expressions.list_parts import rows_of
 from lancelet.expressions.nested_order import compare_nested, has_order
 from lancelet.expressions.signature import Bound, Function, arity, as_array, coerce, constant, number_arg, unify
+from lancelet.runtime import compute as pc
 
 __all__ = ["FUNCTIONS"]
 

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.errors import InvalidInput
+from lancelet.runtime import compute as pc
 
 __all__ = ["Regex", "compile_regex"]
 

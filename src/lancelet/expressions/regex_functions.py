@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.errors import InvalidInput
 from lancelet.expressions.casting import Datum
@@ -18,6 +17,7 @@ from lancelet.expressions.coercion import value_type
 from lancelet.expressions.expr import Expr, Literal, type_of
 from lancelet.expressions.regex import Regex, compile_regex
 from lancelet.expressions.signature import Bound, Function, arity, coerce, per_parameters, text_arg
+from lancelet.runtime import compute as pc
 
 __all__ = ["FUNCTIONS"]
 

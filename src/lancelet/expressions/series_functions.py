@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.errors import InvalidInput
 from lancelet.expressions.array_functions import list_result, numbers
@@ -29,6 +28,7 @@ from lancelet.expressions.signature import (
     rowwise,
     text_arg,
 )
+from lancelet.runtime import compute as pc
 
 __all__ = ["FUNCTIONS"]
 

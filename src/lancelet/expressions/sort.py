@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.picking import pick_rows
+from lancelet.runtime import compute as pc
 from lancelet.runtime.threads import outside
 
 _QUICK = 100_000

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.errors import InvalidInput
 from lancelet.expressions.casting import Datum
 from lancelet.expressions.coercion import describe, value_type
 from lancelet.expressions.expr import Expr, Literal, type_of
 from lancelet.expressions.signature import Bound, Function, arity, as_array, constant
+from lancelet.runtime import compute as pc
 
 __all__ = ["FUNCTIONS"]
 

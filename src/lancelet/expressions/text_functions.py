@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.errors import InvalidInput
 from lancelet.expressions.casting import Datum
 from lancelet.expressions.coercion import is_bytes, is_large, is_list_like, is_text, value_type
 from lancelet.expressions.expr import Expr, type_of
 from lancelet.expressions.signature import Bound, Function, arity, by_distinct, coerce, text_arg
+from lancelet.runtime import compute as pc
 
 __all__ = ["FUNCTIONS"]
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.errors import InvalidInput
 from lancelet.expressions.casting import Datum, cast_datum
@@ -17,6 +16,7 @@ from lancelet.expressions.list_parts import rows_of
 from lancelet.expressions.literals import truncated
 from lancelet.expressions.signature import Bound, Function, arity, as_array, by_distinct, coerce, constant, text_arg
 from lancelet.expressions.time_formats import nanoseconds_of
+from lancelet.runtime import compute as pc
 
 __all__ = ["FUNCTIONS"]
 

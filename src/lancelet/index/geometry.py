@@ -19,10 +19,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet._naming.extras import import_extra
 from lancelet.errors import InvalidInput
+from lancelet.runtime import compute as pc
 
 PREFIX: Final = "geoarrow."
 WKB: Final = "geoarrow.wkb"

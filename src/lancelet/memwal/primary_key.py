@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.editing.merge import plain, primary_key_ids
 from lancelet.encoding.plain import numpy_array
@@ -32,6 +31,7 @@ from lancelet.errors import InvalidInput, InvalidOption, InvalidType
 from lancelet.index.scalar.bloom import insert, probe_each
 from lancelet.memwal.names import TOMBSTONE
 from lancelet.memwal.siphash import hash_spans
+from lancelet.runtime import compute as pc
 
 if TYPE_CHECKING:
     from lancelet.format.schema import Field, Schema

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet._api.scanner import ScannerBuilder
 from lancelet.editing.merge.join import match_keys
@@ -26,6 +25,7 @@ from lancelet.memwal.primary_key import PrimaryKey, hashes, key_values, last_of_
 from lancelet.memwal.sharding import BUCKET, IDENTITY, evaluate, scalar_bytes
 from lancelet.memwal.texts import LevelTexts
 from lancelet.memwal.view import Level, View
+from lancelet.runtime import compute as pc
 
 _GENERATION_FIELD = pa.field(GENERATION, pa.uint64(), nullable=False)
 _SEARCHED = 10

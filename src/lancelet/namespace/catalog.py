@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from lance_namespace import InternalError, ThrottlingError, UnsupportedOperationError
 
 from lancelet.dataset import LanceDataset
@@ -31,6 +30,7 @@ from lancelet.format.file_versions import DEFAULT_VERSION
 from lancelet.namespace.catalog_indices import write_indices
 from lancelet.namespace.errors import translated
 from lancelet.namespace.names import CATALOG, DELIMITER, SUFFIX
+from lancelet.runtime import compute as pc
 from lancelet.table.commit import operations as ops
 from lancelet.table.commit.patience import Pace
 from lancelet.table.commit.run import commit, create

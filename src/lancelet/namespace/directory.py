@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import lance_namespace as ln
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.inspect.versions import version_entry
 from lancelet.namespace import indices, making, refs, removing, tables, versions
@@ -23,6 +22,7 @@ from lancelet.namespace.operations import Counts, operation
 from lancelet.namespace.root import Found, Root
 from lancelet.namespace.settings import Settings
 from lancelet.namespace_client.tables import EXPIRY
+from lancelet.runtime import compute as pc
 from lancelet.store.limit import OPTION as LIMIT
 from lancelet.store.limit import limit_options
 from lancelet.table.manifest.snapshot import open_snapshot

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.picking import pick_rows
 from lancelet.encoding.plain import arrow_array
 from lancelet.errors import UnfitData
 from lancelet.format.extensions import storage_field, storage_of
+from lancelet.runtime import compute as pc
 
 _NARROW = 32
 _NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}

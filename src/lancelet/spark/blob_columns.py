@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import types as st
 
 from lancelet.format.extensions import storage_of
+from lancelet.runtime import compute as pc
 
 if TYPE_CHECKING:
     from lancelet.format.schema import Schema

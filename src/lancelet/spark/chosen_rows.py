@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.picking import keep_rows
 from lancelet.execution.costs import DEFAULT_BATCH_SIZE
@@ -19,6 +18,7 @@ from lancelet.execution.scan import Scan
 from lancelet.expressions.sort import SortKey, sort_table
 from lancelet.format.schema import join_path
 from lancelet.format.system_columns import ROW_ADDRESS
+from lancelet.runtime import compute as pc
 
 if TYPE_CHECKING:
     from lancelet.execution.plan import ScanPlan

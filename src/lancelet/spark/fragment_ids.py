@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import LongType, StructField, StructType
 
 from lancelet.format.system_columns import ROW_ADDRESS
+from lancelet.runtime import compute as pc
 
 FRAGMENT_ID = "_fragid"
 _SHIFT = 32

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.execution.blobs import has_blobs
 from lancelet.execution.candidates import candidate_fragments
@@ -27,6 +26,7 @@ from lancelet.expressions.expr import columns_of
 from lancelet.format.extensions import storage_of
 from lancelet.format.schema import join_path
 from lancelet.format.system_columns import ROW_ID
+from lancelet.runtime import compute as pc
 from lancelet.spark.blob_columns import BYTES
 from lancelet.spark.chosen_rows import first_rows, sampled
 from lancelet.table.manifest.snapshot import open_snapshot

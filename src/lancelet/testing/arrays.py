@@ -20,7 +20,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from lancelet.runtime import compute as pc
 
 __all__ = ["PATTERNS", "NullShare", "Pattern", "random_array"]
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from lancelet.runtime import compute as pc
 
 __all__ = ["assert_identical", "difference"]
 

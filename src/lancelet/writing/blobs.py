@@ -17,13 +17,13 @@ from urllib.parse import unquote
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.errors import UnfitData
 from lancelet.execution.threads import ordered_map
 from lancelet.format.blob_types import INLINE, PREPARED
 from lancelet.format.extensions import storage_of
 from lancelet.format.schema import Field, Schema
+from lancelet.runtime import compute as pc
 from lancelet.writing.bases import plain_path
 
 if TYPE_CHECKING:

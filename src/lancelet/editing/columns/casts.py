@@ -22,12 +22,12 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.errors import InvalidChange, InvalidInput
 from lancelet.expressions.casting import cast_datum
 from lancelet.expressions.coercion import TICKS, is_bytes, is_list_like, is_text
 from lancelet.format.schema import Field
+from lancelet.runtime import compute as pc
 
 
 def can_recast(origin: pa.DataType, kind: pa.DataType) -> bool:

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.errors import InvalidChange
 from lancelet.execution.plan import ScanPlan, plan_outputs
 from lancelet.execution.scan import Scan
 from lancelet.format.schema import Field, Schema
+from lancelet.runtime import compute as pc
 
 if TYPE_CHECKING:
     from lancelet.execution.fragment_reader import FragmentReader

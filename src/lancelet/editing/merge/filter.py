@@ -17,11 +17,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.editing.merge.key_words import hash_fixed, hash_spans, set_bits
 from lancelet.encoding.picking import keep_rows
 from lancelet.encoding.plain import arrow_array, numpy_array
+from lancelet.runtime import compute as pc
 from lancelet.table.commit.operations import KeyFilter
 
 BYTES = 32768

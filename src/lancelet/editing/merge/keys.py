@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.editing.merge.key_words import WordIndex, combine, fold_spans, hash_fixed, hash_spans
 from lancelet.encoding.picking import pick_rows
@@ -23,6 +22,7 @@ from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.encoding.rows import Bytes, Indices
 from lancelet.errors import NotSupported
 from lancelet.format.extensions import storage_of
+from lancelet.runtime import compute as pc
 
 Words = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.assemble import bit_width, is_variable
 from lancelet.encoding.rows import Bytes, Indices
@@ -20,6 +19,7 @@ from lancelet.encoding.v2_1.encode.values import plain_storage
 from lancelet.errors import NotSupported, UnfitData
 from lancelet.format.file_versions import DEFAULT_VERSION
 from lancelet.format.schema import Field
+from lancelet.runtime import compute as pc
 
 _ADVICE = f"write the table anew with mode='overwrite' and data_storage_version='{DEFAULT_VERSION}'"
 

@@ -14,7 +14,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.assemble import MAX_INT32, dictionary_array
 from lancelet.encoding.fetch import gather
@@ -22,6 +21,7 @@ from lancelet.encoding.rows import Decode, RowRange, Rows
 from lancelet.encoding.v2_0.fixed import decode_fixed, fetch_flat, flat_of
 from lancelet.encoding.v2_0.page import Page
 from lancelet.format.proto import encodings20_pb2 as pb
+from lancelet.runtime import compute as pc
 
 DecodeItems = Callable[[Page, pb.ArrayEncoding, pa.DataType, Rows], Decode]
 

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.plain import numpy_type
 from lancelet.errors import CorruptFile
@@ -33,6 +32,7 @@ from lancelet.index.row_set import RowSet
 from lancelet.index.scalar.dictionaries import plain_values
 from lancelet.index.scalar.sort_keys import order_of, places_of, words_of
 from lancelet.index.scalar.value_types import has_order, has_words, key_type
+from lancelet.runtime import compute as pc
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFileReader, IndexFolder

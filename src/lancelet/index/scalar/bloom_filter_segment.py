@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.errors import CorruptFile
 from lancelet.index.kind import NewRows, Source
@@ -39,6 +38,7 @@ from lancelet.index.scalar.options import (
 )
 from lancelet.index.scalar.zone_build import missing, read_nulls, write_zones
 from lancelet.index.zones import FIELDS, Longs, Pieces, Zones, joined
+from lancelet.runtime import compute as pc
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFileReader, IndexFolder, SegmentWriter

@@ -13,7 +13,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.index.kind import Entries, Source
 from lancelet.index.row_set import RowSet, scan_stored
@@ -23,6 +22,7 @@ from lancelet.index.scalar.bloom import hash_fixed, hash_spans
 from lancelet.index.scalar.dictionaries import plain_values
 from lancelet.index.scalar.sort_keys import keys_of, words_of
 from lancelet.index.scalar.value_types import has_words
+from lancelet.runtime import compute as pc
 
 Digests = npt.NDArray[np.uint64]
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.errors import CorruptFile
 from lancelet.index.kind import ROW, VALUE, Entries, NewRows, Source
@@ -25,6 +24,7 @@ from lancelet.index.row_set import RowSet
 from lancelet.index.scalar.bitmap_build import BitmapBuilder, BuildLimits
 from lancelet.index.scalar.bitmap_file import LIST_NULLS, BitmapFile
 from lancelet.index.scalar.digests import NULL_LIST, bitmap_entries, list_digests, set_entries
+from lancelet.runtime import compute as pc
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFileReader, IndexFolder, SegmentWriter

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.errors import CorruptFile
 from lancelet.index.kind import ROW, VALUE, Entries, NewRows, Rename, Source
@@ -30,6 +29,7 @@ from lancelet.index.scalar.folding import certain_runs, code_of, folding_table
 from lancelet.index.scalar.posting_runs import PostingRuns
 from lancelet.index.scalar.treemaps import with_lengths, without_lengths
 from lancelet.index.scalar.trigrams import TOKEN_LIMIT, sorted_postings
+from lancelet.runtime import compute as pc
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFileReader, SegmentWriter

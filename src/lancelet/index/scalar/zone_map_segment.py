@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.errors import CorruptFile, InvalidInput
 from lancelet.format.proto import index_details_pb2
@@ -35,6 +34,7 @@ from lancelet.index.scalar.options import DEFAULT_ROWS, ROWS_PER_ZONE, USE_SEEDS
 from lancelet.index.scalar.value_types import is_ordered
 from lancelet.index.scalar.zone_build import missing, read_nulls, write_zones
 from lancelet.index.zones import FIELDS, Longs, Pieces, Zones, joined
+from lancelet.runtime import compute as pc
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFolder, SegmentWriter

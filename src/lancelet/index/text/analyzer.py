@@ -18,7 +18,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.plain import numpy_array
 from lancelet.errors import InvalidType, NotSupported, UnfitData
@@ -33,6 +32,7 @@ from lancelet.index.text.splitting import Beginnings, LackingWords, Splitter
 from lancelet.index.text.stemming import Stemmer, open_stemmer
 from lancelet.index.text.stop_words import stop_words, stop_words_of_all
 from lancelet.index.text.terms import Terms
+from lancelet.runtime import compute as pc
 
 _SPLITTING: Final = {
     "simple": splitting.SIMPLE,

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.plain import arrow_array, arrow_scalar, numpy_array
 from lancelet.errors import InvalidInput
@@ -43,6 +42,7 @@ from lancelet.index.text.params import LIST_ELEMENT, Params, TextOptions
 from lancelet.index.text.segment import TextSegment
 from lancelet.index.text.spill import Run, Runs
 from lancelet.index.text.terms import Terms
+from lancelet.runtime import compute as pc
 from lancelet.runtime.threads import Pool, checkpoint, core_count
 
 if TYPE_CHECKING:

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.index.text.kernel import TermList, near_terms, norms
 from lancelet.index.text.query import Statistics
 from lancelet.index.text.search import Found, Keep, OpenTerm, find_documents
 from lancelet.index.text.terms import Terms
+from lancelet.runtime import compute as pc
 
 if TYPE_CHECKING:
     from lancelet.index.text.analyzer import Analyzer

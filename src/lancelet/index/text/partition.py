@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.plain import numpy_array
 from lancelet.errors import CorruptFile, NotSupported
@@ -41,6 +40,7 @@ from lancelet.index.text.fst import Fst
 from lancelet.index.text.fst_writer import FstWriter
 from lancelet.index.text.metadata import ITEM
 from lancelet.index.text.packing import pack_postings
+from lancelet.runtime import compute as pc
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFileReader, IndexFolder, SegmentWriter

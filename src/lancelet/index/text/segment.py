@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.format.extensions import storage_of
 from lancelet.index.text.analyzer import Analyzer
@@ -17,6 +16,7 @@ from lancelet.index.text.metadata import Head, staged_prefix
 from lancelet.index.text.packing import hash_texts
 from lancelet.index.text.params import LIST_ELEMENT
 from lancelet.index.text.partition import Partition
+from lancelet.runtime import compute as pc
 
 if TYPE_CHECKING:
     from lancelet.index.folder import IndexFolder

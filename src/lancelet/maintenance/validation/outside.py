@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.rows import RowRange
 from lancelet.errors import InvalidInput, LanceletError
@@ -19,6 +18,7 @@ from lancelet.execution.fragment_reader import FragmentReader
 from lancelet.file import FileCache
 from lancelet.format.blob_types import EXTERNAL
 from lancelet.maintenance.validation.report import Finding, Level
+from lancelet.runtime import compute as pc
 from lancelet.store.limit import Limit
 from lancelet.store.location import parse_location
 

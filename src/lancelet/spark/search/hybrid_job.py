@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancelet.encoding.picking import keep_rows
 from lancelet.execution.ranked_scan import NO_ROWS
 from lancelet.execution.table_reader import TableReader
+from lancelet.runtime import compute as pc
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.search import job as vector_job
 from lancelet.spark.search import text_job

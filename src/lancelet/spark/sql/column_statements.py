@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import types as st
 
 from lancelet._api.entry import dataset
@@ -23,6 +22,7 @@ from lancelet.dataset import LanceDataset
 from lancelet.errors import InvalidChange, UnknownColumn
 from lancelet.format.extensions import storage_field
 from lancelet.format.system_columns import ROW_ADDRESS
+from lancelet.runtime import compute as pc
 from lancelet.spark.arrays import conformed_batches
 from lancelet.spark.names import find_name
 from lancelet.spark.options import ReadOptions
