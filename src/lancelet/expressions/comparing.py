@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import math
 from functools import reduce
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.encoding.picking import keep_rows, pick_rows
 from lancelet.expressions.casting import Datum, cast_datum
 from lancelet.expressions.coercion import is_list_like
+from lancelet.expressions.membership import among
 from lancelet.expressions.nested_order import compare_nested
 from lancelet.expressions.signature import as_array
 from lancelet.runtime import compute as pc
@@ -116,4 +120,30 @@ def is_in(values: pa.Array, wanted: pa.Array, match_null: bool = False) -> pa.Ar
     elif 0 < len(wanted) <= _FEW and not wanted.null_count:
         # A few comparisons are quicker than a hash lookup.
         return reduce(pc.or_, [compare("=", values, value) for value in wanted]).fill_null(False)
+    elif wanted.type == kind and _has_words(kind):
+        return _is_in_words(values, wanted, match_null)
     return pc.is_in(values, value_set=wanted, skip_nulls=not match_null)
+
+
+def _has_words(kind: pa.DataType) -> bool:
+    """Whether values are the same where their bits are, and there are as many of these as a number has."""
+    return pa.types.is_integer(kind) or (pa.types.is_temporal(kind) and not pa.types.is_interval(kind))
+
+
+def _is_in_words(values: pa.Array, wanted: pa.Array, match_null: bool) -> pa.Array:
+    bits = among(_words(values), _words(wanted.drop_null()))
+    found = pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(bits)])
+    if not values.null_count:
+        return found
+    if match_null and wanted.null_count:
+        return pc.or_(found, values.is_null())
+    return pc.and_(found, values.is_valid())
+
+
+def _words(values: pa.Array) -> npt.NDArray[np.unsignedinteger[Any]]:
+    """The bits of each value, whatever a null has."""
+    size = values.type.bit_width // 8
+    data = values.buffers()[1]
+    if data is None:
+        return np.zeros(len(values), f"u{size}")
+    return np.frombuffer(data, f"u{size}", len(values), values.offset * size)
