@@ -82,6 +82,38 @@ print("pandas" in sys.modules)
     assert done.stdout.split() == ["3", "1", "1", "1", "1", "False"]
 
 
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        ("k", "BTREE"),
+        ("word", "BITMAP"),
+        ("k", "ZONEMAP"),
+        ("x", "ZONEMAP"),
+        ("k", "BLOOMFILTER"),
+        ("tags", "LABEL_LIST"),
+    ],
+)
+def test_scalar_indices_are_built_without_pandas(tmp_path: Path, column: str, kind: str) -> None:
+    rows = range(5000)
+    columns = {
+        "k": pa.array(rows),
+        "x": pa.array([None if row % 3 else row / 2 for row in rows]),
+        "word": pa.array([f"word {row % 7}" for row in rows]),
+        "tags": pa.array([["a"] * (row % 4) for row in rows]),
+    }
+    lancelet.write_dataset(pa.table(columns), tmp_path)
+    script = """
+import sys, lancelet
+dataset = lancelet.dataset(sys.argv[1])
+dataset.create_scalar_index(*sys.argv[2:])
+print(dataset.count_rows("k in (1, 2, 3, 4, 5, 6, 9000) and word in ('word 3', 'a', 'b', 'c', 'd', 'e')"))
+print("pandas" in sys.modules)
+"""
+    command = [sys.executable, "-c", script, str(tmp_path), column, kind]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1", "False"]
+
+
 def test_scans_share_a_few_threads(where: Path) -> None:
     dataset = lancelet.dataset(where)
     dataset.to_table()

@@ -7,6 +7,7 @@ is installed; a process that reads its first rows should not wait for that.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,36 @@ def numpy_array(array: pa.Array) -> npt.NDArray[Any]:
     return np.frombuffer(data, kind, len(array), array.offset * np.dtype(kind).itemsize)
 
 
+def masked_array(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> pa.Array:
+    """Numbers, some of which are null."""
+    array = arrow_array(values)
+    valid = arrow_array(~missing).buffers()[1]
+    return pa.Array.from_buffers(array.type, len(array), [valid, array.buffers()[1]])
+
+
+def sequence_array(values: Sequence[object], kind: pa.DataType) -> pa.Array:
+    """What ``pa.array`` makes; of integers and texts alone that fit without a look for pandas.
+
+    Examples
+    --------
+    >>> sequence_array([3, 1], pa.int16()).to_pylist()
+    [3, 1]
+    """
+    if not values:
+        return pa.nulls(0, kind)
+    if pa.types.is_integer(kind):
+        numbers, limits = [value for value in values if type(value) is int], np.iinfo(numpy_type(kind))
+        if len(numbers) == len(values) and limits.min <= min(numbers) and max(numbers) <= limits.max:
+            return arrow_array(np.array(numbers, limits.dtype))
+    elif pa.types.is_string(kind):
+        texts = [value.encode() for value in values if type(value) is str]
+        ends = np.cumsum([0, *map(len, texts)])
+        if len(texts) == len(values) and ends[-1] < 1 << 31:
+            buffers = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(b"".join(texts))]
+            return pa.Array.from_buffers(kind, len(texts), buffers)
+    return pa.array(values, kind)
+
+
 def list_offsets(lists: pa.Array) -> npt.NDArray[Any]:
     """Where each list begins among the values, and where the last one ends; no lists may come without a buffer."""
     if len(lists) == 0:
@@ -68,7 +99,7 @@ def list_offsets(lists: pa.Array) -> npt.NDArray[Any]:
 
 
 def arrow_scalar(value: object, kind: pa.DataType) -> pa.Scalar:
-    """What ``pa.scalar`` makes; integers, doubles and texts of their own types without a look for pandas.
+    """What ``pa.scalar`` makes; integers, doubles, booleans and texts of their own types without a look for pandas.
 
     Examples
     --------
@@ -82,6 +113,8 @@ def arrow_scalar(value: object, kind: pa.DataType) -> pa.Scalar:
             data = [value.to_bytes(bits // 8, "little", signed=signed)]
     elif type(value) is float and pa.types.is_float64(kind):
         data = [struct.pack("<d", value)]
+    elif type(value) is bool and pa.types.is_boolean(kind):
+        data = [struct.pack("?", value)]
     elif type(value) is str and pa.types.is_string(kind):
         text = value.encode()
         data = [struct.pack("<ii", 0, len(text)), text]

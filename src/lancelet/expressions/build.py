@@ -13,6 +13,7 @@ from typing import TypeGuard
 import numpy as np
 import pyarrow as pa
 
+from lancelet.encoding.plain import sequence_array
 from lancelet.errors import InvalidInput, UnknownColumn
 from lancelet.expressions.casting import can_cast
 from lancelet.expressions.coercion import common_type, describe, is_list_like, is_number, is_text, value_type
@@ -248,7 +249,7 @@ def value_set(values: Sequence[object], kind: pa.DataType) -> ValueSet:
     """The values of an IN list, as storage values of ``kind``."""
     if pa.types.is_float16(kind):
         values = [None if value is None else np.float16(value) for value in values]  # type: ignore[arg-type]
-    return ValueSet(pa.array(values, kind))
+    return ValueSet(sequence_array(values, kind))
 
 
 def compare(op: str, left: Expr, right: Expr, narrow: bool = False) -> Expr:

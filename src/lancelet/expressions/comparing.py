@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancelet.encoding.picking import keep_rows, pick_rows
+from lancelet.encoding.plain import arrow_scalar
 from lancelet.expressions.casting import Datum, cast_datum
 from lancelet.expressions.coercion import is_list_like
 from lancelet.expressions.membership import among
@@ -36,6 +37,7 @@ KERNELS = {
 }
 FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _FEW = 4
+_FALSE = arrow_scalar(False, pa.bool_())
 _OPPOSITE = {">": "<=", ">=": "<", "!=": "="}
 
 
@@ -119,7 +121,7 @@ def is_in(values: pa.Array, wanted: pa.Array, match_null: bool = False) -> pa.Ar
         wanted = pa.concat_arrays([wanted, pa.array([0.0, -0.0], wanted.type)])
     elif 0 < len(wanted) <= _FEW and not wanted.null_count:
         # A few comparisons are quicker than a hash lookup.
-        return reduce(pc.or_, [compare("=", values, value) for value in wanted]).fill_null(False)
+        return reduce(pc.or_, [compare("=", values, value) for value in wanted]).fill_null(_FALSE)
     elif wanted.type == kind and _has_words(kind):
         return _is_in_words(values, wanted, match_null)
     return pc.is_in(values, value_set=wanted, skip_nulls=not match_null)

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.errors import CorruptFile
 from lancelet.index.row_set import RowSet
 from lancelet.table.rows.addresses import OFFSET_BITS, OFFSET_MASK, fragment_of, row_address, split_addresses
@@ -51,7 +52,7 @@ class Zones:
         for name in (FRAGMENT, START, LENGTH):
             if batch[name].type != pa.uint64() or batch[name].null_count:
                 raise CorruptFile(path, f"column {name!r} is not made of uint64 without nulls")
-        fragments, starts, lengths = (np.asarray(batch[name]) for name in (FRAGMENT, START, LENGTH))
+        fragments, starts, lengths = (numpy_array(batch[name]) for name in (FRAGMENT, START, LENGTH))
         limit = np.uint64(OFFSET_MASK)
         wrong = (fragments > limit) | (starts > limit) | (lengths > limit) | (starts + lengths > limit + np.uint64(1))
         if wrong.any():
@@ -71,7 +72,7 @@ class Zones:
 
     def arrays(self) -> list[pa.Array]:
         """The columns of a file."""
-        return [pa.array(part.astype(np.uint64)) for part in (self.fragments, self.starts, self.stops - self.starts)]
+        return [arrow_array(part.astype(np.uint64)) for part in (self.fragments, self.starts, self.stops - self.starts)]
 
     def rows(self, chosen: npt.NDArray[np.bool_]) -> RowSet:
         """All rows of some zones."""

@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet.encoding.plain import numpy_array
+
 Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]
 
@@ -43,4 +45,4 @@ def validity(array: pa.Array) -> Bytes:
     """1 for each value and 0 for each null; empty when there is no null."""
     if not array.null_count:
         return _NOTHING
-    return np.asarray(array.is_valid()).view(np.uint8)
+    return numpy_array(array.is_valid()).view(np.uint8)

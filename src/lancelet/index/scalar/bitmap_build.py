@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.index.folder import BUILD_MEMORY
 from lancelet.index.row_set import RowSet, StoredEntries, scan_stored
 from lancelet.index.row_set_wire import group_rows, read_entries, scatter_spans, sort_spans, write_sets
@@ -119,7 +120,7 @@ class _StoredRun:
         """The run in mapped files; what was looked at is let go with the last of its arrays."""
         batch = pa.ipc.open_file(pa.memory_map(str(self.path.with_suffix(".arrow")))).get_batch(0)
         rows = np.memmap(self.path.with_suffix(".rows"), np.uint64, "r")
-        return _Run(batch.column(0), batch.column(1).to_numpy(), rows)
+        return _Run(batch.column(0), numpy_array(batch.column(1)), rows)
 
 
 class BitmapBuilder:
@@ -311,14 +312,14 @@ def _part(run: _Run, start: int, stop: int) -> _Span:
 def _ranked(values: pa.ChunkedArray) -> tuple[pa.Array, npt.NDArray[np.int32]]:
     """The distinct values in order, the null first, and for each of the values which of them it is."""
     if not len(values):
-        return pa.array([], values.type), np.empty(0, np.int32)
+        return pa.nulls(0, values.type), np.empty(0, np.int32)
     plain = values
     if pa.types.is_floating(values.type):
         # As floats all NaN would be one value.
         bits = _INTEGERS[values.type.bit_width // 8]
         plain = pa.chunked_array([chunk.view(bits) for chunk in values.chunks], bits)
     step = -(-len(plain) // _SAMPLE)
-    sample = plain.take(pa.array(np.arange(0, len(plain), step)))
+    sample = plain.take(arrow_array(np.arange(0, len(plain), step)))
     if step > 1 and len(sample.unique()) > _MOSTLY * len(sample):
         return _ranked_by_order(values.combine_chunks())
     return _ranked_by_hash(plain, values.type)
@@ -330,12 +331,14 @@ def _ranked_by_hash(values: pa.ChunkedArray, dtype: pa.DataType) -> tuple[pa.Arr
     order = _order(distinct)
     ranks = np.empty(len(order), np.int32)
     ranks[order] = np.arange(len(order), dtype=np.int32)
-    return distinct.take(pa.array(order)), ranks[np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])]
+    return distinct.take(arrow_array(order)), ranks[
+        np.concatenate([numpy_array(chunk.indices) for chunk in encoded.chunks])
+    ]
 
 
 def _ranked_by_order(values: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int32]]:
     order = _order(values)
-    ordered = values.take(pa.array(order))
+    ordered = values.take(arrow_array(order))
     nulls = values.null_count
     first = np.zeros(len(ordered), np.bool_)
     first[0] = first[nulls : nulls + 1] = True
@@ -343,21 +346,21 @@ def _ranked_by_order(values: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int32]]
     first[nulls + 1 :] = compared(plain[1:], plain[:-1]) > 0
     groups = np.empty(len(ordered), np.int32)
     groups[order] = np.cumsum(first, dtype=np.int32) - np.int32(1)
-    return ordered.filter(pa.array(first)), groups
+    return ordered.filter(arrow_array(first)), groups
 
 
 def _order(values: pa.Array) -> npt.NDArray[np.int64]:
     """The places of values in order, those of nulls first."""
     if not values.null_count:
         return order_of(values).astype(np.int64)
-    missing = values.is_null().to_numpy(zero_copy_only=False)
+    missing = numpy_array(values.is_null())
     return np.concatenate([np.flatnonzero(missing), np.flatnonzero(~missing)[order_of(values.drop_null())]])
 
 
 def _without_empty(run: _Run) -> _Run:
     """The run without keys that have no row."""
     filled = np.diff(run.ends, prepend=0) > 0
-    return run if filled.all() else _Run(run.keys.filter(pa.array(filled)), run.ends[filled], run.rows)
+    return run if filled.all() else _Run(run.keys.filter(arrow_array(filled)), run.ends[filled], run.rows)
 
 
 def _borders(keys: pa.Array, borders: pa.Array) -> list[int]:
@@ -368,7 +371,7 @@ def _borders(keys: pa.Array, borders: pa.Array) -> list[int]:
 
 
 def _every(keys: pa.Array, step: int) -> pa.Array:
-    return keys.take(pa.array(np.arange(keys.null_count + step, len(keys), step)))
+    return keys.take(arrow_array(np.arange(keys.null_count + step, len(keys), step)))
 
 
 def _binary(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> pa.Array:

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancelet.encoding.plain import numpy_type
+from lancelet.encoding.plain import numpy_array, numpy_type
 from lancelet.errors import CorruptFile
 from lancelet.index.row_set import RowSet
 from lancelet.index.scalar.dictionaries import plain_values
@@ -220,7 +220,7 @@ class BitmapFile:
         if reader.type(BITMAPS) not in (pa.binary(), pa.large_binary()):
             raise CorruptFile(reader.path, f"its bitmaps are {reader.type(BITMAPS)}, not binary")
         values = plain_values(reader.read([KEYS]).column(0))
-        missing = values.is_null().to_numpy(zero_copy_only=False)
+        missing = numpy_array(values.is_null())
         keys = SortedKeys(values.drop_null())
         places = np.flatnonzero(~missing)
         nulls = read_blocks(reader, [BITMAPS], np.flatnonzero(missing))

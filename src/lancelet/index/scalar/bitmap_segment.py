@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet.encoding.plain import numpy_array
 from lancelet.index.kind import ROW, VALUE, Entries, NewRows, Source
 from lancelet.index.questions import Answer, Between, Holds, IsIn, Missing, Question, StartsWith
 from lancelet.index.row_set import RowSet
@@ -84,5 +85,5 @@ def write_segment(sources: Sequence[Source], rows: NewRows, out: SegmentWriter) 
             assert isinstance(source.segment, BitmapSegment)
             builder.add_file(source.segment.file, source)
         for batch in rows.batches:
-            builder.add_rows(batch.column(VALUE), batch.column(ROW).to_numpy().astype(np.uint64, copy=False))
+            builder.add_rows(batch.column(VALUE), numpy_array(batch.column(ROW)).astype(np.uint64, copy=False))
         builder.write(out, {})

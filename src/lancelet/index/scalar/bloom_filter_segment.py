@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet.encoding.plain import arrow_array, numpy_array
 from lancelet.errors import CorruptFile
 from lancelet.index.kind import NewRows, Source
 from lancelet.index.questions import Answer, IsIn, Missing, Question
@@ -198,7 +199,7 @@ class _Filled:
 
 
 def _batch(zones: Zones, has_null: npt.NDArray[np.bool_], filters: pa.Array) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([*zones.arrays(), pa.array(has_null), filters], schema=_SCHEMA)
+    return pa.RecordBatch.from_arrays([*zones.arrays(), arrow_array(has_null), filters], schema=_SCHEMA)
 
 
 def _filled(size: int, values: pa.Array, pieces: Pieces, null_counts: Longs) -> Iterator[_Filled]:
@@ -225,7 +226,7 @@ def open_segment(folder: IndexFolder) -> BloomFilters:
     batch = file.read([_HAS_NULL, *(field.name for field in FIELDS)])
     if batch[_HAS_NULL].type != pa.bool_() or batch[_HAS_NULL].null_count:
         raise CorruptFile(file.path, f"column {_HAS_NULL!r} is not made of booleans without nulls")
-    return BloomFilters(file, Zones.read(batch, file.path), np.asarray(batch[_HAS_NULL]))
+    return BloomFilters(file, Zones.read(batch, file.path), numpy_array(batch[_HAS_NULL]))
 
 
 def write_segment(sources: Sequence[Source], rows: NewRows, out: SegmentWriter, options: Mapping[str, object]) -> None:

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from lancelet.encoding.plain import arrow_array
 from lancelet.errors import InvalidInput
 from lancelet.index.kind import ROW, VALUE, Built
 from lancelet.index.metadata import IndexFile
@@ -181,9 +182,9 @@ def _write_data(
             values = batch.column(VALUE)
             file.write(pa.RecordBatch.from_arrays([form.of(values), batch.column(ROW)], schema=schema))
             places = np.arange(-total % page_rows, count, page_rows)
-            mins.append(values.take(pa.array(places)))
+            mins.append(values.take(arrow_array(places)))
             places = np.arange(-(total + 1) % page_rows, count, page_rows)
-            maxs.append(values.take(pa.array(places)))
+            maxs.append(values.take(arrow_array(places)))
             last = values.slice(count - 1)
             total += count
             nulls += values.null_count
@@ -191,7 +192,7 @@ def _write_data(
         maxs.append(last)
     pages = np.arange(-(-total // page_rows), dtype=np.int64)
     counts = np.clip(nulls - pages * page_rows, 0, page_rows).astype(np.uint32)
-    return Pages(pa.concat_arrays(mins), pa.concat_arrays(maxs), pa.array(counts))
+    return Pages(pa.concat_arrays(mins), pa.concat_arrays(maxs), arrow_array(counts))
 
 
 def _write_lookup(files: Sequence[Pages], dtype: pa.DataType, out: SegmentWriter, metadata: dict[str, str]) -> None:
@@ -210,10 +211,10 @@ def _write_lookup(files: Sequence[Pages], dtype: pa.DataType, out: SegmentWriter
     )
     form = StoredForm(dtype)
     mins, maxs = form.of(mins), form.of(maxs)
-    numbers = pa.array(np.arange(len(mins), dtype=np.uint32))
+    numbers = arrow_array(np.arange(len(mins), dtype=np.uint32))
     with out.create(LOOKUP, schema) as file:
         file.write(pa.RecordBatch.from_arrays([mins, maxs, counts, numbers], schema=schema))
 
 
 def _no_pages(dtype: pa.DataType) -> tuple[pa.Array, pa.Array, pa.Array]:
-    return pa.array([], dtype), pa.array([], dtype), pa.array([], pa.uint32())
+    return pa.nulls(0, dtype), pa.nulls(0, dtype), pa.nulls(0, pa.uint32())

@@ -372,7 +372,7 @@ class BTreeSegment:
         values = array.slice(skipped)
         fits = array.null_count == skipped and not values.null_count and len(values) > 0
         if fits:
-            ends = values.take(pa.array([0, len(values) - 1]))
+            ends = values.take(arrow_array(np.array([0, len(values) - 1])))
             known = pa.concat_arrays([self.mins.slice(number, 1), self.maxs.slice(number, 1)])
             fits = not compared(ends, known)[int(skipped > 0) :].any() and is_ascending(values)
         if not fits:

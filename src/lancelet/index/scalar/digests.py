@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet.encoding.plain import numpy_array
 from lancelet.index.kind import Entries, Source
 from lancelet.index.row_set import RowSet, scan_stored
 from lancelet.index.row_set_wire import read_entries
@@ -37,7 +38,7 @@ def value_digests(values: pa.Array, *, exact: bool = False) -> Digests:
     """The hash of each value; ``exact`` keeps apart what filters take for equal."""
     values = plain_values(values)
     found = np.full(len(values), NULL, np.uint64)
-    valid = np.asarray(values.is_valid())
+    valid = numpy_array(values.is_valid())
     present = values.drop_null() if values.null_count else values
     if not len(present):
         return found

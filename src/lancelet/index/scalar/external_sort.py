@@ -23,6 +23,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from lancelet.encoding.plain import arrow_array
 from lancelet.index.kind import ROW, VALUE
 from lancelet.index.scalar.sort_keys import key_at, order_of, places_of
 from lancelet.runtime.threads import Pool, Task, outside
@@ -97,7 +98,7 @@ def _sort(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield _batch(pa.nulls(len(part), values.type), part)
         present = values.is_valid()
         values, rows = values.filter(present), rows.filter(present)
-    order = pa.array(outside(order_of, values))
+    order = arrow_array(outside(order_of, values))
     for start in range(0, len(values), step):
         part = order.slice(start, step)
         yield _batch(values.take(part), rows.take(part))
@@ -247,7 +248,7 @@ def _sorted_union(pieces: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
         return filled[0]
     values = pa.concat_arrays([piece.column(VALUE) for piece in filled])
     rows = pa.concat_arrays([piece.column(ROW) for piece in filled])
-    order = pa.array(outside(order_of, values))
+    order = arrow_array(outside(order_of, values))
     return _batch(values.take(order), rows.take(order))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet.encoding.plain import masked_array
 from lancelet.index.scalar.arrow_bytes import Bytes, Longs, fixed, is_text_or_bytes, spans, validity
 from lancelet.index.scalar.text_extremes import extremes as byte_extremes
 from lancelet.index.scalar.value_types import is_ordered
@@ -85,11 +86,11 @@ def _ordered_bits(values: pa.Array) -> Numbers:
 
 def _typed(numbers: Numbers, some: npt.NDArray[np.bool_], dtype: pa.DataType) -> pa.Array:
     if pa.types.is_boolean(dtype):
-        return pa.array(numbers, mask=~some).cast(dtype)
+        return masked_array(numbers, ~some).cast(dtype)
     if pa.types.is_floating(dtype):
         mask = numbers.dtype.type(np.iinfo(numbers.dtype).max)
         numbers = numbers ^ ((numbers >> numbers.dtype.type(8 * numbers.itemsize - 1)) & mask)
-    return pa.array(numbers, mask=~some).view(dtype)
+    return masked_array(numbers, ~some).view(dtype)
 
 
 def _decimal_spans(values: pa.Array) -> tuple[Bytes, Longs]:
@@ -101,4 +102,4 @@ def _decimal_spans(values: pa.Array) -> tuple[Bytes, Longs]:
 
 
 def _taken(values: pa.Array, at: Longs) -> pa.Array:
-    return values.take(pa.array(at, mask=at < 0))
+    return values.take(masked_array(at, at < 0))

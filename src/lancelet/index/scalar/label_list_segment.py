@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet.encoding.plain import numpy_array
 from lancelet.errors import CorruptFile
 from lancelet.index.kind import ROW, VALUE, Entries, NewRows, Source
 from lancelet.index.questions import Answer, HasItems, Question
@@ -93,10 +94,10 @@ def write_segment(sources: Sequence[Source], rows: NewRows, out: SegmentWriter) 
             nulls = None if nulls is None or theirs is None else nulls | source.renamed(theirs)
         for batch in rows.batches:
             lists = batch.column(VALUE)
-            numbers = batch.column(ROW).to_numpy().astype(np.uint64, copy=False)
-            builder.add_rows(lists.flatten(), numbers[pc.list_parent_indices(lists).to_numpy()])
+            numbers = numpy_array(batch.column(ROW)).astype(np.uint64, copy=False)
+            builder.add_rows(lists.flatten(), numbers[numpy_array(pc.list_parent_indices(lists))])
             if lists.null_count and nulls is not None:
-                nulls |= RowSet.of(numbers[lists.is_null().to_numpy(zero_copy_only=False)])
+                nulls |= RowSet.of(numbers[numpy_array(lists.is_null())])
         if nulls is None:
             builder.write(out, {})
             return _WITHOUT_NULLS

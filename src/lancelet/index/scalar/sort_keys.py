@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet.encoding.plain import arrow_array
 from lancelet.index.scalar.value_types import has_words
 from lancelet.index.sorting import compare_spans, find_spans, sort_spans, sort_words
 
@@ -99,10 +100,10 @@ def distinct(values: pa.Array) -> pa.Array:
     """Values, of which none is null, in ascending order, each once."""
     if len(values) < 2:
         return values
-    ordered = values.take(pa.array(order_of(values)))
+    ordered = values.take(arrow_array(order_of(values)))
     first = np.ones(len(ordered), np.bool_)
     first[1:] = compared(ordered[1:], ordered[:-1]) > 0
-    return ordered.filter(pa.array(first))
+    return ordered.filter(arrow_array(first))
 
 
 def key_at(values: pa.Array, place: int) -> Any:

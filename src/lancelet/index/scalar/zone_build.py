@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet.encoding.plain import numpy_array
 from lancelet.errors import CorruptFile
 from lancelet.index.kind import ROW, VALUE, NewRows, Source
 from lancelet.index.questions import Answer
@@ -128,7 +129,7 @@ def _summarized(
     for batch in batches:
         if not batch.num_rows:
             continue
-        values, rows = batch[VALUE], np.asarray(batch[ROW])
+        values, rows = batch[VALUE], numpy_array(batch[ROW])
         pieces = cutter.cut(rows)
         valid = validity(values)
         counts = np.zeros(len(pieces.begins), np.int64)

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet.encoding.plain import arrow_array, arrow_scalar, numpy_array, numpy_type
 from lancelet.errors import CorruptFile, InvalidInput
 from lancelet.format.proto import index_details_pb2
 from lancelet.index.kind import NewRows, Source
@@ -97,7 +98,7 @@ class ZoneMap:
             return np.ones(len(values), np.bool_)
         bounds = self._bounds
         values = _comparable(values)
-        inside = np.asarray(values.is_valid()) & bool(bounds.some[zone])
+        inside = numpy_array(values.is_valid()) & bool(bounds.some[zone])
         if bounds.some[zone]:
             low, high = bounds.low[zone], bounds.high[zone]
             inside &= _true(pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high)))
@@ -109,7 +110,7 @@ class ZoneMap:
         """What is known of some of the zones, which are elsewhere now."""
         low = high = pa.nulls(len(which), dtype)
         if is_ordered(dtype):
-            low, high = (ends.take(pa.array(which)) for ends in (self.low, self.high))
+            low, high = (ends.take(arrow_array(which)) for ends in (self.low, self.high))
         nulls, nans = (counts[which].astype(np.int64) for counts in (self.null_counts, self.nan_counts))
         return _Summaries(Extremes(low, high, nans), nulls, zones)
 
@@ -140,8 +141,8 @@ class _Bounds:
         plain = _plain_type(low.type)
         numbers = None
         if pa.types.is_integer(plain) or pa.types.is_floating(plain):
-            numbers = tuple(np.asarray(ends.view(plain).fill_null(0)) for ends in (low, high))
-        return cls(low, high, np.asarray(low.is_valid()), has_nan, numbers)  # type: ignore[arg-type]
+            numbers = tuple(_filled(ends.view(plain)) for ends in (low, high))
+        return cls(low, high, numpy_array(low.is_valid()), has_nan, numbers)  # type: ignore[arg-type]
 
     def within(self, question: Between) -> Chosen:
         low, high = (None if end is None else _comparable(end) for end in (question.low, question.high))
@@ -220,12 +221,17 @@ def _objects(values: pa.Array) -> npt.NDArray[Any]:
     return found
 
 
+def _filled(numbers: pa.Array) -> npt.NDArray[Any]:
+    """Numbers, 0 in place of nulls."""
+    return numpy_array(numbers.fill_null(arrow_array(np.zeros(1, numpy_type(numbers.type)))[0]))
+
+
 def _is_nan(value: pa.Scalar | None) -> bool:
     return value is not None and math.isnan(value.as_py())
 
 
 def _true(array: pa.Array) -> Chosen:
-    return np.asarray(array.fill_null(False))
+    return numpy_array(array.fill_null(arrow_scalar(False, pa.bool_())))
 
 
 def _next_prefix(prefix: bytes) -> bytes | None:
@@ -258,8 +264,8 @@ class _Summaries:
     def batch(self, schema: pa.Schema) -> pa.RecordBatch:
         low, high, nans = self.extremes.low, self.extremes.high, self.extremes.nans
         if nans.any():
-            high = pc.if_else(pa.array(nans > 0), pa.scalar(math.nan, high.type), high)
-        counts = [pa.array(counts.astype(np.uint32)) for counts in (self.null_counts, nans)]
+            high = pc.if_else(arrow_array(nans > 0), pa.scalar(math.nan, high.type), high)
+        counts = [arrow_array(counts.astype(np.uint32)) for counts in (self.null_counts, nans)]
         return pa.RecordBatch.from_arrays([low, high, *counts, *self.zones.arrays()], schema=schema)
 
 
@@ -275,12 +281,12 @@ def open_segment(folder: IndexFolder, dtype: pa.DataType) -> ZoneMap:
     low, high = (batch["min"], batch["max"]) if ordered else (pa.nulls(len(batch)),) * 2
     if low.type != high.type:
         raise CorruptFile(file.path, f"its least values are {low.type}, its greatest {high.type}")
-    if np.any(np.asarray(high.is_null()) & np.asarray(low.is_valid())):
+    if np.any(numpy_array(high.is_null()) & numpy_array(low.is_valid())):
         raise CorruptFile(file.path, "a zone has a least value but no greatest one")
     for name in _COUNTS:
         if batch[name].type != pa.uint32() or batch[name].null_count:
             raise CorruptFile(file.path, f"column {name!r} is not made of uint32 without nulls")
-    null_counts, nan_counts = (np.asarray(batch[name]) for name in _COUNTS)
+    null_counts, nan_counts = (numpy_array(batch[name]) for name in _COUNTS)
     size = file.metadata.get(ROWS_PER_ZONE, str(DEFAULT_ROWS))
     if not size.isdecimal() or not int(size):
         raise CorruptFile(file.path, f"its {ROWS_PER_ZONE} is not a number of rows but {size!r}")
