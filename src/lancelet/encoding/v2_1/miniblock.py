@@ -328,14 +328,13 @@ class MiniBlockRun:
         part = yield from self._decode(table, slice(begin, end))
         reps, defs = part.reps, part.defs
         assert reps is not None
-        starts = np.flatnonzero(reps == shape.lists)
-        if len(starts) != int(table.row_starts[begin:end].sum()):
-            raise place.corrupt("repetition levels do not agree with the repetition index")
         at = first - int(table.first_rows[begin])
         stop = at + last - first + 1
-        if stop > len(starts):
+        starts, entry, entry_stop = levels_kernel.find_starts(reps, shape.lists, at, stop)
+        if starts != int(table.row_starts[begin:end].sum()):
+            raise place.corrupt("repetition levels do not agree with the repetition index")
+        if stop > starts:
             raise place.corrupt("the repetition index names rows that the levels do not have")
-        entry, entry_stop = int(starts[at]), int(starts[stop]) if stop < len(starts) else len(reps)
         slot, slot_stop = entry, entry_stop
         if defs is not None:
             slot = levels_kernel.count_visible(defs[:entry], shape.max_visible)
