@@ -20,7 +20,7 @@ from lancelet.encoding.fetch import gather, run
 from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
 from lancelet.encoding.v2_1.column import PlacedRows
-from lancelet.encoding.v2_1.leaf_batch import is_small
+from lancelet.encoding.v2_1.leaf_batch import BoundBatch, is_small
 from lancelet.errors import CorruptFile
 from lancelet.execution.costs import (
     BIG_COLUMN,
@@ -195,6 +195,17 @@ class FragmentReader:
                 return PlacedRows(copied, found.size, np.arange(0, len(copied), found.size))
         file.source.reserve(0, min(found.size * self.physical_rows, count * FAULT_AROUND))
         return PlacedRows(found.data, found.size, places)
+
+    def bound(self, fields: Sequence[Field], count: int) -> BoundBatch | None:
+        """Fields of a mapped file, of which so many single rows are about to be picked; None: they have to be read."""
+        index = self.holder(fields[0])
+        if index is None or self.fragment.overlays or any(tuple(self._holders(field)) != (index,) for field in fields):
+            return None
+        file = self.files[index]
+        batch = file.reader.batch(fields) if isinstance(file.reader, StructuralFile) else None
+        if batch is not None:
+            file.source.reserve(0, min(batch.stored_bytes, len(fields) * count * FAULT_AROUND))
+        return batch
 
     def read(self, fields: Sequence[Field], rows: Rows) -> list[Column]:
         """Physical rows of some top-level fields, deleted ones included."""

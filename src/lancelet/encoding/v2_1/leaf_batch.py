@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lancelet.encoding.assemble import bit_width
 from lancelet.encoding.kernels.page_plans import PagePlans
+from lancelet.encoding.kernels.single_rows import pick_columns
 from lancelet.encoding.kernels.small_pages import read_columns
 from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
@@ -82,6 +83,11 @@ class LeafBatch:
             np.array([_kinds(leaf) for _, leaf in leaves], np.int64),
         )
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether every field is a leaf without nesting, of a type that the kernels read."""
+        return not self.nested and bool((self.kinds == 1).all()) and bool((self.widths != 0).all())
+
     def bind(self, plans: PagePlans, column_of: Mapping[int, int], place: Place) -> BoundBatch:
         """The same fields in one file, which has columns for some of them."""
         columns = np.array([column_of.get(number, -1) for number in self.ids], np.int64)
@@ -134,6 +140,16 @@ class BoundBatch:
         except LanceletError:
             # Who reads it alone meets the same, and says in which page.
             return None
+
+
+def pick_together(files: Sequence[BoundBatch], owners: Indices, rows: Indices) -> list[pa.Array] | None:
+    """Single rows of several files in which the same fields are bound, in any order; None where they are to be read otherwise.
+
+    ``owners`` are the places in ``files`` of those that have the rows.
+    """
+    leaves = files[0].leaves
+    plans, columns = [file.plans for file in files], [file.columns for file in files]
+    return pick_columns(plans, columns, leaves.widths, owners, rows, leaves.dtypes, _import)
 
 
 def is_small(rows: Rows) -> bool:
