@@ -292,15 +292,11 @@ cdef class Queries:
         # So many vectors stay in the cache of the processor until the last query was there.
         cdef Py_ssize_t near = max(NEAR_BYTES // self.width, 1)
         cdef Top top
-        if ends.shape[0] != blocks.count + 1 or ends[0] != 0 or ends[blocks.count] != which.shape[0] or len(tops) != count:
-            raise ValueError("each block has its queries, and each query a list of its nearest rows")
+        if len(tops) != count:
+            raise ValueError("each query has a list of its nearest rows")
+        blocks.check_groups(ends, which, tops)
         for number in range(blocks.count):
-            if ends[number] > ends[number + 1]:
-                raise ValueError("each block has its queries")
             most = max(most, ends[number + 1] - ends[number])
-        for i in range(which.shape[0]):
-            if not 0 <= which[i] < count:
-                raise ValueError(f"there is no query {which[i]}")
         blocks.check(0, self.width)
         if most == 0:
             return
