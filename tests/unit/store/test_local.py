@@ -98,6 +98,27 @@ def test_all_files_leave_memory_before_other_work_and_come_back(store: LocalStor
     assert sources[0].mapped[7] == 1
 
 
+def test_what_is_held_leaves_room_and_comes_back_after_all_was_dropped(store: LocalStore) -> None:
+    drop_resident_files()
+    size = 48 << 20
+    for name in "abcdefghij":
+        store.put(name, bytes(size))
+    sources = [store.open(name) for name in "abcdefghij"]
+    before = resident()
+    held = []
+    for each in sources:
+        held.append(each.hold(0, size))
+        if held[-1]:
+            assert int(each.mapped.max()) == 0
+    assert held[0]
+    assert not held[-1]
+    assert held == sorted(held, reverse=True)
+    assert resident() - before < 320 << 20
+    assert [each.hold(0, size) for each in sources] == held, "what is held stays so, and nothing else gets in"
+    drop_resident_files()
+    assert sources[-1].hold(0, size)
+
+
 def test_scattered_reads_over_many_files_stay_bounded(store: LocalStore) -> None:
     size = 16 << 20
     for number in range(4):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -62,6 +62,15 @@ class Records:
         if len(self.starts) == 1:
             return rows * self.size + int(self.places[0])
         return rows * self.size + self.places[self.starts.searchsorted(rows, "right") - 1]
+
+    def runs(self, rows: RowRange) -> Iterator[tuple[RowRange, int]]:
+        """Some rows in pieces that lie without gaps, each with where it begins."""
+        page = int(self.starts.searchsorted(rows.start, "right")) - 1
+        start = rows.start
+        while start < rows.stop:
+            stop = rows.stop if page + 1 == len(self.starts) else min(rows.stop, int(self.starts[page + 1]))
+            yield RowRange(start, stop), start * self.size + int(self.places[page])
+            start, page = stop, page + 1
 
 
 @dataclass(frozen=True, slots=True)
