@@ -398,9 +398,6 @@ def pick_columns(
     for k in range(count):
         if not 0 <= owners[k] < files:
             raise ValueError(f"row {k} is in file {owners[k]} of {files}")
-        plan = plans[owners[k]]
-        if not 0 <= rows[k] < plan.file_rows:
-            raise ValueError(f"row {rows[k]} of a file of {plan.file_rows} rows")
     if count == 0 or count > MOST_PICKED:
         return None
     for i in range(n):
@@ -422,6 +419,10 @@ def pick_columns(
                     return None
                 sources[i * files + k].data = &plan.data[0]
                 sources[i * files + k].column = column
+        for k in range(count):
+            plan = plans[owners[k]]
+            if not 0 <= rows[k] < plan.file_rows:
+                raise ValueError(f"row {rows[k]} of a file of {plan.file_rows} rows")
         for i in range(n):
             if not _opens(plans, sources + i * files, widths[i], owners, rows):
                 return None
