@@ -52,6 +52,8 @@ class LeafBatch:
     """The bits of a value; of strings and binary as ``read_columns`` has them, and 0 for types that it does not read."""
     kinds: Indices
     """Layers of nesting, as ``read_columns`` has them."""
+    is_plain: bool
+    """Whether every field is a leaf without nesting, of a type that the kernels read."""
 
     @classmethod
     def of(cls, fields: Sequence[Field]) -> LeafBatch:
@@ -74,19 +76,17 @@ class LeafBatch:
             leaves.extend(_leaves(field))
             if field.children or len(leaves) != begin + 1:
                 nested[place] = (begin, len(leaves))
+        widths = np.array([leaf_width(leaf) for _, leaf in leaves], np.int64)
+        kinds = np.array([_kinds(leaf) for _, leaf in leaves], np.int64)
         return cls(
             fields,
             nested,
             [number for number, _ in leaves],
             [*(leaf.dtype for _, leaf in leaves), pa.uint16()],
-            np.array([leaf_width(leaf) for _, leaf in leaves], np.int64),
-            np.array([_kinds(leaf) for _, leaf in leaves], np.int64),
+            widths,
+            kinds,
+            not nested and bool((kinds == 1).all()) and bool((widths != 0).all()),
         )
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether every field is a leaf without nesting, of a type that the kernels read."""
-        return not self.nested and bool((self.kinds == 1).all()) and bool((self.widths != 0).all())
 
     def bind(self, plans: PagePlans, column_of: Mapping[int, int], place: Place) -> BoundBatch:
         """The same fields in one file, which has columns for some of them."""
