@@ -214,8 +214,8 @@ class FragmentReader:
 
     def bound(self, fields: Sequence[Field], count: int) -> BoundBatch | None:
         """Fields of a mapped file, of which so many single rows are about to be picked; None: they have to be read."""
-        index = self.holder(fields[0])
-        if index is None or self.fragment.overlays or any(tuple(self._holders(field)) != (index,) for field in fields):
+        index = 0 if len(self.fragment.files) == 1 else self._common_holder(fields)
+        if index is None or self.fragment.overlays:
             return None
         file = self.files[index]
         batch = file.reader.batch(fields) if isinstance(file.reader, StructuralFile) else None
@@ -312,6 +312,11 @@ class FragmentReader:
     def holder(self, field: Field) -> int | None:
         """The first file that has columns of a field."""
         return next(iter(self._holders(field)), None)
+
+    def _common_holder(self, fields: Sequence[Field]) -> int | None:
+        """The one file that has all columns of some fields."""
+        index = self.holder(fields[0])
+        return index if all(tuple(self._holders(field)) == (index,) for field in fields) else None
 
     def _holders(self, field: Field) -> Sequence[int]:
         """The files that have columns of a field."""

@@ -193,3 +193,27 @@ def test_kernel_arguments_that_disagree() -> None:
     assert pick_columns([plans], [one + 9], one + 64, one, one, [pa.int64()], take) is None
     assert pick_columns([plans], [one], one + 12, one, one, [pa.int64()], take) is None
     assert pick_columns([plans], [one], one - 7, one, one, [pa.int64()], take) is None
+
+
+def test_an_array_that_nobody_takes_over_is_given_back(tmp_path: Path) -> None:
+    reader = write(tmp_path / "f.lance", pa.table({"n": np.arange(10)}), "2.2")
+
+    def refuse(address: int, dtype: pa.DataType) -> pa.Array:
+        raise MemoryError(f"{address} {dtype}")
+
+    bound = reader.batch(reader.schema().fields)
+    assert bound is not None
+    zero = np.zeros(1, np.int64)
+    with pytest.raises(MemoryError, match="int64"):
+        pick_columns([bound.plans], [bound.columns], bound.leaves.widths, zero, zero, bound.leaves.dtypes, refuse)
+    (found,) = pick_columns(
+        [bound.plans],
+        [bound.columns],
+        bound.leaves.widths,
+        zero,
+        zero + 7,
+        bound.leaves.dtypes,
+        pa.Array._import_from_c,
+    ) or [None]
+    assert found is not None
+    assert found.to_pylist() == [7]

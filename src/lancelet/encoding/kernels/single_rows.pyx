@@ -403,6 +403,7 @@ def pick_columns(
     for i in range(n):
         if not _is_width(widths[i]):
             return None
+    memset(&array, 0, sizeof(ArrowArray))
     sources = <Source *>calloc(files * max(n, 1), sizeof(Source))
     if sources == NULL:
         raise MemoryError
@@ -428,7 +429,6 @@ def pick_columns(
                 return None
         for i in range(n):
             memset(&answer, 0, sizeof(Answer))
-            memset(&array, 0, sizeof(ArrowArray))
             answer.is_bits = widths[i] == 1
             answer.is_text = widths[i] < 0
             answer.is_string = widths[i] == -33 or widths[i] == -65
@@ -445,5 +445,8 @@ def pick_columns(
                 return None
             made.append(make(<uintptr_t>&array, dtypes[i]))
     finally:
+        # What nobody took over.
+        if array.release != NULL:
+            array.release(&array)
         free(sources)
     return made
