@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Ranges: TypeAlias = Sequence[tuple[int, int]]
 """(offset, length) pairs."""
 Bytes: TypeAlias = npt.NDArray[np.uint8]
+Views: TypeAlias = Sequence[tuple[int, int]]
+"""(address, length) pairs."""
 
 # Pages of mapped files count as resident memory until they are dropped. A fault maps its neighbours too
 # (16 pages on Linux, more where the page cache holds larger pieces), so a scattered read is charged that much
@@ -118,12 +120,13 @@ class ByteSource(Protocol):
 class MappedSource:
     """A local file. Views stay valid for as long as somebody holds them."""
 
-    __slots__ = ("__weakref__", "_counters", "_file", "_held", "_touched", "mapped", "path", "size")
+    __slots__ = ("__weakref__", "_address", "_counters", "_file", "_held", "_touched", "mapped", "path", "size")
 
     def __init__(self, path: str, file: MappedFile, counters: Counters) -> None:
         self.path = path
         self.size = file.size
         self.mapped: Bytes = np.frombuffer(_buffer(file), np.uint8)
+        self._address = int(self.mapped.__array_interface__["data"][0])
         self._file = file
         self._counters = counters
         self._touched = 0
@@ -173,6 +176,13 @@ class MappedSource:
 
     def prefetch(self, start: int, stop: int) -> None:
         self._file.prefetch(start, stop)
+
+    def release_views(self, views: Views) -> None:
+        """Release those of some views that are of this file."""
+        for address, size in views:
+            start = address - self._address
+            if 0 <= start < self.size:
+                self._file.release(start, start + size)
 
     def drop(self) -> None:
         """Release every page touched so far."""
@@ -283,6 +293,17 @@ _RESIDENCY = _Residency()
 def drop_resident_files() -> None:
     """Let go of what is in memory of mapped files, before work that needs memory and not them; what is read again comes back."""
     _RESIDENCY.drop()
+
+
+def release_views(views: Views) -> None:
+    """Let go of what is in memory of mapped files below some views, for those who go through more than memory is to hold.
+
+    Views stay as they are: who looks at one again reads it again. What is no view of a mapped file stays.
+    """
+    for reference in _RESIDENCY.sources.copy():
+        source = reference()
+        if source is not None:
+            source.release_views(views)
 
 
 def out_of_range(path: str, offset: int, length: int, size: int) -> CorruptFile:

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from lancelet.errors import CorruptFile, InvalidInput, MissingFile, StorageError
-from lancelet.store import LocalStore, MappedSource, drop_resident_files, open_store
+from lancelet.store import LocalStore, MappedSource, drop_resident_files, open_store, release_views
 from lancelet.store.mapped import MappedFile
 
 
@@ -85,6 +85,25 @@ def test_released_pages_leave_memory_and_come_back(store: LocalStore) -> None:
     source.release(0, source.size)
     assert touched - resident() > 24 << 20
     assert np.array_equal(source.mapped[5000:6000], data[5000:6000])
+
+
+def test_files_below_views_leave_memory_and_come_back(store: LocalStore) -> None:
+    for name in "ab":
+        store.put(name, b"\1" * (16 << 20))
+    sources = [store.open(name) for name in "ab"]
+    views = [source.mapped for source in sources]
+    own = np.ones(16 << 20, np.uint8)
+    before = resident()
+    assert sum(int(view.sum()) for view in views) == 32 << 20
+    touched = resident()
+    assert touched - before > 24 << 20
+    part = views[1][4 << 20 :]
+    release_views([(own.ctypes.data, own.nbytes), (part.ctypes.data, part.nbytes), (0, 1 << 40)])
+    assert 8 << 20 < touched - resident() < 16 << 20
+    assert [int(view[-1]) for view in views] == [1, 1]
+    release_views([(view.ctypes.data, view.nbytes) for view in views])
+    assert touched - resident() > 24 << 20
+    assert sum(int(view.sum()) for view in (*views, own)) == 48 << 20
 
 
 def test_all_files_leave_memory_before_other_work_and_come_back(store: LocalStore) -> None:
