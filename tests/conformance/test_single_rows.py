@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 import lancelet
+from lancelet.execution import fragment_reader
 from lancelet.execution.single_rows import pick_rows_together
 from lancelet.testing import assert_identical
 
@@ -30,6 +31,9 @@ def table(seed: int, rows: int = ROWS) -> pa.Table:
             "text": pa.array(np.char.add("text ", draws.integers(0, 10**6, rows).astype(str)), mask=mask),
             "category": pa.array(np.array(["ä", "bb", "c" * 20])[draws.integers(0, 3, rows)]),
             "vector": pa.FixedSizeListArray.from_arrays(draws.random(rows * 4, np.float32), 4),
+            "wide": pa.FixedSizeListArray.from_arrays(draws.random(rows * 64, np.float32), 64),
+            "bytes": pa.FixedSizeListArray.from_arrays(draws.integers(0, 256, rows * 300, np.uint8), 300),
+            "some": pa.FixedSizeListArray.from_arrays(draws.random(rows * 64), 64, mask=pa.array(mask)),
         }
     )
 
@@ -71,6 +75,12 @@ STATES: dict[str, Callable[..., None]] = {
 }
 
 
+@pytest.fixture(autouse=True, params=["mapped", "copied"])
+def large(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether vectors are copied out of files, as of large ones."""
+    monkeypatch.setattr(fragment_reader, "NOT_RESIDENT", 1 if request.param == "copied" else 1 << 40)
+
+
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
@@ -79,7 +89,9 @@ def test_takes_of_tables_in_every_state(tmp_path: Path, version: str, state: str
     ours, theirs = lancelet.dataset(tmp_path), lance.dataset(tmp_path)
     names = [name for name in theirs.schema.names if name != "vector"]
     draws = np.random.default_rng(len(state))
-    for columns in (names, names[:1], ["text"], None, ["vector", "n"], {"twice": "n * 2", "text": "text"}):
+    expressions = {"twice": "n * 2", "text": "text", "w": "wide"}
+    wide = ["wide", "n", "bytes"]
+    for columns in (names, names[:1], ["text"], None, ["vector", "n"], wide, ["some", "wide"], ["wide"], expressions):
         for rows in (draws.integers(0, ours.count_rows(), 25).tolist(), [3, 3, 0, 500, 3]):
             assert_identical(ours.take(rows, columns=columns), theirs.take(rows, columns=columns))
     ids = theirs.to_table(columns=[], with_row_id=True)["_rowid"].to_numpy()
@@ -94,7 +106,14 @@ def test_columns_of_found_rows(tmp_path: Path, state: str, stable: bool) -> None
     ours, theirs = lancelet.dataset(tmp_path), lance.dataset(tmp_path)
     whole = theirs.to_table(with_row_id=True, with_row_address=True)
     nearest = {"column": "vector", "q": np.full(4, 0.3, np.float32), "k": 12}
-    for columns in (["n", "text", "_distance"], ["category", "_distance"], {"m": "n + 1", "_distance": "_distance"}):
+    expressions = {"m": "n + 1", "_distance": "_distance", "w": "wide"}
+    for columns in (
+        ["n", "text", "_distance"],
+        ["category", "_distance"],
+        ["n", "wide", "_distance"],
+        None,
+        expressions,
+    ):
         for extra in ({}, {"with_row_id": True}, {"with_row_id": True, "with_row_address": True}):
             found = ours.to_table(columns=columns, nearest=nearest, **extra)
             assert_identical(found, theirs.to_table(columns=columns, nearest=nearest, **extra))
@@ -109,7 +128,7 @@ def test_rows_of_several_fragments_are_picked_together(tmp_path: Path) -> None:
     """If these went the long way, nobody would see it but by its time."""
     _deleted(tmp_path)
     dataset = lancelet.dataset(tmp_path)
-    names = ["n", "small", "flag", "text", "category"]
+    names = ["n", "wide", "small", "flag", "bytes", "text", "category"]
     reader = dataset._table
     fields = [reader.snapshot.manifest.schema.field_by_path((name,)) for name in names]
     owners, offsets = np.array([7, 0, 3, 0]), np.array([1, 5, 99, 5])

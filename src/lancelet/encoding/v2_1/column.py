@@ -83,6 +83,13 @@ class PlacedRows:
     places: Indices
     """Where each begins in ``data``."""
 
+    def matrix(self) -> Bytes:
+        """A row of bytes for each, copied."""
+        # What begins at each byte, of which some are picked; sizes are those of the buffer.
+        anywhere = np.ndarray((len(self.data) - self.size + 1, self.size), np.uint8, self.data, strides=(1, 1))
+        found: Bytes = anywhere[self.places]
+        return found
+
 
 class LeafColumn:
     """Reads rows of one leaf column."""
