@@ -30,7 +30,7 @@ from google.protobuf.message import DecodeError
 
 from lancelet.encoding.fetch import run
 from lancelet.encoding.rows import RowIndices, RowRange, Rows
-from lancelet.encoding.v2_1.leaf_batch import is_small
+from lancelet.encoding.v2_1.leaf_batch import LeafBatch, is_small, pick_together
 from lancelet.errors import LanceletError
 from lancelet.file.reader import FileReader, StructuralFile, open_file
 from lancelet.format.proto import column_pb2, file_pb2
@@ -372,6 +372,15 @@ def _read_together(reader: FileReader, field: Field, rows: Rows) -> pa.Array | N
     return None if batch is None else batch.read(rows)[0]
 
 
+def _pick_together(reader: FileReader, field: Field, rows: Rows) -> pa.Array | None:
+    """As searches and takes read rows of several files; None for what they read otherwise."""
+    if not isinstance(reader, StructuralFile) or isinstance(rows, RowRange) or not LeafBatch.of([field]).is_plain:
+        return None
+    batch = reader.batch([field])
+    arrays = None if batch is None else pick_together([batch], np.zeros(len(rows), np.int64), rows.values)
+    return None if arrays is None else arrays[0]
+
+
 def _is_elsewhere(error: LanceletError, data: bytes, rows: Rows) -> bool:
     """Whether an error is about a page that has none of the rows: all pages of a column are looked at together, or only those asked."""
     if (named := re.search(r"column (\d+) page (\d+)", str(error))) is None:
@@ -407,8 +416,14 @@ def problems(data: bytes, seed: int) -> list[str]:
                 together = None
                 try:
                     together = _read_together(reader, field, rows)
+                    # Of damage to other rows it knows nothing.
+                    picked = _pick_together(reader, field, rows)
+                    if picked is not None:
+                        _sound(picked, len(rows))
                     alone = run(reader.read(field, rows), source)
                     _sound(alone, len(rows))
+                    if picked is not None and (unlike := difference(picked, _one(alone))) is not None:
+                        found.append(f"{field.name}: picked with others {unlike}")
                     if together is not None and (unlike := difference(together, _one(alone))) is not None:
                         found.append(f"{field.name}: read together with others {unlike}")
                 except LanceletError as error:

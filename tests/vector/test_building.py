@@ -17,6 +17,8 @@ from lancelet.index.vector.kmeans import train_centroids, train_words
 from lancelet.index.vector.metric import Metric
 from lancelet.index.vector.query import ALL_KEPT, VectorQuery
 from lancelet.index.vector.segment import VectorSegment
+from lancelet.store import drop_resident_files
+from lancelet.store.source import resident_file_bytes
 from vector.samples import (
     BUILDS,
     CLOSE,
@@ -346,3 +348,21 @@ def test_a_name_is_taken_once(tmp_path: Path) -> None:
         dataset.create_index("v", "IVF_SQ", num_partitions=2)
     dataset.create_index("v", "IVF_SQ", num_partitions=2, replace=True)
     assert [index.index_type for index in dataset.describe_indices()] == ["IVF_SQ"]
+
+
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_SQ"])
+def test_a_build_does_not_keep_the_vectors_in_memory(tmp_path: Path, kind: str) -> None:
+    """Of the files that it reads: 64 MiB, of which a batch is 16 MiB."""
+    values = np.random.default_rng(0).random((1 << 17, 128), np.float32)
+    dataset = lancelet.write_dataset(table_of(values), str(tmp_path))
+    del values
+    drop_resident_files()
+    before = resident_file_bytes()
+    assert before is not None
+    seen: list[int] = []
+
+    def watch(_: object) -> None:
+        seen.append((resident_file_bytes() or 0) - before)
+
+    dataset.create_index("v", kind, num_partitions=8, progress_callback=watch)
+    assert max(seen) < 40 << 20

@@ -11,9 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from lancelet.index.vector.blocks import Block, Blocks
 from lancelet.index.vector.distances import Queries
 from lancelet.index.vector.top import Top
+from vector.brute import TYPES
 
 FLOATS = ("float16", "float32", "float64")
 
@@ -125,3 +129,42 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
             queries.scan_groups(vectors, np.array(ends, np.int64), Top(1))
     with pytest.raises(ValueError, match="not compared"):
         Queries(np.zeros((1, 4)), "uint8", "l2")
+
+
+@pytest.mark.parametrize(("element", "metric"), [*TYPES, ("float32", "far")])
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.sampled_from([1, 5, 64, 65, 300]), min_size=1, max_size=6),
+    d=st.sampled_from([1, 8, 24, 64, 100, 128]),
+    count=st.integers(1, 9),
+    queries=st.integers(1, 9),
+    seed=st.integers(0, 1000),
+)
+def test_queries_of_groups_find_what_each_finds_alone(
+    element: str, metric: str, sizes: list[int], d: int, count: int, queries: int, seed: int
+) -> None:
+    """One after the other or side by side; ``far``: in clusters, of which most are too far by their first numbers."""
+    rng = np.random.default_rng(seed)
+    metric, is_far = ("l2", True) if metric == "far" else (metric, False)
+
+    def drawn(n: int) -> npt.NDArray[Any]:
+        if element == "uint8":
+            return rng.integers(0, 256, (n, d)).astype(np.uint8)
+        return (rng.normal(size=(n, d)) + (rng.integers(0, 4, (n, 1)) * 20 if is_far else 0)).astype(element)
+
+    vectors, asked = [drawn(n) for n in sizes], drawn(queries)
+    vectors[0][0] = np.inf if element != "uint8" else 0
+    rows = np.split(rng.permutation(sum(sizes)).astype(np.uint64), np.cumsum(sizes)[:-1])
+    masks = [rng.random(n) < 0.6 if rng.random() < 0.4 else None for n in sizes]
+    groups = [np.flatnonzero(rng.random(queries) < 0.8) for _ in sizes]
+    ends = np.cumsum([0, *map(len, groups)])
+    blocks = Blocks([Block(*each) for each in zip(rows, ([one] for one in vectors), strict=True)], masks)
+    together, alone = ([Top(count) for _ in range(queries)] for _ in range(2))
+    Queries(asked, element, metric).scan_grouped(blocks, ends, np.concatenate(groups), together)
+    for query, top in enumerate(alone):
+        for number, group in enumerate(groups):
+            if query in group:
+                data = vectors[number].view(np.uint8).reshape(sizes[number], -1)
+                Queries(asked[query][None], element, metric).scan(data, [top], 0, rows[number], masks[number])
+    for one, other in zip(together, alone, strict=True):
+        assert [found.tolist() for found in one.sorted()] == [found.tolist() for found in other.sorted()]

@@ -40,3 +40,16 @@ def test_no_row_at_all_is_not_a_question() -> None:
         Top(0)
     with pytest.raises(ValueError, match="a distance for each row"):
         Top(1).add(np.zeros(2, np.float32), np.zeros(1, np.uint64))
+
+
+@given(st.lists(MARKS, max_size=60), st.integers(1, 12), st.integers(1, 5))
+def test_lists_that_are_joined_have_the_nearest_of_all(marks: list[float], count: int, pieces: int) -> None:
+    numbers, rows = np.array(marks, np.float32), np.arange(len(marks), dtype=np.uint64)
+    whole, joined = Top(count), Top(count)
+    whole.add(numbers, rows)
+    for part in range(pieces):
+        own = Top(count)
+        own.add(numbers[part::pieces].copy(), rows[part::pieces].copy())
+        joined.join(own)
+    assert [found.tolist() for found in joined.sorted()] == [found.tolist() for found in whole.sorted()]
+    assert joined.limit == whole.limit

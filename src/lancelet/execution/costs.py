@@ -48,6 +48,8 @@ NOT_RESIDENT = 32 << 20
 """Of files from this size on, scattered rows are copied rather than mapped: several such files are hardly all in memory at once."""
 MOST_COPIED = 64 << 20
 """And no more bytes at once than these: pages that are mapped can be dropped again, copies cannot."""
+COPIED_AT_ONCE = 256 << 10
+"""Of what is only looked at and let go: so much stays in the cache of the processor."""
 FEW_TAKEN = 64
 RANGES_AT_ONCE = 3
 BLOB_PIECE_BYTES = 64 << 20

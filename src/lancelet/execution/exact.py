@@ -9,7 +9,7 @@ Rows go by their row ids: those break ties.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -96,7 +96,6 @@ class ExactSearch:
             else:
                 keep = np.zeros(len(rows), np.bool_)
                 keep[chosen] = True
-        (column,) = reader.read([self.field], wanted)
         first: int | None = None
         ids: RowIds | None = None
         if self.by_id or isinstance(wanted, RowIndices):
@@ -104,13 +103,25 @@ class ExactSearch:
         else:
             first = row_address(reader.fragment.id, rows.start)
         done = 0
-        for before, array in pieces(column):
-            here = slice(before, before + len(array))
-            part = Vectors.of(self.nearest.column, array)
+        for before, part in self._parts(reader, wanted):
+            here = slice(before, before + part.rows)
             marks = part.keep if keep is None else keep[here] if part.keep is None else keep[here] & part.keep
             number = 0 if first is None else first + before
             done += self._offer(part, tops, number, None if ids is None else ids[here], marks)
         return done
+
+    def _parts(self, reader: FragmentReader, rows: Rows) -> Iterator[tuple[int, Vectors]]:
+        """The vectors of some rows in parts, each with the number of rows before it; a part is gone when the next one comes."""
+        column = self.nearest.column
+        if isinstance(rows, RowRange) and not column.is_multi and len(column.path) == 1:
+            found = reader.pieces(self.field, rows)
+            if found is not None:
+                for before, data in found:
+                    yield before, Vectors(len(data), data, None)
+                return
+        (values,) = reader.read([self.field], rows)
+        for before, array in pieces(values):
+            yield before, Vectors.of(column, array)
 
     def compare_rows(self, table: TableReader, rows: RowIds, tops: list[Top], *, by_id: bool = False) -> int:
         """Single rows by address, or by row id; those that are gone are passed over. Tells how many vectors were compared."""

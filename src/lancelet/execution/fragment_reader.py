@@ -18,12 +18,13 @@ import pyarrow as pa
 
 from lancelet.encoding.fetch import gather, run
 from lancelet.encoding.plain import arrow_array
-from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
-from lancelet.encoding.v2_1.column import PlacedRows
-from lancelet.encoding.v2_1.leaf_batch import is_small
+from lancelet.encoding.rows import Bytes, Indices, RowIndices, RowRange, Rows
+from lancelet.encoding.v2_1.column import PlacedRows, Records
+from lancelet.encoding.v2_1.leaf_batch import BoundBatch, is_small
 from lancelet.errors import CorruptFile
 from lancelet.execution.costs import (
     BIG_COLUMN,
+    COPIED_AT_ONCE,
     FEW_TAKEN,
     MOST_COPIED,
     NOT_RESIDENT,
@@ -180,13 +181,10 @@ class FragmentReader:
 
     def records(self, field: Field, offsets: Indices) -> PlacedRows | None:
         """Values of a column as they lie in a mapped file; None: they are not there as they are, and have to be read."""
-        holders = self._holders(field)
-        if len(holders) != 1 or self.fragment.overlays:
+        stored = self._stored(field)
+        if stored is None:
             return None
-        file = self.files[holders[0]]
-        found = file.reader.records(field) if isinstance(file.reader, StructuralFile) else None
-        if found is None:
-            return None
+        file, found = stored
         places, count = found.at(offsets), len(offsets)
         if file.source.size >= NOT_RESIDENT and count * found.size <= MOST_COPIED:
             # Pages that were dropped since the last time, or never mapped, take longer to map than these bytes to copy.
@@ -195,6 +193,35 @@ class FragmentReader:
                 return PlacedRows(copied, found.size, np.arange(0, len(copied), found.size))
         file.source.reserve(0, min(found.size * self.physical_rows, count * FAULT_AROUND))
         return PlacedRows(found.data, found.size, places)
+
+    def pieces(self, field: Field, rows: RowRange) -> Iterator[tuple[int, Bytes]] | None:
+        """Neighbouring values of a column as they lie in a mapped file; None: they are not there as they are, and have to be read.
+
+        They come as matrices of bytes, each with its place among the rows, and each to be looked at before the next one
+        comes: what there is no room for in memory is copied piece by piece, which is less work than to map and to drop it.
+        """
+        stored = self._stored(field)
+        return None if stored is None else _pieces(*stored, rows)
+
+    def _stored(self, field: Field) -> tuple[OpenFile, Records] | None:
+        """The file with the values of a column, and where they lie there as they are."""
+        holders = self._holders(field)
+        if len(holders) != 1 or self.fragment.overlays:
+            return None
+        file = self.files[holders[0]]
+        found = file.reader.records(field) if isinstance(file.reader, StructuralFile) else None
+        return None if found is None else (file, found)
+
+    def bound(self, fields: Sequence[Field], count: int) -> BoundBatch | None:
+        """Fields of a mapped file, of which so many single rows are about to be picked; None: they have to be read."""
+        index = 0 if len(self.fragment.files) == 1 else self._common_holder(fields)
+        if index is None or self.fragment.overlays:
+            return None
+        file = self.files[index]
+        batch = file.reader.batch(fields) if isinstance(file.reader, StructuralFile) else None
+        if batch is not None:
+            file.source.reserve(0, min(batch.stored_bytes, len(fields) * count * FAULT_AROUND))
+        return batch
 
     def read(self, fields: Sequence[Field], rows: Rows) -> list[Column]:
         """Physical rows of some top-level fields, deleted ones included."""
@@ -286,6 +313,11 @@ class FragmentReader:
         """The first file that has columns of a field."""
         return next(iter(self._holders(field)), None)
 
+    def _common_holder(self, fields: Sequence[Field]) -> int | None:
+        """The one file that has all columns of some fields."""
+        index = self.holder(fields[0])
+        return index if all(tuple(self._holders(field)) == (index,) for field in fields) else None
+
     def _holders(self, field: Field) -> Sequence[int]:
         """The files that have columns of a field."""
         if len(self._columns) == 1 and field.id in self._columns[0]:
@@ -353,6 +385,25 @@ def _read_mapped(file: OpenFile, field: Field, rows: Rows) -> Column:
         file.source.reserve(0, min(whole, min(len(piece), TAKE_PIECE) * FAULT_AROUND))
         pieces.append(run(file.reader.read(field, piece), file.source))
     return pieces[0] if len(pieces) == 1 else _joined(pieces)
+
+
+def _pieces(file: OpenFile, records: Records, rows: RowRange) -> Iterator[tuple[int, Bytes]]:
+    size = records.size
+    step = max(COPIED_AT_ONCE // size, 1)
+    for run_of_rows, begin in records.runs(rows):
+        end = begin + len(run_of_rows) * size
+        place = run_of_rows.start - rows.start
+        if file.source.hold(begin, end):
+            yield place, records.data[begin:end].reshape(-1, size)
+            continue
+        buffer = np.empty(min(step * size, end - begin), np.uint8)
+        for at in range(begin, end, len(buffer)):
+            copied = buffer[: end - at]
+            if not file.source.read_pieces(np.array([at]), np.array([len(copied)]), copied):
+                # It was removed meanwhile, and is still mapped.
+                file.source.reserve(1, len(copied))
+                copied = records.data[at : at + len(copied)]
+            yield place + (at - begin) // size, copied.reshape(-1, size)
 
 
 class WholePages:

@@ -40,6 +40,7 @@ from lancelet.execution.fragment_reader import Column as Values
 from lancelet.execution.fragment_reader import FragmentReader
 from lancelet.execution.plan import ScanPlan, column_of, needed_fields
 from lancelet.execution.shown import resolve_batch, show_column
+from lancelet.execution.single_rows import pick_rows_together
 from lancelet.execution.table_reader import TableReader
 from lancelet.execution.threads import checkpoint, core_count, ordered_map
 from lancelet.execution.units import LOCAL_UNIT, REMOTE_UNIT, Chosen, Unit, choose, cut, group, row_width
@@ -144,6 +145,9 @@ class Scan:
         """Rows, each once, fragment by fragment; and where among them those are that were asked for (None: as they are)."""
         if not len(owners):
             return [], None
+        picked = self._picked(owners, offsets)
+        if picked is not None:
+            return [picked], None
         numbers, places = _each_once(owners << OFFSET_BITS | offsets)
         first, last = int(numbers[0]) >> OFFSET_BITS, int(numbers[-1]) >> OFFSET_BITS
         if first == last:
@@ -153,6 +157,18 @@ class Scan:
             groups = np.split(numbers, ends)
             parts = [self._take_from(int(group[0]) >> OFFSET_BITS, group & OFFSET_MASK) for group in groups]
         return parts, places
+
+    def _picked(self, owners: Indices, offsets: Indices) -> pa.Table | None:
+        """Rows in the order given, whichever fragments have them; None where they are to be read fragment by fragment."""
+        if self.plan.blobs_as_binary or self.plan.include_deleted or not self.plan.outputs:
+            return None
+        if not all(map(self.table.is_address, self._system)):
+            return None
+        columns = pick_rows_together(self.table, self._fields, owners, offsets)
+        if columns is None:
+            return None
+        results = self._evaluated(columns, len(owners), lambda _: self.table.addresses(owners, offsets))
+        return pa.Table.from_arrays(results, schema=self._projection.schema)
 
     def _take_from(self, owner: int, offsets: Indices) -> pa.Table:
         reader = self.table.reader(owner)
@@ -651,6 +667,15 @@ class Scan:
         """Evaluate the outputs."""
         if not self.plan.outputs:
             return _rows_only(len(rows))
+        results = self._evaluated(columns, len(rows), lambda name: self._system_column(unit, name, rows))
+        if self.plan.blobs_as_binary:
+            results = self._with_bytes(unit, results)
+        return pa.Table.from_arrays(results, schema=self._projection.schema)
+
+    def _evaluated(
+        self, columns: Sequence[Values | None], count: int, system: Callable[[str], pa.Array]
+    ) -> list[Values]:
+        """The outputs of so many rows; ``system`` makes a system column of them."""
         batch: pa.RecordBatch | None = None
         results = []
         for source, target in self._projection.sources:
@@ -659,16 +684,14 @@ class Scan:
                 assert column is not None
                 results.append(_typed(show_column(self._fields[source], column), target))
             elif isinstance(source, str):
-                results.append(self._system_column(unit, source, rows))
+                results.append(system(source))
             else:
                 if batch is None:
-                    batch = self._batch(unit, self._fields, columns, self._system, rows)
+                    batch = _batch(self._fields, columns, {name: system(name) for name in self._system}, count)
                 from lancelet.expressions.evaluate import evaluate
 
                 results.append(_typed(evaluate(source, batch), target))
-        if self.plan.blobs_as_binary:
-            results = self._with_bytes(unit, results)
-        return pa.Table.from_arrays(results, schema=self._projection.schema)
+        return results
 
     def _with_bytes(self, unit: Unit, results: list[Values]) -> list[Values]:
         """Blobs in place of their descriptors."""
@@ -683,12 +706,9 @@ class Scan:
     def _batch(
         self, unit: Unit, fields: Sequence[Field], columns: Sequence[Values | None], system: Sequence[str], rows: Rows
     ) -> pa.RecordBatch:
-        """Columns that expressions look at, as they are stored."""
-        arrays = [_one(c) for c in columns if c is not None]
-        arrays.extend(self._system_column(unit, name, rows) for name in system)
-        if not arrays:
-            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
-        return pa.RecordBatch.from_arrays(arrays, names=[*(f.name for f in fields), *system])
+        """Columns of a unit that expressions look at, as they are stored."""
+        made = {name: self._system_column(unit, name, rows) for name in system}
+        return _batch(fields, columns, made, len(rows))
 
     def _system_column(self, unit: Unit, name: str, rows: Rows) -> pa.Array:
         if name != ROW_OFFSET:
@@ -739,6 +759,16 @@ def _part_of(table: pa.Table, start: int, count: int | None = None) -> pa.Table:
 
 def _null_where_not(live: npt.NDArray[np.bool_], column: pa.Array) -> pa.Array:
     return pc.if_else(arrow_array(live), column, None)
+
+
+def _batch(
+    fields: Sequence[Field], columns: Sequence[Values | None], system: Mapping[str, pa.Array], count: int
+) -> pa.RecordBatch:
+    """Columns of so many rows that expressions look at, as they are stored."""
+    arrays = [*(_one(column) for column in columns if column is not None), *system.values()]
+    if not arrays:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
+    return pa.RecordBatch.from_arrays(arrays, names=[*(field.name for field in fields), *system])
 
 
 def _one(column: Values) -> pa.Array:

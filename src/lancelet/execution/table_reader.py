@@ -9,15 +9,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancelet.encoding.plain import arrow_array
 from lancelet.encoding.rows import Indices, RowRange
 from lancelet.errors import InvalidInput, NotSupported, RowNotFound
 from lancelet.execution.costs import KEPT_PLANS, MAX_READERS
 from lancelet.execution.fragment_reader import FragmentReader
 from lancelet.file import FileCache
-from lancelet.format.system_columns import ROW_ID
+from lancelet.format.system_columns import ROW_ADDRESS, ROW_ID
 from lancelet.runtime.attributes import cached_property
 from lancelet.table.manifest.snapshot import Snapshot
-from lancelet.table.rows.addresses import split_addresses
+from lancelet.table.rows.addresses import OFFSET_BITS, split_addresses
 from lancelet.table.rows.deletions import DeletionVector
 from lancelet.table.rows.row_id_index import RowIdIndex, build_row_id_index
 from lancelet.table.rows.row_ids import RowIdSequence
@@ -181,6 +182,15 @@ class TableReader:
         addresses, found = self.row_id_index.lookup(row_ids)
         owners, offsets, alive = self._find(np.where(found, addresses, np.uint64(0)))
         return owners, offsets, found & alive
+
+    def is_address(self, name: str) -> bool:
+        """Whether a system column has the addresses of rows."""
+        return name == ROW_ADDRESS or (name == ROW_ID and not self.snapshot.manifest.has_stable_row_ids)
+
+    def addresses(self, owners: Indices, offsets: Indices) -> pa.Array:
+        """The addresses of rows, by the places of their fragments and the physical rows in them."""
+        ids = self.snapshot.manifest.fragments.ids[owners].astype(np.uint64)
+        return arrow_array(ids << np.uint64(OFFSET_BITS) | offsets.astype(np.uint64))
 
     @cached_property
     def all_rows(self) -> RowSet:

@@ -25,6 +25,7 @@ from lancelet.index.kind import ROW, VALUE, NewRows, Stages
 from lancelet.index.registry import kind_of_entry
 from lancelet.index.segments import joined_type, joined_values, text_chains
 from lancelet.index.text.kind import InvertedKind
+from lancelet.store import release_views
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -155,6 +156,10 @@ def read_rows(
         for batch in Scan(table, plan).batches(joined=False):
             *arrays, rows = batch.columns
             yield pa.RecordBatch.from_arrays([indexed.joined(arrays), rows], names=[VALUE, ROW])
+            # What was taken in is seldom read again, and need not be in memory beside what is made of it.
+            release_views(
+                [(held.address, held.size) for array in arrays for held in array.buffers() if held is not None]
+            )
             done += batch.num_rows
             if seen is not None:
                 seen(done)

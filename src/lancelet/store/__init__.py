@@ -11,6 +11,7 @@ from lancelet.store.source import (
     MappedSource,
     Ranges,
     drop_resident_files,
+    release_views,
 )
 from lancelet.store.uri import open_store
 from lancelet.store.whole_ranges import Extent, WholeRanges
@@ -31,4 +32,5 @@ __all__ = [
     "WholeRanges",
     "drop_resident_files",
     "open_store",
+    "release_views",
 ]

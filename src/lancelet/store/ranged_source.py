@@ -81,6 +81,10 @@ class RangedSource:
     def reserve(self, ranges: int, nbytes: int) -> None:
         """Nothing is mapped."""
 
+    def hold(self, start: int, stop: int) -> bool:
+        """What there is as a whole is in memory already."""
+        return True
+
     def release(self, start: int, stop: int) -> None:
         """Nothing is kept."""
 

@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 Ranges: TypeAlias = Sequence[tuple[int, int]]
 """(offset, length) pairs."""
 Bytes: TypeAlias = npt.NDArray[np.uint8]
+Views: TypeAlias = Sequence[tuple[int, int]]
+"""(address, length) pairs."""
 
 # Pages of mapped files count as resident memory until they are dropped. A fault maps its neighbours too
 # (16 pages on Linux, more where the page cache holds larger pieces), so a scattered read is charged that much
 # more than it asked for; measured, not promised by any system.
 RESIDENT_LIMIT = 320 << 20
 FAULT_AROUND = 160 << 10
+HELD_SHARE = 0.75
+_MOST_HELD = 256
 _MEMORY_STATUS = Path("/proc/self/statm")
 
 
@@ -106,6 +110,9 @@ class ByteSource(Protocol):
     def reserve(self, ranges: int, nbytes: int) -> None:
         """Announce direct reads of ``mapped``: how many places, and bytes in all. Keeps resident memory bounded."""
 
+    def hold(self, start: int, stop: int) -> bool:
+        """Whether ``[start, stop)`` of ``mapped`` has room in memory, and is looked at there again and again until all is dropped."""
+
     def release(self, start: int, stop: int) -> None:
         """Say that ``[start, stop)`` is not needed for now, so that memory does not grow with the file."""
 
@@ -113,15 +120,17 @@ class ByteSource(Protocol):
 class MappedSource:
     """A local file. Views stay valid for as long as somebody holds them."""
 
-    __slots__ = ("__weakref__", "_counters", "_file", "_touched", "mapped", "path", "size")
+    __slots__ = ("__weakref__", "_address", "_counters", "_file", "_held", "_touched", "mapped", "path", "size")
 
     def __init__(self, path: str, file: MappedFile, counters: Counters) -> None:
         self.path = path
         self.size = file.size
         self.mapped: Bytes = np.frombuffer(_buffer(file), np.uint8)
+        self._address = int(self.mapped.__array_interface__["data"][0])
         self._file = file
         self._counters = counters
         self._touched = 0
+        self._held: set[tuple[int, int]] = set()
         _RESIDENCY.add(self)
 
     def read(self, ranges: Ranges) -> list[Bytes]:
@@ -143,6 +152,17 @@ class MappedSource:
         self._touched += 1
         _RESIDENCY.reserve(nbytes + ranges * FAULT_AROUND)
 
+    def hold(self, start: int, stop: int) -> bool:
+        if (start, stop) in self._held:
+            return True
+        if not _RESIDENCY.admits(stop - start):
+            return False
+        if len(self._held) >= _MOST_HELD:
+            self._held.clear()
+        self._held.add((start, stop))
+        self._touched += 1
+        return True
+
     def release(self, start: int, stop: int) -> None:
         self._file.release(start, stop)
 
@@ -157,10 +177,18 @@ class MappedSource:
     def prefetch(self, start: int, stop: int) -> None:
         self._file.prefetch(start, stop)
 
+    def release_views(self, views: Views) -> None:
+        """Release those of some views that are of this file."""
+        for address, size in views:
+            start = address - self._address
+            if 0 <= start < self.size:
+                self._file.release(start, start + size)
+
     def drop(self) -> None:
         """Release every page touched so far."""
         if self._touched:
             self._touched = 0
+            self._held.clear()
             self._file.release(0, self.size)
 
 
@@ -188,6 +216,9 @@ class HeldSource:
     def reserve(self, ranges: int, nbytes: int) -> None:
         """All of it is in memory already."""
 
+    def hold(self, start: int, stop: int) -> bool:
+        return True
+
     def release(self, start: int, stop: int) -> None:
         """It stays."""
 
@@ -213,14 +244,28 @@ class _Residency:
 
     def reserve(self, nbytes: int) -> None:
         self.expected += nbytes
-        # Large libraries leave us half of the limit: with less, what was just read would be dropped again and again.
-        most = max(RESIDENT_LIMIT - self.others, RESIDENT_LIMIT // 2)
+        most = self.most
         if self.expected <= most:
             return
         resident = resident_file_bytes()
         if resident is None or resident - self.others + nbytes > most:
             resident = self.drop()
         self.expected = max(resident - self.others, 0) + nbytes
+
+    @property
+    def most(self) -> int:
+        """How much of our files may be resident."""
+        # Large libraries leave us half of the limit: with less, what was just read would be dropped again and again.
+        return max(RESIDENT_LIMIT - self.others, RESIDENT_LIMIT // 2)
+
+    def admits(self, nbytes: int) -> bool:
+        """Whether so much more may become resident and stay, which leaves room for others; it counts from now on."""
+        resident = resident_file_bytes()
+        ours = self.expected if resident is None else resident - self.others
+        if ours + nbytes > HELD_SHARE * self.most:
+            return False
+        self.expected += nbytes
+        return True
 
     def drop(self) -> int:
         """Let go of what is resident of all files; tells what is left, which is not ours."""
@@ -248,6 +293,17 @@ _RESIDENCY = _Residency()
 def drop_resident_files() -> None:
     """Let go of what is in memory of mapped files, before work that needs memory and not them; what is read again comes back."""
     _RESIDENCY.drop()
+
+
+def release_views(views: Views) -> None:
+    """Let go of what is in memory of mapped files below some views, for those who go through more than memory is to hold.
+
+    Views stay as they are: who looks at one again reads it again. What is no view of a mapped file stays.
+    """
+    for reference in _RESIDENCY.sources.copy():
+        source = reference()
+        if source is not None:
+            source.release_views(views)
 
 
 def out_of_range(path: str, offset: int, length: int, size: int) -> CorruptFile:

@@ -24,12 +24,24 @@ from lancelet.encoding.kernels import (
     miniblock,
     page_plans,
     pick,
+    single_rows,
     small_encode,
     small_pages,
 )
 from lancelet.format.proto import column_pb2
 from lancelet.format.proto import encodings21_pb2 as pb
 
+PLAIN = (
+    (pa.int64(), 64),
+    (pa.int32(), 32),
+    (pa.int8(), 8),
+    (pa.bool_(), 1),
+    (pa.binary(), -32),
+    (pa.large_string(), -65),
+    (pa.binary(3), 24),
+    (pa.decimal128(20, 2), 128),
+)
+"""Types, and what kernels call them."""
 EXTREMES = (0, 1, -1, 2, 7, 8, 15, 16, 63, 64, 65, 255, 1023, 1024, 1025, 2**31 - 1, 2**31, -(2**31), 2**62, 2**63 - 1,
             -(2**63))  # fmt: skip
 
@@ -343,27 +355,20 @@ def _page(w: Wild, data: bytearray, width: int, around: str) -> column_pb2.Colum
     return page
 
 
-def _read_columns(w: Wild) -> object:
-    dtype, width = w.rng.choice(
-        (
-            (pa.int64(), 64),
-            (pa.int32(), 32),
-            (pa.int8(), 8),
-            (pa.bool_(), 1),
-            (pa.binary(), -32),
-            (pa.large_string(), -65),
-            (pa.binary(3), 24),
-            (pa.decimal128(20, 2), 128),
-        )
-    )
-    around, data = w.rng.choice(("", "", "", "list", "struct")), bytearray()
-    pages = [_page(w, data, width, around) for _ in range(w.rng.choice((1, 1, 2)))]
-    message = column_pb2.ColumnMetadata(pages=pages)
+def _planned(w: Wild, around: str, width: int) -> tuple[int, page_plans.PagePlans]:
+    """A file of one column, and how many rows it says it has."""
+    data = bytearray()
+    message = column_pb2.ColumnMetadata(pages=[_page(w, data, width, around) for _ in range(w.rng.choice((1, 1, 2)))])
     text = message.SerializeToString()
     places = np.array([[len(data), len(text)]], np.int64)
     rows = sum(page.length for page in message.pages)
-    data += text
-    plans = page_plans.PagePlans(np.frombuffer(bytes(data), np.uint8), places, rows)
+    return rows, page_plans.PagePlans(np.frombuffer(bytes(data) + text, np.uint8), places, rows)
+
+
+def _read_columns(w: Wild) -> object:
+    dtype, width = w.rng.choice(PLAIN)
+    around = w.rng.choice(("", "", "", "list", "struct"))
+    rows, plans = _planned(w, around, width)
     is_list = around == "list"
     start, picks = (0, None) if is_list else (w.rng.randrange(rows), None)
     if not around and w.rng.random() < 0.4:
@@ -383,6 +388,27 @@ def _read_columns(w: Wild) -> object:
     )  # fmt: skip
     for array in found if isinstance(found, tuple) else (found,):
         if array is not None:
+            array.validate(full=True)
+    return found
+
+
+def _pick_columns(w: Wild) -> object:
+    dtype, width = w.rng.choice(PLAIN)
+    files = [_planned(w, w.rng.choice(("", "", "", "", "list", "struct")), width) for _ in range(w.rng.choice((1, 2)))]
+    count = w.rng.choice((0, 1, 3, 50))
+    owners = np.array([w.rng.randrange(len(files)) for _ in range(count)], np.int64)
+    rows = np.array([w.rng.randrange(files[owner][0]) for owner in owners], np.int64)
+    if count and w.rng.random() < 0.05:
+        w.rng.choice((owners, rows))[w.rng.randrange(count)] = w.number(1000)
+    wanted = width if w.rng.random() < 0.95 else w.number(80)
+    made = dtype if wanted == width else pa.binary(wanted // 8) if 8 <= wanted <= 1 << 20 else pa.bool_()
+    columns = [np.array([0 if w.rng.random() < 0.98 else w.number(3)], np.int64) for _ in files]
+    found = single_rows.pick_columns(
+        [plans for _, plans in files], columns, np.array([wanted], np.int64), owners, rows,
+        [made], pa.Array._import_from_c,
+    )  # fmt: skip
+    for array in found or ():
+        if wanted == width:
             array.validate(full=True)
     return found
 
@@ -431,6 +457,7 @@ CALLS: dict[str, Callable[[Wild], object]] = {
     "pick_items in a chunk": _pick_like_a_chunk,
     "look_up": _look_up,
     "read_columns": _read_columns,
+    "pick_columns": _pick_columns,
     "encode_words": _encode_words,
     "encode_strings": _encode_strings,
 }

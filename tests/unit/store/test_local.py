@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from lancelet.errors import CorruptFile, InvalidInput, MissingFile, StorageError
-from lancelet.store import LocalStore, MappedSource, drop_resident_files, open_store
+from lancelet.store import LocalStore, MappedSource, drop_resident_files, open_store, release_views
 from lancelet.store.mapped import MappedFile
 
 
@@ -87,6 +87,25 @@ def test_released_pages_leave_memory_and_come_back(store: LocalStore) -> None:
     assert np.array_equal(source.mapped[5000:6000], data[5000:6000])
 
 
+def test_files_below_views_leave_memory_and_come_back(store: LocalStore) -> None:
+    for name in "ab":
+        store.put(name, b"\1" * (16 << 20))
+    sources = [store.open(name) for name in "ab"]
+    views = [source.mapped for source in sources]
+    own = np.ones(16 << 20, np.uint8)
+    before = resident()
+    assert sum(int(view.sum()) for view in views) == 32 << 20
+    touched = resident()
+    assert touched - before > 24 << 20
+    part = views[1][4 << 20 :]
+    release_views([(own.ctypes.data, own.nbytes), (part.ctypes.data, part.nbytes), (0, 1 << 40)])
+    assert 8 << 20 < touched - resident() < 16 << 20
+    assert [int(view[-1]) for view in views] == [1, 1]
+    release_views([(view.ctypes.data, view.nbytes) for view in views])
+    assert touched - resident() > 24 << 20
+    assert sum(int(view.sum()) for view in (*views, own)) == 48 << 20
+
+
 def test_all_files_leave_memory_before_other_work_and_come_back(store: LocalStore) -> None:
     for name in "ab":
         store.put(name, b"\1" * (16 << 20))
@@ -96,6 +115,27 @@ def test_all_files_leave_memory_before_other_work_and_come_back(store: LocalStor
     drop_resident_files()
     assert touched - resident() > 24 << 20
     assert sources[0].mapped[7] == 1
+
+
+def test_what_is_held_leaves_room_and_comes_back_after_all_was_dropped(store: LocalStore) -> None:
+    drop_resident_files()
+    size = 48 << 20
+    for name in "abcdefghij":
+        store.put(name, bytes(size))
+    sources = [store.open(name) for name in "abcdefghij"]
+    before = resident()
+    held = []
+    for each in sources:
+        held.append(each.hold(0, size))
+        if held[-1]:
+            assert int(each.mapped.max()) == 0
+    assert held[0]
+    assert not held[-1]
+    assert held == sorted(held, reverse=True)
+    assert resident() - before < 320 << 20
+    assert [each.hold(0, size) for each in sources] == held, "what is held stays so, and nothing else gets in"
+    drop_resident_files()
+    assert sources[-1].hold(0, size)
 
 
 def test_scattered_reads_over_many_files_stay_bounded(store: LocalStore) -> None:

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""How many bytes an LZ4 block really expands to.
+"""LZ4 blocks: how many bytes one really expands to, and these bytes of a small one.
 
 Arrow's decoder is told the size and does not say when the block ends early; what
 it did not write is old memory. A block is a chain of sequences::
@@ -9,6 +9,13 @@ it did not write is old memory. A block is a chain of sequences::
 """
 
 from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+from lancelet.encoding.kernels.words cimport half_at, word_at
+
+cdef enum:
+    SPARE = 64  # bytes behind what was expanded, so that short pieces of it can be copied as long ones
 
 
 def block_size(const uint8_t[::1] block):
@@ -53,3 +60,67 @@ def block_size(const uint8_t[::1] block):
                     match += more
             total += match + 4
     return total
+
+
+cdef bint _expand(const uint8_t *at, int64_t length, uint8_t *out, int64_t size) noexcept nogil:
+    """Expand a block that holds just so many bytes."""
+    cdef const uint8_t *end = at + length
+    cdef int64_t done = 0, literals, match, back, k
+    cdef uint8_t token, more
+    while at < end:
+        token = at[0]
+        at += 1
+        literals = token >> 4
+        if literals == 15:
+            more = 255
+            while more == 255:
+                if at >= end:
+                    return False
+                more = at[0]
+                at += 1
+                literals += more
+        if literals > end - at or literals > size - done:
+            return False
+        memcpy(out + done, at, literals)
+        at += literals
+        done += literals
+        if at == end:
+            break
+        if end - at < 2:
+            return False
+        back = word_at(at)
+        at += 2
+        match = token & 15
+        if match == 15:
+            more = 255
+            while more == 255:
+                if at >= end:
+                    return False
+                more = at[0]
+                at += 1
+                match += more
+        match += 4
+        if back == 0 or back > done or match > size - done:
+            return False
+        for k in range(match):
+            out[done + k] = out[done + k - back]
+        done += match
+    return done == size
+
+
+cdef uint8_t *inflate(const uint8_t **at, int64_t *size, int64_t most) noexcept nogil:
+    """A block behind its size, as new memory that ``at`` and ``size`` tell of from then on; NULL where it is damaged or too large."""
+    cdef int64_t expanded
+    cdef uint8_t *out
+    if size[0] < 4:
+        return NULL
+    expanded = half_at(at[0])
+    if expanded > most or expanded > 255 * (size[0] - 4):
+        return NULL
+    out = <uint8_t *>malloc(expanded + SPARE)
+    if out == NULL or not _expand(at[0] + 4, size[0] - 4, out, expanded):
+        free(out)
+        return NULL
+    at[0] = out
+    size[0] = expanded
+    return out

@@ -30,8 +30,15 @@ cdef struct Coding:
     bint lz4
     # Whether all of it is compressed once more.
 
+cdef struct Chunk:
+    # Where a chunk of values begins: its first row in the page, its first byte in the buffer.
+    int64_t row
+    int64_t at
+
 cdef struct Page:
     PageKind kind
+    int64_t first
+    # Its first row, counted from the column's.
     int64_t rows
     int64_t items
     int num_buffers
@@ -48,6 +55,12 @@ cdef struct Page:
     int64_t dictionary_items
     int inline_size
     uint8_t inline_value[MOST_INLINE]
+    int64_t num_chunks
+    Chunk *chunks
+    # Of pages without lists, once somebody asked for single rows: all chunks, and the end of the last.
+    uint8_t *inflated
+    int64_t inflated_size
+    # And the items of a dictionary that is compressed.
 
 cdef struct Column:
     bint known
@@ -68,3 +81,4 @@ cdef class PagePlans:
     cdef Py_ssize_t num_columns
     cdef readonly Py_ssize_t nbytes
     cdef Column *column(self, Py_ssize_t index) except NULL
+    cdef bint open_page(self, Page *page) except -1

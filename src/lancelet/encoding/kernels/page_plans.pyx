@@ -8,8 +8,11 @@ be, makes the whole column one that is not plain: the general parser reads it, a
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
+
+from lancelet.encoding.kernels.lz4 cimport inflate
+from lancelet.encoding.kernels.words cimport half_at, word_at
 
 cdef enum:
     END = 0
@@ -18,6 +21,7 @@ cdef enum:
     BAD = 3
 
 cdef int64_t MOST_ROWS = 1 << 40
+cdef int64_t MOST_INFLATED = 1 << 20
 cdef const char *GRAMMAR = b"lance.encodings21.PageLayout"
 cdef Py_ssize_t GRAMMAR_BYTES = 28
 
@@ -467,6 +471,7 @@ cdef bint _column(Cursor cursor, Column *column, int64_t file_bytes) noexcept no
             page = &column.pages[column.num_pages]
             memset(page, 0, sizeof(Page))
             column.num_pages += 1
+            page.first = column.rows
             if not _page(tag.inner, page, file_bytes) or page.rows > MOST_ROWS - column.rows:
                 return False
             column.rows += page.rows
@@ -482,6 +487,30 @@ cdef bint _column(Cursor cursor, Column *column, int64_t file_bytes) noexcept no
                     return False
         else:
             return False
+
+
+cdef bint _chunks(Page *page, const uint8_t *words, int64_t count, Chunk *chunks) noexcept nogil:
+    """Where the chunks of a page lie; False when their words contradict themselves."""
+    cdef int64_t k, entry, row = 0, at = 0
+    if count == 0 or page.sizes[0] % (4 if page.large else 2):
+        return False
+    for k in range(count):
+        entry = half_at(words + 4 * k) if page.large else word_at(words + 2 * k)
+        chunks[k].row = row
+        chunks[k].at = at
+        at += ((entry >> 4) + 1) * 8
+        if k == count - 1:
+            # It has the rest.
+            row = page.items
+        elif entry & 15 == 0:
+            return False
+        else:
+            row += 1 << (entry & 15)
+        if row > page.items or at > page.sizes[1]:
+            return False
+    chunks[count].row = row
+    chunks[count].at = at
+    return True
 
 
 cdef class PagePlans:
@@ -504,9 +533,12 @@ cdef class PagePlans:
             raise MemoryError
 
     def __dealloc__(self):
-        cdef Py_ssize_t i
+        cdef Py_ssize_t i, k
         if self.columns != NULL:
             for i in range(self.num_columns):
+                for k in range(self.columns[i].num_pages):
+                    free(self.columns[i].pages[k].chunks)
+                    free(self.columns[i].pages[k].inflated)
                 free(self.columns[i].pages)
             free(self.columns)
 
@@ -528,6 +560,34 @@ cdef class PagePlans:
         self.nbytes += column.num_pages * <Py_ssize_t>sizeof(Page)
         column.known = True
         return column
+
+    cdef bint open_page(self, Page *page) except -1:
+        """Find the chunks of one of our pages, and inflate its dictionary, for good; False for one that is wrong, or has lists."""
+        cdef Chunk *chunks
+        cdef const uint8_t *items
+        cdef int64_t count
+        if page.chunks != NULL:
+            return True
+        if page.kind != MINI_BLOCK or page.reps.codec != ABSENT:
+            return False
+        if page.dictionary.lz4 and page.inflated == NULL:
+            items = &self.data[0] + page.offsets[2]
+            page.inflated_size = page.sizes[2]
+            page.inflated = inflate(&items, &page.inflated_size, MOST_INFLATED)
+            if page.inflated == NULL:
+                return False
+            self.nbytes += page.inflated_size
+        count = page.sizes[0] // (4 if page.large else 2)
+        chunks = <Chunk *>malloc((count + 1) * sizeof(Chunk))
+        if chunks == NULL:
+            raise MemoryError
+        if not _chunks(page, &self.data[0] + page.offsets[0], count, chunks):
+            free(chunks)
+            return False
+        page.num_chunks = count
+        page.chunks = chunks
+        self.nbytes += (count + 1) * <Py_ssize_t>sizeof(Chunk)
+        return True
 
     def stored_bytes(self, Py_ssize_t index):
         """Bytes of a column's pages; -1 where the general parser has to look."""

@@ -14,18 +14,27 @@ lies; nothing outside ``data`` is read.
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint64_t
 from libc.string cimport memcpy
 
+from lancelet.encoding.kernels cimport page_plans as codecs
 from lancelet.encoding.kernels.words cimport read_word
 
-# Codecs of values and of levels.
-NONE = 0
-FLAT = 1
-INLINE = 2
-OUT_OF_LINE = 3
-RUNS = 4
-STRINGS = 5
-BITS = 6
+cdef enum:
+    _NONE = codecs.ABSENT
+    _FLAT = codecs.FLAT
+    _INLINE = codecs.INLINE
+    _OUT_OF_LINE = codecs.OUT_OF_LINE
+    _RUNS = codecs.RUNS
+    _STRINGS = codecs.STRINGS
+    _BITS = codecs.STREAMS + 1
 
-cdef int _NONE = 0, _FLAT = 1, _INLINE = 2, _OUT_OF_LINE = 3, _RUNS = 4, _STRINGS = 5, _BITS = 6
+# Codecs of values and of levels.
+NONE = _NONE
+FLAT = _FLAT
+INLINE = _INLINE
+OUT_OF_LINE = _OUT_OF_LINE
+RUNS = _RUNS
+STRINGS = _STRINGS
+BITS = _BITS
+
 cdef int[8] _BLOCK
 # Inverse of the order 0 4 2 6 1 5 3 7.
 _BLOCK[0] = 0
@@ -38,7 +47,7 @@ _BLOCK[6] = 3
 _BLOCK[7] = 7
 
 
-cdef inline uint64_t _packed(const uint8_t *block, int bits, int width, int item) noexcept nogil:
+cdef uint64_t packed_item(const uint8_t *block, int bits, int width, int item) noexcept nogil:
     """Item of one block of 1024 values; the block's 128 * width bytes are there."""
     cdef int lanes = 1024 // bits, m = item % 128
     cdef int lane = m % lanes, row = _BLOCK[(m // lanes) * lanes // 16] * 8 + item // 128
@@ -55,7 +64,7 @@ cdef inline uint64_t _packed(const uint8_t *block, int bits, int width, int item
     return value
 
 
-cdef inline bint _level(
+cdef bint level_of(
     const uint8_t *at, int64_t size, int codec, int width, int64_t count, int64_t item, uint16_t *out
 ) noexcept nogil:
     """Definition level of one item; False when the buffer cannot hold it."""
@@ -72,7 +81,7 @@ cdef inline bint _level(
         head = read_word(at, 16)
         if head > 16 or size < 2 + 128 * <int64_t>head:
             return False
-        out[0] = <uint16_t>_packed(at + 2, 16, <int>head, <int>item)
+        out[0] = <uint16_t>packed_item(at + 2, 16, <int>head, <int>item)
         return True
     if codec == _OUT_OF_LINE:
         blocks = count // 1024
@@ -86,7 +95,7 @@ cdef inline bint _level(
             return True
         if block == blocks and rest < 128 * width:
             return False
-        out[0] = <uint16_t>_packed(at + block * 128 * width, 16, width, <int>(item % 1024))
+        out[0] = <uint16_t>packed_item(at + block * 128 * width, 16, width, <int>(item % 1024))
         return True
     if codec == _RUNS:
         if size < 8:
@@ -153,7 +162,7 @@ def pick_items(
                 if at + def_size > sizes[i]:
                     with gil:
                         return i
-                if not _level(chunk + at, def_size, def_codec, def_width, counts[i], item, &levels[i]):
+                if not level_of(chunk + at, def_size, def_codec, def_width, counts[i], item, &levels[i]):
                     with gil:
                         return i
                 at = (at + def_size + 7) & ~7
@@ -177,7 +186,7 @@ def pick_items(
                 if head > <uint64_t>bits or size < step + 128 * <int64_t>head or counts[i] > 1024:
                     with gil:
                         return i
-                value = _packed(values + step, bits, <int>head, <int>item)
+                value = packed_item(values + step, bits, <int>head, <int>item)
                 memcpy(&out[0] + i * step, &value, step)
             else:
                 if counts[i] >= size // step:

@@ -12,6 +12,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
+from lancelet.encoding.kernels.arrow_c cimport ArrowArray, export_array
 from lancelet.encoding.kernels.page_plans cimport ABSENT, CONSTANT, FLAT, RUNS, STRINGS, Column, Page, PagePlans
 from lancelet.encoding.kernels.small_values cimport (
     MOST_TEXT,
@@ -39,33 +40,6 @@ cdef enum:
     MOST_BITS = 1 << 20  # of a value, so that no product of rows and bytes is more than a number holds
 
 cdef int64_t MOST_COUNT = 1 << 40
-
-
-cdef struct ArrowArray:
-    int64_t length
-    int64_t null_count
-    int64_t offset
-    int64_t n_buffers
-    int64_t n_children
-    const void **buffers
-    ArrowArray **children
-    ArrowArray *dictionary
-    void (*release)(ArrowArray *) noexcept nogil
-    void *private_data
-
-
-cdef struct Buffers:
-    const void *shown[3]
-    void *held[3]
-
-
-cdef void _release(ArrowArray *array) noexcept nogil:
-    cdef Buffers *buffers = <Buffers *>array.private_data
-    cdef int k
-    for k in range(3):
-        free(buffers.held[k])
-    free(buffers)
-    array.release = NULL
 
 
 cdef bint _chunk(Page *page, Piece chunk, int64_t count, Target *target) noexcept nogil:
@@ -323,27 +297,6 @@ cdef bint _pick(Target *target, const int64_t *rows, int64_t count, int64_t base
     return True
 
 
-cdef bint _export(
-    ArrowArray *array, void *validity, void *second, void *third, int64_t length, int64_t offset, int64_t nulls
-) noexcept nogil:
-    """An Arrow array that owns its buffers from now on; ``validity`` is shown where there are nulls."""
-    cdef Buffers *buffers = <Buffers *>calloc(1, sizeof(Buffers))
-    if buffers == NULL:
-        return False
-    buffers.held[0] = validity
-    buffers.held[1] = buffers.shown[1] = second
-    buffers.held[2] = buffers.shown[2] = third
-    buffers.shown[0] = validity if nulls else NULL
-    array.length = length
-    array.null_count = nulls
-    array.offset = offset
-    array.n_buffers = 2 if third == NULL else 3
-    array.buffers = buffers.shown
-    array.private_data = buffers
-    array.release = _release
-    return True
-
-
 cdef bint _decode(
     const uint8_t *data, Column *column, int64_t start, int64_t stop, Target *target, int64_t *base
 ) noexcept nogil:
@@ -411,15 +364,15 @@ cdef void _column(
     # Of lists all values, which are more or fewer than the rows.
     count = target.count if kinds >> 8 else stop - start
     nulls = -1 if target.nulls and target.count > count else target.nulls
-    if _export(
+    if export_array(
         &arrays[0], target.validity, target.offsets if target.is_text else target.values,
         target.values if target.is_text else NULL, count, start - base, nulls,
     ):
         target.validity = target.values = target.offsets = NULL
         count = target.entries if kinds >> 8 else stop - start
-        if kinds >> 8 and _export(&arrays[1], NULL, target.reps, NULL, count, 0, 0):
+        if kinds >> 8 and export_array(&arrays[1], NULL, target.reps, NULL, count, 0, 0):
             target.reps = NULL
-        if target.has_defs and _export(&arrays[2], NULL, target.defs, NULL, count, start - base, 0):
+        if target.has_defs and export_array(&arrays[2], NULL, target.defs, NULL, count, start - base, 0):
             target.defs = NULL
         if (kinds >> 8 and arrays[1].release == NULL) or (target.has_defs and arrays[2].release == NULL):
             arrays[0].release(&arrays[0])

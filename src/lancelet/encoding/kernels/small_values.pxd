@@ -7,6 +7,7 @@ from lancelet.encoding.kernels.page_plans cimport MOST_LAYERS, Coding, Page
 cdef enum:
     SPARE = 64  # bytes behind every buffer, so that short pieces can be copied as long ones
     MOST_TEXT = 0x7FFFFFFF
+    SYMBOLS_MARK = 0x46535354  # of FSST tables
 
 
 cdef struct Piece:
@@ -81,3 +82,4 @@ cdef bint decode_words(Coding *coding, Piece *pieces, int64_t count, uint8_t *ou
 cdef bint read_shape(Page *page, int64_t kinds, Shape *shape) noexcept nogil
 cdef bint open_dictionary(Page *page, Piece piece, Target *target) noexcept nogil
 cdef void clear_target(Target *target) noexcept nogil
+cdef bint is_utf8(const uint8_t *at, int64_t size) noexcept nogil

@@ -9,6 +9,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
+from lancelet.encoding.kernels.lz4 cimport inflate
 from lancelet.encoding.kernels.page_plans cimport (
     ABSENT,
     FLAT,
@@ -28,8 +29,6 @@ cdef extern from "fastlanes.h" nogil:
 
 cdef enum:
     MOST_DICTIONARY = 1 << 16  # a larger one is worth keeping, which the general decoder does
-
-cdef uint32_t SYMBOLS_MARK = 0x46535354
 
 
 cdef void clear_target(Target *target) noexcept nogil:
@@ -284,7 +283,7 @@ cdef bint decode_entries(Page *page, Shape *shape, Piece reps, Piece defs, int64
 # Strings
 
 
-cdef bint _is_utf8(const uint8_t *at, int64_t size) noexcept nogil:
+cdef bint is_utf8(const uint8_t *at, int64_t size) noexcept nogil:
     cdef const uint8_t *end = at + size
     cdef uint8_t head, low, high
     cdef int more
@@ -342,7 +341,7 @@ cdef bint _texts(Target *target, int64_t first, int64_t count) noexcept nogil:
         return True
     for k in range(first, first + count):
         start = offset_of(target, k)
-        if not _is_utf8(target.values + start, offset_of(target, k + 1) - start):
+        if not is_utf8(target.values + start, offset_of(target, k + 1) - start):
             return False
     return True
 
@@ -442,71 +441,15 @@ cdef bint decode_coded_strings(Coding *coding, Piece piece, int64_t count, Targe
 # Dictionaries
 
 
-cdef bint _inflate(Piece piece, uint8_t *out, int64_t size) noexcept nogil:
-    """An LZ4 block that holds just so many bytes."""
-    cdef const uint8_t *at = piece.at
-    cdef const uint8_t *end = piece.at + piece.size
-    cdef int64_t done = 0, literals, match, back, k
-    cdef uint8_t token, more
-    while at < end:
-        token = at[0]
-        at += 1
-        literals = token >> 4
-        if literals == 15:
-            more = 255
-            while more == 255:
-                if at >= end:
-                    return False
-                more = at[0]
-                at += 1
-                literals += more
-        if literals > end - at or literals > size - done:
-            return False
-        memcpy(out + done, at, literals)
-        at += literals
-        done += literals
-        if at == end:
-            break
-        if end - at < 2:
-            return False
-        back = word_at(at)
-        at += 2
-        match = token & 15
-        if match == 15:
-            more = 255
-            while more == 255:
-                if at >= end:
-                    return False
-                more = at[0]
-                at += 1
-                match += more
-        match += 4
-        if back == 0 or back > done or match > size - done:
-            return False
-        for k in range(match):
-            out[done + k] = out[done + k - back]
-        done += match
-    return done == size
-
-
 cdef bint open_dictionary(Page *page, Piece piece, Target *target) noexcept nogil:
     """The items of a page's dictionary: words side by side, or strings by their offsets."""
-    cdef int64_t size, k, start, last, at, count = page.dictionary_items, item = page.dictionary.bits // 8
+    cdef int64_t k, start, last, at, count = page.dictionary_items, item = page.dictionary.bits // 8
     cdef bint wide = page.dictionary.bits == 64
     if page.dictionary.lz4 and piece.size > 0:
-        if piece.size < 4:
-            return False
-        size = half_at(piece.at)
-        if size > MOST_DICTIONARY or size > 255 * (piece.size - 4):
-            return False
         free(target.inflated)
-        target.inflated = <uint8_t *>malloc(size + SPARE)
-        piece.at += 4
-        piece.size -= 4
-        if target.inflated == NULL or not _inflate(piece, target.inflated, size):
+        target.inflated = inflate(&piece.at, &piece.size, MOST_DICTIONARY)
+        if target.inflated == NULL:
             return False
-        piece.at = target.inflated
-        piece.size = size
     if page.dictionary.codec == INLINE and count <= 1024:
         free(target.inflated)
         target.inflated = <uint8_t *>malloc(count * item + SPARE)
@@ -545,7 +488,7 @@ cdef bint open_dictionary(Page *page, Piece piece, Target *target) noexcept nogi
     if target.is_string:
         for k in range(count):
             at = target.item_offsets[k]
-            if not _is_utf8(target.items + at, target.item_offsets[k + 1] - at):
+            if not is_utf8(target.items + at, target.item_offsets[k + 1] - at):
                 return False
     return True
 

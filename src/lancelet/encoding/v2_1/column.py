@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -63,6 +63,15 @@ class Records:
             return rows * self.size + int(self.places[0])
         return rows * self.size + self.places[self.starts.searchsorted(rows, "right") - 1]
 
+    def runs(self, rows: RowRange) -> Iterator[tuple[RowRange, int]]:
+        """Some rows in pieces that lie without gaps, each with where it begins."""
+        page = int(self.starts.searchsorted(rows.start, "right")) - 1
+        start = rows.start
+        while start < rows.stop:
+            stop = rows.stop if page + 1 == len(self.starts) else min(rows.stop, int(self.starts[page + 1]))
+            yield RowRange(start, stop), start * self.size + int(self.places[page])
+            start, page = stop, page + 1
+
 
 @dataclass(frozen=True, slots=True)
 class PlacedRows:
@@ -73,6 +82,13 @@ class PlacedRows:
     """Bytes of a row."""
     places: Indices
     """Where each begins in ``data``."""
+
+    def matrix(self) -> Bytes:
+        """A row of bytes for each, copied."""
+        # What begins at each byte, of which some are picked; sizes are those of the buffer.
+        anywhere = np.ndarray((len(self.data) - self.size + 1, self.size), np.uint8, self.data, strides=(1, 1))
+        found: Bytes = anywhere[self.places]
+        return found
 
 
 class LeafColumn:

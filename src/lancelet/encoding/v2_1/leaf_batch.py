@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lancelet.encoding.assemble import bit_width
 from lancelet.encoding.kernels.page_plans import PagePlans
+from lancelet.encoding.kernels.single_rows import pick_columns
 from lancelet.encoding.kernels.small_pages import read_columns
 from lancelet.encoding.place import Place
 from lancelet.encoding.rows import Indices, RowIndices, RowRange, Rows
@@ -51,6 +52,8 @@ class LeafBatch:
     """The bits of a value; of strings and binary as ``read_columns`` has them, and 0 for types that it does not read."""
     kinds: Indices
     """Layers of nesting, as ``read_columns`` has them."""
+    is_plain: bool
+    """Whether every field is a leaf without nesting, of a type that the kernels read."""
 
     @classmethod
     def of(cls, fields: Sequence[Field]) -> LeafBatch:
@@ -73,13 +76,16 @@ class LeafBatch:
             leaves.extend(_leaves(field))
             if field.children or len(leaves) != begin + 1:
                 nested[place] = (begin, len(leaves))
+        widths = np.array([leaf_width(leaf) for _, leaf in leaves], np.int64)
+        kinds = np.array([_kinds(leaf) for _, leaf in leaves], np.int64)
         return cls(
             fields,
             nested,
             [number for number, _ in leaves],
             [*(leaf.dtype for _, leaf in leaves), pa.uint16()],
-            np.array([leaf_width(leaf) for _, leaf in leaves], np.int64),
-            np.array([_kinds(leaf) for _, leaf in leaves], np.int64),
+            widths,
+            kinds,
+            not nested and bool((kinds == 1).all()) and bool((widths != 0).all()),
         )
 
     def bind(self, plans: PagePlans, column_of: Mapping[int, int], place: Place) -> BoundBatch:
@@ -134,6 +140,16 @@ class BoundBatch:
         except LanceletError:
             # Who reads it alone meets the same, and says in which page.
             return None
+
+
+def pick_together(files: Sequence[BoundBatch], owners: Indices, rows: Indices) -> list[pa.Array] | None:
+    """Single rows of several files in which the same fields are bound, in any order; None where they are to be read otherwise.
+
+    ``owners`` are the places in ``files`` of those that have the rows.
+    """
+    leaves = files[0].leaves
+    plans, columns = [file.plans for file in files], [file.columns for file in files]
+    return pick_columns(plans, columns, leaves.widths, owners, rows, leaves.dtypes, _import)
 
 
 def is_small(rows: Rows) -> bool:

@@ -1,4 +1,4 @@
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int64_t, uint64_t
 
 cdef enum:
     MOST_COLUMNS = 8
@@ -28,3 +28,4 @@ cdef class Blocks:
     cdef list held
 
     cdef int check(self, int column, Py_ssize_t width) except -1
+    cdef int check_groups(self, const int64_t[::1] ends, const int64_t[::1] which, list tops) except -1

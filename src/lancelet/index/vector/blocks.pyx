@@ -8,7 +8,7 @@ A search goes through some partitions in one call, without a Python object for e
               ...
 """
 
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 import numpy as np
@@ -89,4 +89,17 @@ cdef class Blocks:
                 raise ValueError(
                     f"column {column} has {entries.sizes[column]} bytes for {entries.count} entries of {width} bytes"
                 )
+        return 0
+
+    cdef int check_groups(self, const int64_t[::1] ends, const int64_t[::1] which, list tops) except -1:
+        """Raise unless the queries of block ``i`` are in ``which``, from ``ends[i]`` up to ``ends[i + 1]``, each with a list."""
+        cdef Py_ssize_t i
+        if ends.shape[0] != self.count + 1 or ends[0] != 0 or ends[self.count] != which.shape[0]:
+            raise ValueError("each block has its queries")
+        for i in range(self.count):
+            if ends[i] > ends[i + 1]:
+                raise ValueError("each block has its queries")
+        for i in range(which.shape[0]):
+            if not 0 <= which[i] < len(tops):
+                raise ValueError(f"there is no query {which[i]}")
         return 0

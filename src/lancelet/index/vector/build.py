@@ -31,7 +31,7 @@ from lancelet.index.vector.rows import indexable
 from lancelet.index.vector.segment import READ_AT_ONCE, VectorSegment
 from lancelet.index.vector.sq import ScalarQuantizer
 from lancelet.runtime.threads import checkpoint
-from lancelet.store import drop_resident_files
+from lancelet.store import drop_resident_files, release_views
 
 if TYPE_CHECKING:
     from lancelet.index.folder import SegmentWriter
@@ -338,6 +338,8 @@ class _Runs:
         columns: list[npt.NDArray[Any]] = [rows]
         for place in range(len(waiting[0].codes)):
             columns.append(np.concatenate([some.codes[place] for some in waiting])[order])  # noqa: PERF401 - large
+        # Codes that are vectors may be views of the files that these are in.
+        release_views([(column.ctypes.data, column.nbytes) for some in waiting for column in some.codes])
         del waiting
         nbytes = sum(column.nbytes for column in columns)
         if self._kept + nbytes <= self._run_bytes:

@@ -35,8 +35,9 @@ cdef Py_ssize_t MARKS_AT_ONCE = 1 << 18
 # Groups of vectors that are looked at whole once the first numbers were of no use, before these are tried again.
 DEF RETRIED = 15
 DEF NEAR_BYTES = 131072
-# From so many on, queries are compared side by side; fewer one after the other, which passes over what is far away.
-DEF MANY_QUERIES = 8
+# From so many on, queries are compared side by side, up to four at a time; fewer one after the other.
+DEF MANY_QUERIES = 2
+DEF BESIDE = 4
 
 
 cdef class Queries:
@@ -133,8 +134,9 @@ cdef class Queries:
         return total
 
     cdef Py_ssize_t _scan_alone(self, const Entries* block, uint64_t first, Top top):
+        cdef Py_ssize_t looked_at = 0
         with nogil:
-            return self._scan(&self.held, block, 0, block.count, top, first)
+            return self._scan(&self.held, block, 0, block.count, top, first, &looked_at)
 
     def scan_at(self, const unsigned char[::1] data, const int64_t[::1] starts, Top top not None, const uint64_t[::1] rows):
         """Offer vectors that lie anywhere in some bytes to the ``Top`` of the only query; each has its number in ``rows``."""
@@ -224,20 +226,22 @@ cdef class Queries:
 
     def scan_blocks(self, Blocks blocks not None, Top top not None):
         """Offer the vectors of all blocks to the ``Top`` of the only query."""
-        cdef Py_ssize_t number
+        cdef Py_ssize_t number, looked_at = 0
         if self.held.count != 1:
             raise ValueError(f"there are {self.held.count} queries for one list of nearest rows")
         blocks.check(0, self.width)
         with nogil:
             for number in range(blocks.count):
-                self._scan(&self.held, &blocks.entries[number], 0, blocks.entries[number].count, top)
+                self._scan(&self.held, &blocks.entries[number], 0, blocks.entries[number].count, top, 0, &looked_at)
 
     cdef Py_ssize_t _scan(
-        self, const lc_queries* query, const Entries* block, Py_ssize_t at, Py_ssize_t end, Top top, uint64_t first=0
+        self, const lc_queries* query, const Entries* block, Py_ssize_t at, Py_ssize_t end, Top top, uint64_t first,
+        Py_ssize_t* looked_at,
     ) noexcept nogil:
         """Vectors of a block for one query; those whose first numbers are too far away already are not looked at whole.
 
-        Rows of blocks without numbers have those from ``first`` on. Tells how many vectors count.
+        Rows of blocks without numbers have those from ``first`` on. Tells how many vectors count; ``looked_at`` grows by those
+        that were looked at whole.
         """
         cdef const unsigned char* rows[LC_BLOCK + LC_MOST_ROWS]
         cdef Py_ssize_t places[LC_BLOCK]
@@ -274,6 +278,7 @@ cdef class Queries:
                         found = left
                 else:
                     whole -= 1
+            looked_at[0] += found
             lc_block(query, rows, found, marks, LC_BLOCK)
             for i in range(found):
                 if marks[i] <= top.limit:
@@ -283,32 +288,31 @@ cdef class Queries:
     def scan_grouped(self, Blocks blocks not None, const int64_t[::1] ends, const int64_t[::1] which, list tops not None):
         """Offer the vectors of each block to the ``Top`` of some of the queries.
 
-        Those of block ``i`` are in ``which``, from ``ends[i]`` up to ``ends[i + 1]``.
+        Those of block ``i`` are in ``which``, from ``ends[i]`` up to ``ends[i + 1]``. One after the other, queries pass over what
+        is far away by its first numbers; where most is near by these, several are compared side by side for a while.
         """
-        cdef Py_ssize_t number, i, at, found, total, most = 0, step, count = self.held.count
-        cdef size_t length = self.held.d * (8 if self.held.element == LC_F64 else 1 if self.held.element == LC_U8 else 4)
+        cdef Py_ssize_t number, total, most = 0, step, looked_at, count = self.held.count
+        cdef bint passes_over = lc_first_part(&self.held) != 0
+        cdef int crowded = 0
         cdef const Entries* block
-        cdef lc_queries some = self.held
-        # So many vectors stay in the cache of the processor until the last query was there.
-        cdef Py_ssize_t near = max(NEAR_BYTES // self.width, 1)
-        cdef Top top
-        if ends.shape[0] != blocks.count + 1 or ends[0] != 0 or ends[blocks.count] != which.shape[0] or len(tops) != count:
-            raise ValueError("each block has its queries, and each query a list of its nearest rows")
+        cdef const int64_t[::1] asking
+        cdef float* marks = NULL
+        cdef Py_ssize_t* places = NULL
+        cdef unsigned char* values = NULL
+        if len(tops) != count:
+            raise ValueError("each query has a list of its nearest rows")
+        blocks.check_groups(ends, which, tops)
         for number in range(blocks.count):
-            if ends[number] > ends[number + 1]:
-                raise ValueError("each block has its queries")
             most = max(most, ends[number + 1] - ends[number])
-        for i in range(which.shape[0]):
-            if not 0 <= which[i] < count:
-                raise ValueError(f"there is no query {which[i]}")
         blocks.check(0, self.width)
         if most == 0:
             return
+        most += BESIDE
         step = max(self.rows_at_once, MARKS_AT_ONCE // most // self.rows_at_once * self.rows_at_once)
-        cdef float* marks = <float*>malloc(step * most * sizeof(float))
-        cdef Py_ssize_t* places = <Py_ssize_t*>malloc(step * sizeof(Py_ssize_t))
-        cdef unsigned char* values = <unsigned char*>malloc(most * length)
         try:
+            marks = <float*>malloc(step * most * sizeof(float))
+            places = <Py_ssize_t*>malloc(step * sizeof(Py_ssize_t))
+            values = <unsigned char*>malloc(most * self._query_bytes())
             if marks == NULL or places == NULL or values == NULL:
                 raise MemoryError
             for number in range(blocks.count):
@@ -316,36 +320,64 @@ cdef class Queries:
                 total = ends[number + 1] - ends[number]
                 if total == 0:
                     continue
-                if total < MANY_QUERIES or lc_first_part(&self.held):
-                    some.count = 1
-                    for at in range(0, block.count, near):
-                        for i in range(total):
-                            some.values = self.held.values + which[ends[number] + i] * length
-                            top = tops[which[ends[number] + i]]
-                            with nogil:
-                                self._scan(&some, block, at, min(at + near, block.count), top)
+                asking = which[ends[number] : ends[number + 1]]
+                if total >= MANY_QUERIES and (crowded or not passes_over):
+                    crowded = max(crowded - 1, 0)
+                    self._scan_beside(block, asking, tops, values, places, marks, step)
                     continue
-                some.count, some.values = total, values
-                for i in range(total):
-                    memcpy(values + i * length, self.held.values + which[ends[number] + i] * length, length)
-                at = 0
-                while at < block.count:
-                    with nogil:
-                        found = 0
-                        while at < block.count and found < step:
-                            if block.kept == NULL or block.kept[at]:
-                                places[found] = at
-                                found += 1
-                            at += 1
-                        self._compare_some(&some, block.columns[0], places, found, marks, step)
-                    for i in range(total):
-                        top = tops[which[ends[number] + i]]
-                        with nogil:
-                            _offer(top, block.rows, places, found, marks + i * step)
+                looked_at = self._scan_in_turn(block, asking, tops)
+                if 2 * looked_at > total * block.count:
+                    crowded = RETRIED
         finally:
             free(marks)
             free(places)
             free(values)
+
+    cdef Py_ssize_t _query_bytes(self):
+        return self.held.d * (8 if self.held.element == LC_F64 else 1 if self.held.element == LC_U8 else 4)
+
+    cdef Py_ssize_t _scan_in_turn(self, const Entries* block, const int64_t[::1] which, list tops) except -1:
+        """A block for some queries, one after the other; tells how many vectors were looked at whole, for all of them."""
+        # So many vectors stay in the cache of the processor until the last query was there.
+        cdef Py_ssize_t near = max(NEAR_BYTES // self.width, 1), at, i, looked_at = 0
+        cdef lc_queries some = self.held
+        cdef Top top
+        some.count = 1
+        for at in range(0, block.count, near):
+            for i in range(which.shape[0]):
+                some.values = self.held.values + which[i] * self._query_bytes()
+                top = tops[which[i]]
+                with nogil:
+                    self._scan(&some, block, at, min(at + near, block.count), top, 0, &looked_at)
+        return looked_at
+
+    cdef int _scan_beside(
+        self, const Entries* block, const int64_t[::1] which, list tops, unsigned char* values, Py_ssize_t* places, float* marks,
+        Py_ssize_t step,
+    ) except -1:
+        """A block for some queries, side by side; the last ones may be there twice, which is quicker than one by one."""
+        cdef Py_ssize_t total = which.shape[0], length = self._query_bytes(), at = 0, found, i
+        cdef lc_queries some = self.held
+        cdef Top top
+        some.count, some.values = total, values
+        if total % BESIDE > 1:
+            some.count = (total + BESIDE - 1) // BESIDE * BESIDE
+        for i in range(<Py_ssize_t>some.count):
+            memcpy(values + i * length, self.held.values + which[min(i, total - 1)] * length, length)
+        while at < block.count:
+            with nogil:
+                found = 0
+                while at < block.count and found < step:
+                    if block.kept == NULL or block.kept[at]:
+                        places[found] = at
+                        found += 1
+                    at += 1
+                self._compare_some(&some, block.columns[0], places, found, marks, step)
+            for i in range(total):
+                top = tops[which[i]]
+                with nogil:
+                    _offer(top, block.rows, places, found, marks + i * step)
+        return 0
 
     def distances(self, const unsigned char[:, ::1] vectors):
         """All distances, a row for each query."""

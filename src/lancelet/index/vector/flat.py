@@ -17,7 +17,7 @@ from lancelet.index.vector.metric import Metric
 if TYPE_CHECKING:
     from lancelet.index.row_set import RowNumbers
     from lancelet.index.vector.blocks import Blocks
-    from lancelet.index.vector.query import Columns, Keep, Prepared, Quantizer, VectorQuery, Vectors
+    from lancelet.index.vector.query import Columns, Keep, Prepared, PreparedMany, Quantizer, VectorQuery, Vectors
     from lancelet.index.vector.top import Top
 
 COLUMN: Final = "flat"
@@ -60,8 +60,7 @@ class FlatQuantizer:
     def prepare(self, query: VectorQuery, metric: Metric) -> Prepared:
         return _Prepared(query.vector, metric)
 
-    def prepare_many(self, queries: Sequence[VectorQuery], metric: Metric) -> Queries:
-        """Several queries, to be compared with the vectors of partitions together."""
+    def prepare_many(self, queries: Sequence[VectorQuery], metric: Metric) -> PreparedMany:
         vectors = np.stack([query.vector for query in queries])
         return Queries(vectors, vectors.dtype.name, metric.value)
 

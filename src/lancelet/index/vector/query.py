@@ -18,7 +18,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -139,6 +139,15 @@ class Prepared(Protocol):
         """All distances of a partition of so many vectors."""
 
 
+class PreparedMany(Protocol):
+    """A quantizer that has seen several queries."""
+
+    def scan_grouped(
+        self, blocks: Blocks, ends: npt.NDArray[np.int64], which: npt.NDArray[np.int64], tops: list[Top], /
+    ) -> None:
+        """Offer the vectors of each of some partitions to the tops of its queries: those in ``which`` between two ``ends``."""
+
+
 class Quantizer(Protocol):
     """How vectors are stored. Trained, small, and can be pickled."""
 
@@ -182,6 +191,14 @@ class Quantizer(Protocol):
 
     def prepare(self, query: VectorQuery, metric: Metric) -> Prepared:
         """Once a query, whose vector is normalised already where the metric says so."""
+
+
+@runtime_checkable
+class SharedQuantizer(Protocol):
+    """A quantizer with which several queries read the codes of a partition once, instead of each for itself."""
+
+    def prepare_many(self, queries: Sequence[VectorQuery], metric: Metric) -> PreparedMany:
+        """Several queries, to be compared with the vectors of partitions together."""
 
 
 class QuantizerKind(Protocol):

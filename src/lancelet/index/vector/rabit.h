@@ -599,6 +599,11 @@ LC_AVX512 static uint32_t lc_rabit_within_avx512(const lc_line *line, const floa
 }
 #endif
 
+LC_INLINE void lc_fetch_extra(const lc_rabit *query, const lc_rabit_batch *batch) {
+    for (size_t i = 0; i < query->blocks * (size_t)query->x * 8 * LC_BATCH; i += 64)
+        __builtin_prefetch(batch->extra + LC_AHEAD + i);
+}
+
 /* So many rows are looked at exactly at once. */
 #define LC_FEW 4
 
@@ -627,6 +632,8 @@ LC_AVX512 static uint32_t lc_rabit_within_avx512(const lc_line *line, const floa
         if (batch->error) {                                                                                          \
             wanted &= LC_WITHIN(WITHIN, &coarse, batch->sign_add, batch->sign_scale, batch->error, reach);           \
             if (__builtin_popcount(wanted) <= LC_FEW) return wanted;                                                 \
+            /* Where signs leave many, they will do so for a while. */                                               \
+            lc_fetch_extra(query, batch);                                                                            \
         }                                                                                                            \
         if (rows == LC_BATCH)                                                                                        \
             EXTRAS(query, batch->extra, extras);                                                                     \
@@ -677,9 +684,7 @@ static uint32_t lc_near(const lc_rabit *query, const lc_rabit_batch *batch, uint
                         float b, float reach, float limit, int level) {
     /* Ask for what comes a few batches later. */
     for (size_t i = 0; i < query->width * LC_BATCH; i += 64) __builtin_prefetch(batch->packed + LC_AHEAD + i);
-    if (query->x && !batch->error)
-        for (size_t i = 0; i < query->blocks * (size_t)query->x * 8 * LC_BATCH; i += 64)
-            __builtin_prefetch(batch->extra + LC_AHEAD + i);
+    if (query->x && !batch->error) lc_fetch_extra(query, batch);
     return LC_CHOOSE(near, (query, batch, wanted, rows, a, b, reach, limit));
 }
 

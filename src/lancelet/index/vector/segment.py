@@ -30,7 +30,7 @@ from lancelet.index.vector.flat import FlatQuantizer
 from lancelet.index.vector.metric import normalized
 from lancelet.index.vector.old_file import OldFile, is_old
 from lancelet.index.vector.probes import probes_of
-from lancelet.index.vector.query import KeyedRename
+from lancelet.index.vector.query import KeyedRename, SharedQuantizer
 from lancelet.index.vector.rows import indexable
 from lancelet.index.vector.statistics import segment_statistics
 from lancelet.index.vector.top import Top
@@ -42,10 +42,9 @@ if TYPE_CHECKING:
     from lancelet.index.folder import IndexFolder
     from lancelet.index.kind import Entries, Rename, Source
     from lancelet.index.row_set import RowNumbers
-    from lancelet.index.vector.distances import Queries
     from lancelet.index.vector.files import Marked, Partition, SegmentFiles, VectorModel
     from lancelet.index.vector.metric import Metric
-    from lancelet.index.vector.query import Keep, Prepared, VectorQuery, Vectors
+    from lancelet.index.vector.query import Keep, Prepared, PreparedMany, VectorQuery, Vectors
 
 _KEPT_BYTES: Final = 1 << 30
 """Of partitions that were read."""
@@ -110,17 +109,23 @@ class VectorSegment:
         renaming = rename if isinstance(rename, KeyedRename) else KeyedRename(rename, None)
         return self._finish(self._begin(wanted, count), renaming)
 
+    @cached_property
+    def _shared(self) -> SharedQuantizer | None:
+        """Compares codes with several queries at once, where that is less work than one after the other."""
+        quantizer = self.model.quantizer
+        return quantizer if isinstance(quantizer, SharedQuantizer) and not self.is_graph else None
+
     @property
     def reads_together(self) -> bool:
-        """Whether several queries are better asked at once: codes are vectors, of which each is read once for all queries."""
-        return isinstance(self.model.quantizer, FlatQuantizer) and not self.is_graph
+        """Whether several queries are better asked at once: each code is read once for all of them."""
+        return self._shared is not None
 
     def best_many(self, wanted: Sequence[VectorQuery], count: int, rename: Rename) -> list[Ranked]:
         """The nearest rows for each query."""
         renaming = rename if isinstance(rename, KeyedRename) else KeyedRename(rename, None)
         searches = [self._begin(query, count) for query in wanted]
-        if len(wanted) > 1 and self.reads_together:
-            self._look_together(searches, renaming)
+        if len(wanted) > 1 and self._shared is not None:
+            self._look_together(searches, self._shared, renaming)
         return [self._finish(search, renaming) for search in searches]
 
     def _begin(self, wanted: VectorQuery, count: int) -> _Search:
@@ -131,13 +136,11 @@ class VectorSegment:
         first, most = probes_of(wanted, self.metric, marks)
         return _Search(query, order, first, most)
 
-    def _look_together(self, searches: Sequence[_Search], rename: KeyedRename) -> None:
+    def _look_together(self, searches: Sequence[_Search], quantizer: SharedQuantizer, rename: KeyedRename) -> None:
         """Go with all searches through the partitions that they begin with, partition by partition.
 
         The nearest one of each comes first: once it is known, most other rows are found to be too far away at once.
         """
-        quantizer = self.model.quantizer
-        assert isinstance(quantizer, FlatQuantizer)
         queries = quantizer.prepare_many([search.query for search in searches], self.metric)
         for begin, end in ((0, 1), (1, None)):
             wanted = [search.order[begin : search.first if end is None else end] for search in searches]
@@ -146,7 +149,7 @@ class VectorSegment:
     def _look_at(
         self,
         searches: Sequence[_Search],
-        queries: Queries,
+        queries: PreparedMany,
         wanted: Sequence[npt.NDArray[np.int64]],
         rename: KeyedRename,
     ) -> None:
@@ -156,32 +159,40 @@ class VectorSegment:
             return
         owners = np.repeat(np.arange(len(searches)), [len(own) for own in wanted])
         by_partition = np.argsort(numbers, kind="stable")
+        owners = owners[by_partition]
         probed, starts = np.unique(numbers[by_partition], return_index=True)
-        asking = np.split(owners[by_partition], starts[1:])
+        ends = np.append(starts, len(numbers))
 
-        def look(pieces: Sequence[slice]) -> tuple[list[Top], list[int]]:
-            tops = [search.new_top(search.top.limit) for search in searches]
+        def look(pieces: Sequence[slice], tops: list[Top]) -> list[int]:
             counted: list[int] = []
             for piece in pieces:
                 read = self.partitions(probed[piece].tolist())
                 marked = _marked(read, rename)
                 counted.extend(alive for _, alive in marked)
                 blocks = Blocks([self._block(partition) for partition in read], [mask for mask, _ in marked])
-                ends = np.cumsum([0, *map(len, asking[piece])])
-                queries.scan_grouped(blocks, ends, np.concatenate(asking[piece]), tops)
-            return tops, counted
+                own = ends[piece.start : piece.stop + 1]
+                queries.scan_grouped(blocks, own - own[0], owners[own[0] : own[-1]], tops)
+            return counted
 
         pieces = self._pieces(probed)
         share = -(-len(pieces) // core_count())
-        works = [partial(look, pieces[at : at + share]) for at in range(0, len(pieces), share)]
-        found = [works[0]()] if len(works) == 1 else _POOL.all(works)
-        for tops, _ in found:
-            for search, top in zip(searches, tops, strict=True):
-                search.top.add(*top.sorted())
-        alive = [count for _, counted in found for count in counted]
-        for number, group, kept in zip(probed.tolist(), asking, alive, strict=True):
-            for owner in group.tolist():
-                searches[owner].compared += int(self.sizes[number]) if searches[owner].note(kept) else 0
+        works = [pieces[at : at + share] for at in range(0, len(pieces), share)]
+        # The first of them goes on with what is known already, the others begin with its limits.
+        tops = [[search.top for search in searches]]
+        tops += [[search.new_top(search.top.limit) for search in searches] for _ in works[1:]]
+        asked = [partial(look, work, own) for work, own in zip(works, tops, strict=True)]
+        found = [asked[0]()] if len(works) == 1 else _POOL.all(asked)
+        for more in tops[1:]:
+            for search, top in zip(searches, more, strict=True):
+                search.top.join(top)
+        alive = np.array([count for counted in found for count in counted])
+        times = np.diff(ends)
+        kept = np.bincount(owners, np.repeat(alive, times), len(searches))
+        compared = np.bincount(owners, np.repeat(np.where(alive > 0, self.sizes[probed], 0), times), len(searches))
+        for search, own, rows, codes in zip(searches, wanted, kept.tolist(), compared.tolist(), strict=True):
+            search.at += len(own)
+            search.kept += int(rows)
+            search.compared += int(codes)
 
     def _pieces(self, numbers: npt.NDArray[np.int64]) -> list[slice]:
         """Partitions in pieces, as many as there are cores or more, so that not too much is in memory at once."""
@@ -193,9 +204,10 @@ class VectorSegment:
     def _finish(self, search: _Search, rename: KeyedRename) -> Ranked:
         """Look at the partitions that are left."""
         query, top = search.query, search.top
-        prepared = self.model.quantizer.prepare(query, self.metric)
+        prepared: Prepared | None = None
         while search.at < search.first or (search.at < search.most and search.kept < query.count):
             # What is known to be needed is read together; beyond that, partition by partition.
+            prepared = prepared or self.model.quantizer.prepare(query, self.metric)
             self._probe(search, prepared, rename)
         query.use.note(segments=1, partitions=search.at, codes=search.compared)
         marks, rows = top.sorted()
@@ -417,12 +429,6 @@ class _Search:
         if limit < np.inf and (upper is None or limit < upper):
             upper = float(np.nextafter(np.float32(limit), np.float32(np.inf)))
         return Top(self.query.count, self.query.lower, upper)
-
-    def note(self, kept: int) -> int:
-        """One more partition is looked at, of which so many rows count."""
-        self.at += 1
-        self.kept += kept
-        return kept
 
 
 def _marked(partitions: Sequence[Partition], rename: KeyedRename) -> list[Marked]:

@@ -10,7 +10,7 @@ Of l2 and cosine the query is encoded too and bytes are compared; of dot it stay
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,12 +20,12 @@ import pyarrow as pa
 
 from lancelet.errors import CorruptFile, IndexRefused
 from lancelet.index.vector.metric import Metric
-from lancelet.index.vector.sq_scan import SqQuery
+from lancelet.index.vector.sq_scan import SqQueries, SqQuery
 
 if TYPE_CHECKING:
     from lancelet.index.row_set import RowNumbers
     from lancelet.index.vector.blocks import Blocks
-    from lancelet.index.vector.query import Columns, Keep, Prepared, Quantizer, VectorQuery, Vectors
+    from lancelet.index.vector.query import Columns, Keep, Prepared, PreparedMany, Quantizer, VectorQuery, Vectors
     from lancelet.index.vector.top import Top
 
 COLUMN: Final = "__sq_code"
@@ -88,9 +88,15 @@ class ScalarQuantizer:
         return {"dim": self.dimension, "num_bits": _BITS, "bounds": bounds}
 
     def prepare(self, query: VectorQuery, metric: Metric) -> Prepared:
-        vector = query.vector
-        asked = vector.astype(np.float32) if metric is Metric.DOT else self.codes(vector[None])[0]
-        return _Prepared(SqQuery(asked, self.start, self.end))
+        return _Prepared(SqQuery(self._asked(query.vector[None], metric)[0], self.start, self.end))
+
+    def prepare_many(self, queries: Sequence[VectorQuery], metric: Metric) -> PreparedMany:
+        vectors = np.stack([query.vector for query in queries])
+        return SqQueries(self._asked(vectors, metric), self.start, self.end)
+
+    def _asked(self, vectors: Vectors, metric: Metric) -> Vectors:
+        """Queries as they are compared with codes."""
+        return vectors.astype(np.float32) if metric is Metric.DOT else self.codes(vectors)
 
 
 @dataclass(frozen=True, slots=True)

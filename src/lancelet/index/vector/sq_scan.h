@@ -15,6 +15,12 @@
 #define LC_SQ_WIDEST 32768
 #define LC_SQ_AHEAD 4096
 
+/* Of rows that lie one after the other, ask for bytes that come a little later: a partition is seldom in the nearest
+ * cache, and the processor's own guesses end with the page. Asking beyond the end does no harm. */
+static inline void lc_sq_fetch(const uint8_t *codes, size_t size) {
+    for (size_t i = 0; i < size; i += 64) __builtin_prefetch(codes + LC_SQ_AHEAD + i);
+}
+
 static uint64_t lc_sq_squares_plain(const uint8_t *query, const uint8_t *codes, size_t d) {
     uint64_t sum = 0;
     for (size_t from = 0; from < d; from += LC_SQ_WIDEST) {
@@ -109,9 +115,139 @@ LC_AVX2 static void lc_sq_products_avx2(const float *query, const uint8_t *const
     }
 
 #define LC_STEP_BW(SUM, D) _mm512_add_epi32(SUM, _mm512_madd_epi16(D, D))
-#define LC_STEP_VNNI(SUM, D) _mm512_dpwssd_epi32(SUM, D, D)
 LC_SQ_SQUARES(lc_sq_squares_avx512, LC_AVX512, LC_STEP_BW)
-LC_SQ_SQUARES(lc_sq_squares_vnni, LC_AVX512V, LC_STEP_VNNI)
+
+/* VNNI multiplies bytes without a sign by bytes with one, a query q less 128:
+ *
+ *     sum (a - q)^2  =  [sum a (a - 128) + sum a (-128)]  -  2 sum a (q - 128)  +  sum q^2
+ *
+ * What is in brackets is the row's own, whoever asks. Sums may leave 32 bits on the way, and come back to what is less
+ * than 2^32; behind the last number a is 0. */
+#define LC_SQ_EACH(D, STEP)                                                       \
+    {                                                                             \
+        size_t from = 0;                                                          \
+        for (; from + 64 <= D; from += 64) STEP(_mm512_loadu_si512, from)         \
+        if (from < D) {                                                           \
+            const __mmask64 there = ((uint64_t)1 << (D - from)) - 1;              \
+            STEP(LC_SQ_THERE, from)                                               \
+        }                                                                         \
+    }
+#define LC_SQ_THERE(AT) _mm512_maskz_loadu_epi8(there, AT)
+#define LC_SQ_SIGNED(A) _mm512_xor_si512(A, _mm512_set1_epi8(-128))
+#define LC_SQ_OWN(SUM, A) \
+    _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(SUM, A, LC_SQ_SIGNED(A)), A, _mm512_set1_epi8(-128))
+
+LC_AVX512V static inline __attribute__((always_inline)) __m128i lc_sq_fold(const __m512i *sums) {
+    const __m512i folded =
+        LC_SQ_FOLD(sums[0], sums[1], sums[2], sums[3], _mm512_unpacklo_epi32, _mm512_unpackhi_epi32,
+                   _mm512_unpacklo_epi64, _mm512_unpackhi_epi64, _mm512_add_epi32);
+    const __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(folded), _mm512_extracti64x4_epi64(folded, 1));
+    return _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+}
+
+/* Squares of four rows, less those of the query. */
+LC_AVX512V static inline __attribute__((always_inline)) __m128i lc_sq_four(const uint8_t *query,
+                                                                           const uint8_t *const *rows, size_t d) {
+    __m512i own[4], asked[4];
+    for (int r = 0; r < 4; r++) own[r] = asked[r] = _mm512_setzero_si512();
+#define LC_STEP(LOAD, I)                                        \
+    {                                                           \
+        const __m512i wanted = LC_SQ_SIGNED(LOAD(query + I));   \
+        for (int r = 0; r < 4; r++) {                           \
+            const __m512i a = LOAD(rows[r] + I);                \
+            own[r] = LC_SQ_OWN(own[r], a);                      \
+            asked[r] = _mm512_dpbusd_epi32(asked[r], a, wanted); \
+        }                                                       \
+    }
+    LC_SQ_EACH(d, LC_STEP)
+#undef LC_STEP
+    for (int r = 0; r < 4; r++) own[r] = _mm512_sub_epi32(own[r], _mm512_slli_epi32(asked[r], 1));
+    return lc_sq_fold(own);
+}
+
+LC_AVX512V static uint32_t lc_sq_length_vnni(const uint8_t *query, size_t d) {
+    __m512i sum = _mm512_setzero_si512();
+#define LC_STEP(LOAD, I)                                                                  \
+    {                                                                                     \
+        const __m512i q = LOAD(query + I);                                                \
+        sum = _mm512_dpbusd_epi32(sum, q, LC_SQ_SIGNED(q));                               \
+        /* and 128 q, of which a byte with a sign holds no more than a half */            \
+        sum = _mm512_dpbusd_epi32(sum, q, _mm512_set1_epi8(64));                          \
+        sum = _mm512_dpbusd_epi32(sum, q, _mm512_set1_epi8(64));                          \
+    }
+    LC_SQ_EACH(d, LC_STEP)
+#undef LC_STEP
+    return (uint32_t)_mm512_reduce_add_epi32(sum);
+}
+
+LC_AVX512V static void lc_sq_squares_vnni(const uint8_t *query, const uint8_t *const *rows, size_t d, size_t count,
+                                          float scale, float *out) {
+    const __m128i length = _mm_set1_epi32((int)lc_sq_length_vnni(query, d));
+    for (size_t r = 0; r < count; r += 4) {
+        const uint8_t *four[4];
+        for (size_t i = 0; i < 4; i++) four[i] = rows[r + i < count ? r + i : r];
+        const __m128 marks = _mm_cvtepu32_ps(_mm_add_epi32(lc_sq_four(query, four, d), length));
+        _mm_mask_storeu_ps(out + r, (__mmask8)(count - r < 4 ? (1 << (count - r)) - 1 : 15),
+                           _mm_mul_ps(marks, _mm_set1_ps(scale)));
+    }
+}
+
+/* What is each row's own, for so many rows one after the other. */
+LC_AVX512V static inline void lc_sq_own_vnni(const uint8_t *codes, size_t d, size_t count, uint32_t *out) {
+    for (size_t r = 0; r < count; r += 4) {
+        __m512i own[4];
+        lc_sq_fetch(codes + r * d, 4 * d);
+        for (int i = 0; i < 4; i++) {
+            const uint8_t *row = codes + (r + i < count ? r + i : r) * d;
+            own[i] = _mm512_setzero_si512();
+#define LC_STEP(LOAD, I)                          \
+    {                                             \
+        const __m512i a = LOAD(row + I);          \
+        own[i] = LC_SQ_OWN(own[i], a);            \
+    }
+            LC_SQ_EACH(d, LC_STEP)
+#undef LC_STEP
+        }
+        _mm_mask_storeu_epi32(out + r, (__mmask8)(count - r < 4 ? (1 << (count - r)) - 1 : 15), lc_sq_fold(own));
+    }
+}
+
+/* Distances of rows whose own sums are known. */
+LC_AVX512V static inline void lc_sq_asked_vnni(const uint8_t *query, uint32_t length, const uint8_t *codes,
+                                        const uint32_t *own, size_t d, size_t count, float scale, float *out) {
+    for (size_t r = 0; r < count; r += 4) {
+        const __mmask8 there = (__mmask8)(count - r < 4 ? (1 << (count - r)) - 1 : 15);
+        const uint8_t *four[4];
+        __m512i asked[4];
+        for (size_t i = 0; i < 4; i++) {
+            four[i] = codes + (r + i < count ? r + i : r) * d;
+            asked[i] = _mm512_setzero_si512();
+        }
+#define LC_STEP(LOAD, I)                                                                             \
+    {                                                                                                \
+        const __m512i wanted = LC_SQ_SIGNED(LOAD(query + I));                                        \
+        for (int k = 0; k < 4; k++) asked[k] = _mm512_dpbusd_epi32(asked[k], LOAD(four[k] + I), wanted); \
+    }
+        LC_SQ_EACH(d, LC_STEP)
+#undef LC_STEP
+        const __m128i sums =
+            _mm_sub_epi32(_mm_add_epi32(_mm_maskz_loadu_epi32(there, own + r), _mm_set1_epi32((int)length)),
+                          _mm_slli_epi32(lc_sq_fold(asked), 1));
+        _mm_mask_storeu_ps(out + r, there, _mm_mul_ps(_mm_cvtepu32_ps(sums), _mm_set1_ps(scale)));
+    }
+}
+
+/* Which of at most 64 marks are within a limit. */
+LC_AVX512 static inline uint64_t lc_sq_within_avx512(const float *marks, size_t count, float limit) {
+    uint64_t found = 0;
+    for (size_t i = 0; i < count; i += 16) {
+        const __mmask16 there = count - i < 16 ? (__mmask16)((1 << (count - i)) - 1) : (__mmask16)0xffff;
+        found |= (uint64_t)_mm512_mask_cmp_ps_mask(there, _mm512_maskz_loadu_ps(there, marks + i),
+                                                   _mm512_set1_ps(limit), _CMP_LE_OQ)
+                 << i;
+    }
+    return found;
+}
 
 LC_AVX512 static void lc_sq_products_avx512(const float *query, const uint8_t *const *codes, size_t d, float *out) {
     __m512 sums[4];
@@ -135,12 +271,6 @@ LC_AVX512 static void lc_sq_products_avx512(const float *query, const uint8_t *c
 }
 #endif
 
-/* Of rows that lie one after the other, ask for bytes that come a little later: a partition is seldom in the nearest
- * cache, and the processor's own guesses end with the page. Asking beyond the end does no harm. */
-static inline void lc_sq_fetch(const uint8_t *codes, size_t size) {
-    for (size_t i = 0; i < size; i += 64) __builtin_prefetch(codes + LC_SQ_AHEAD + i);
-}
-
 /* Distances of some rows; shift is what the least value adds to every product. Where four are compared at a time, the
  * last ones are some rows twice. */
 #define LC_SQ_FOUR(FOUR, ROWS, R, COUNT)  \
@@ -154,12 +284,14 @@ static void lc_sq_squares(const uint8_t *query, const uint8_t *const *rows, size
         return;
     }
 #if LC_X86
+    if (level >= 3) {
+        lc_sq_squares_vnni(query, rows, d, count, scale, out);
+        return;
+    }
     for (size_t r = 0; r < count; r += 4) {
         uint64_t sums[4];
         LC_SQ_FOUR(four, rows, r, count);
-        if (level >= 3)
-            lc_sq_squares_vnni(query, four, d, sums);
-        else if (level == 2)
+        if (level == 2)
             lc_sq_squares_avx512(query, four, d, sums);
         else
             lc_sq_squares_avx2(query, four, d, sums);
@@ -186,5 +318,40 @@ static void lc_sq_products(const float *query, const uint8_t *const *rows, size_
 #endif
     for (size_t r = 0; r < count; r++) out[r] = 1.0f - (out[r] * scale + shift);
 }
+
+/* Whether rows have sums of their own that are worth to be known, where several queries ask for the same rows. */
+static inline int lc_sq_has_own(size_t d, int level) { return LC_X86 && level >= 3 && d <= LC_SQ_WIDEST; }
+
+static inline void lc_sq_own(const uint8_t *codes, size_t d, size_t count, uint32_t *out) {
+#if LC_X86
+    lc_sq_own_vnni(codes, d, count, out);
+#endif
+}
+
+static inline uint32_t lc_sq_length(const uint8_t *query, size_t d) {
+#if LC_X86
+    return lc_sq_length_vnni(query, d);
+#else
+    return 0;
+#endif
+}
+
+static inline void lc_sq_asked(const uint8_t *query, uint32_t length, const uint8_t *codes, const uint32_t *own, size_t d,
+                        size_t count, float scale, float *out) {
+#if LC_X86
+    lc_sq_asked_vnni(query, length, codes, own, d, count, scale, out);
+#endif
+}
+
+static inline uint64_t lc_sq_within(const float *marks, size_t count, float limit, int level) {
+#if LC_X86
+    if (level >= 2) return lc_sq_within_avx512(marks, count, limit);
+#endif
+    uint64_t found = 0;
+    for (size_t i = 0; i < count; i++) found |= (uint64_t)(marks[i] <= limit) << i;
+    return found;
+}
+
+static inline int lc_sq_lowest(uint64_t bits) { return __builtin_ctzll(bits); }
 
 #endif

@@ -6,7 +6,8 @@ asks for squared differences of quantised values, one of floats for 1 - the prod
 byte is looked at.
 """
 
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
 
 import numpy as np
 
@@ -18,11 +19,19 @@ cdef extern from "sq_scan.h" nogil:
     int lc_cpu_level()
     void lc_sq_fetch(const uint8_t*, size_t)
     void lc_sq_squares(const uint8_t*, const uint8_t**, size_t, size_t, float, float*, int)
+    int lc_sq_has_own(size_t, int)
+    void lc_sq_own(const uint8_t*, size_t, size_t, uint32_t*)
+    uint32_t lc_sq_length(const uint8_t*, size_t)
+    void lc_sq_asked(const uint8_t*, uint32_t, const uint8_t*, const uint32_t*, size_t, size_t, float, float*)
+    uint64_t lc_sq_within(const float*, size_t, float, int)
+    int lc_sq_lowest(uint64_t)
     void lc_sq_products(const float*, const uint8_t**, size_t, size_t, float, float, float*, int)
 
 
 DEF BLOCK = 64
 DEF FEW = 16
+# What stays in the cache of the processor until the last of several queries was there.
+DEF NEAR_BYTES = 262144
 
 cdef int _level = lc_cpu_level()
 
@@ -40,6 +49,8 @@ cdef struct Question:
     const float* floats
     Py_ssize_t d
     float scale, shift
+    # The sum of squares of the bytes, where rows are asked for by their own sums.
+    uint32_t length
 
 
 cdef void _score(const Question* question, const uint8_t* codes, Py_ssize_t count, float* out) noexcept nogil:
@@ -70,10 +81,12 @@ cdef class SqQuery:
             raise ValueError("a query has one dimension and at least one value")
         cdef float total = 0
         cdef Py_ssize_t i
-        self._question = Question(NULL, NULL, query.shape[0], (end - start) / <float>255, 0)
+        self._question = Question(NULL, NULL, query.shape[0], (end - start) / <float>255, 0, 0)
         if query.dtype == np.uint8:
             self._bytes = np.ascontiguousarray(query)
             self._question.bytes = &self._bytes[0]
+            if lc_sq_has_own(self._question.d, lc_cpu_level()):
+                self._question.length = lc_sq_length(self._question.bytes, self._question.d)
         else:
             self._floats = np.ascontiguousarray(query, np.float32)
             self._question.floats = &self._floats[0]
@@ -121,7 +134,7 @@ cdef class SqQuery:
         if kept is not None:
             mask = &kept[0]
         with nogil:
-            _scan(&self._question, &codes[0], n, numbers, mask, first, top)
+            _scan(&self._question, &codes[0], NULL, n, numbers, mask, first, top)
 
     def scan_blocks(self, Blocks blocks not None, Top top not None):
         """The rows of all blocks into the nearest few."""
@@ -131,15 +144,75 @@ cdef class SqQuery:
         with nogil:
             for number in range(blocks.count):
                 block = &blocks.entries[number]
-                _scan(&self._question, block.columns[0], block.count, block.rows, block.kept, 0, top)
+                _scan(&self._question, block.columns[0], NULL, block.count, block.rows, block.kept, 0, top)
+
+
+cdef class SqQueries:
+    """Several queries, each for some of the blocks; the codes of a block are read once for all that ask for it."""
+
+    cdef list _queries
+    cdef Py_ssize_t _d
+
+    def __cinit__(self, queries, float start, float end):
+        if queries.ndim != 2 or queries.shape[1] < 1:
+            raise ValueError("queries are the rows of a matrix")
+        self._d = queries.shape[1]
+        self._queries = [SqQuery(query, start, end) for query in queries]
+
+    def scan_grouped(self, Blocks blocks not None, const int64_t[::1] ends, const int64_t[::1] which, list tops not None):
+        """Offer the rows of each block to the ``Top`` of some of the queries.
+
+        Those of block ``i`` are in ``which``, from ``ends[i]`` up to ``ends[i + 1]``.
+        """
+        cdef Py_ssize_t number, i, at, size, near = max(NEAR_BYTES // self._d, BLOCK)
+        cdef const Entries* block
+        cdef const uint8_t* codes
+        cdef const uint64_t* rows
+        cdef const uint8_t* kept
+        cdef uint32_t* known
+        cdef SqQuery query
+        cdef Top top
+        if len(tops) != len(self._queries):
+            raise ValueError("each query has a list of its nearest rows")
+        blocks.check_groups(ends, which, tops)
+        blocks.check(0, self._d)
+        cdef uint32_t* own = <uint32_t*>malloc(near * sizeof(uint32_t))
+        if own == NULL:
+            raise MemoryError
+        try:
+            for number in range(blocks.count):
+                block = &blocks.entries[number]
+                at = 0
+                while at < block.count and ends[number] < ends[number + 1]:
+                    size = min(near, block.count - at)
+                    codes, rows = block.columns[0] + at * self._d, block.rows + at
+                    kept = NULL
+                    if block.kept != NULL:
+                        kept = block.kept + at
+                    known = NULL
+                    query = self._queries[which[ends[number]]]
+                    if ends[number + 1] - ends[number] > 1 and query._question.bytes != NULL and lc_sq_has_own(self._d, _level):
+                        known = own
+                        with nogil:
+                            lc_sq_own(codes, self._d, size, own)
+                    for i in range(ends[number], ends[number + 1]):
+                        query = self._queries[which[i]]
+                        top = tops[which[i]]
+                        with nogil:
+                            _scan(&query._question, codes, known, size, rows, kept, 0, top)
+                    at += size
+        finally:
+            free(own)
 
 
 cdef void _scan(
-    const Question* question, const uint8_t* codes, Py_ssize_t n, const uint64_t* rows, const uint8_t* kept,
-    uint64_t first, Top top,
+    const Question* question, const uint8_t* codes, const uint32_t* own, Py_ssize_t n, const uint64_t* rows,
+    const uint8_t* kept, uint64_t first, Top top,
 ) noexcept nogil:
+    """Offer rows, whose own sums may be known."""
     cdef float marks[BLOCK]
     cdef Py_ssize_t at = 0, size, i, wanted
+    cdef uint64_t near
     while at < n:
         size = min(<Py_ssize_t>BLOCK, n - at)
         wanted = size
@@ -148,8 +221,17 @@ cdef void _scan(
             for i in range(size):
                 wanted += kept[at + i]
         if wanted:
-            _score(question, codes + at * question.d, size, marks)
-            for i in range(size):
+            if own != NULL:
+                lc_sq_asked(
+                    question.bytes, question.length, codes + at * question.d, own + at, question.d, size,
+                    question.scale * question.scale, marks,
+                )
+            else:
+                _score(question, codes + at * question.d, size, marks)
+            near = lc_sq_within(marks, size, min(top.limit, top.upper), _level)
+            while near:
+                i = lc_sq_lowest(near)
+                near &= near - 1
                 if marks[i] <= top.limit and (kept == NULL or kept[at + i]):
                     top.push(marks[i], rows[at + i] if rows != NULL else first + at + i)
         at += size

@@ -98,6 +98,14 @@ cdef class Top:
                 if marks[i] <= self.limit:
                     self.push(marks[i], rows[i])
 
+    def join(self, Top other not None):
+        """The rows of another list."""
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(other.size):
+                if other.marks[i] <= self.limit:
+                    self.push(other.marks[i], other.rows[i])
+
     def sorted(self):
         """Distances and rows, the nearest first."""
         marks, rows = np.empty(self.size, np.float32), np.empty(self.size, np.uint64)
