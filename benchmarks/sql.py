@@ -7,6 +7,7 @@ things too.
 ``tpch``        the 22 questions of TPC-H over our tables and over Parquet, which the same session wrote
 ``names``       a query by name beside the same query by path
 ``statements``  statements about tables beside Delta's and Iceberg's, many a sample
+``reads``       questions about all rows of a table beside Iceberg
 ``changes``     MERGE, UPDATE and DELETE of one row in a hundred beside ``LanceTable`` and Iceberg
 
 Iceberg and Delta need a Spark that they know: ``--iceberg-python`` and ``--delta-python`` name a Python with such a pyspark and psutil,
@@ -34,7 +35,7 @@ from rich.table import Table
 from benchmarks.tpch import QUESTIONS, TABLES, generate
 from lancelet.spark.session import CATALOG, EXTENSIONS, bridge_jar
 
-PARTS = ("tpch", "names", "statements", "changes")
+PARTS = ("tpch", "names", "statements", "reads", "changes")
 COMMON = {
     "spark.driver.memory": "3g",
     "spark.sql.shuffle.partitions": "4",
@@ -269,6 +270,35 @@ ROWS = (
     "SELECT id, id % 1000 AS n, string(xxhash64(id)) AS s, double(id) / 7 AS x, timestamp_seconds(id) AS at "
     "FROM range(0, {}, 1, 4)"
 )
+READS = {
+    "sum of a column": "SELECT sum(n) FROM lake.reads.t",
+    "sum of doubles": "SELECT round(sum(x), 3) FROM lake.reads.t",
+    "group by": "SELECT count(*), sum(c), sum(i) FROM (SELECT n, count(*) AS c, sum(id) AS i FROM lake.reads.t GROUP BY n)",
+    "filter 1 %": "SELECT sum(id), max(s) FROM lake.reads.t WHERE n < 10",
+    "all columns": "SELECT max(id), max(n), max(s), max(x), max(at) FROM lake.reads.t",
+}
+
+
+def reads(engines: Mapping[str, Engine], repeats: int, count: int) -> None:
+    """Questions whose answers are a row; the first of them make the code warm."""
+    for each in engines.values():
+        each.sql("CREATE NAMESPACE lake.reads")
+        each.sql(f"CREATE TABLE lake.reads.t AS {ROWS.format(count)}")
+    report = Report(f"reads of {count:,} rows, median of {repeats} (at most 0.9)", [THEIRS])
+    for name, text in READS.items():
+        acts = {engine: partial(_asked, each, text) for engine, each in engines.items()}
+        answers = {engine: act(0)["rows"] for engine, act in acts.items()}
+        if len({str(rows) for rows in answers.values()}) != 1:
+            raise SystemExit(f"{name}: the answers differ: {answers}")
+        in_turn(repeats, acts)
+        report.add(name, in_turn(repeats, acts))
+    report.show()
+
+
+def _asked(engine: Engine, text: str, _: int) -> dict[str, Any]:
+    return engine.sql(text)
+
+
 CHANGES = {
     "UPDATE 1 %": "UPDATE lake.rows.{0} SET x = x + 1, s = 'new' WHERE id % 100 = {1}",
     "MERGE 1 %": (
@@ -347,7 +377,7 @@ def main() -> None:
         folder = Path(name)
         ours = stack.enter_context(engine(sys.executable, lancelet_settings(folder), folder / "lancelet.log"))
         engines = {OURS: ours}
-        if given.iceberg_python and given.iceberg_jar and {"statements", "changes"} & set(chosen):
+        if given.iceberg_python and given.iceberg_jar and {"statements", "reads", "changes"} & set(chosen):
             settings = iceberg_settings(folder, given.iceberg_jar)
             engines[THEIRS] = stack.enter_context(engine(given.iceberg_python, settings, folder / "iceberg.log"))
         beside = dict(engines)
@@ -361,6 +391,8 @@ def main() -> None:
             names(ours, folder, max(given.repeats, 31))
         if "statements" in chosen:
             statements(beside, max(given.repeats, 15))
+        if "reads" in chosen:
+            reads(engines, max(given.repeats, 15), given.rows)
         if "changes" in chosen:
             changes(engines, given.repeats, given.rows)
 
