@@ -6,11 +6,12 @@ things too.
 
 ``tpch``        the 22 questions of TPC-H over our tables and over Parquet, which the same session wrote
 ``names``       a query by name beside the same query by path
-``statements``  statements about tables beside Iceberg's
+``statements``  statements about tables beside Delta's and Iceberg's, many a sample
+``reads``       questions about all rows of a table beside Iceberg
 ``changes``     MERGE, UPDATE and DELETE of one row in a hundred beside ``LanceTable`` and Iceberg
 
-Iceberg needs a Spark that it knows: ``--iceberg-python`` names a Python with such a pyspark and psutil, ``--iceberg-jar`` its runtime from
-Maven Central. Without them its columns are left out.
+Iceberg and Delta need a Spark that they know: ``--iceberg-python`` and ``--delta-python`` name a Python with such a pyspark and psutil,
+``--iceberg-jar`` and ``--delta-jars`` their jars from Maven Central. Without them their columns are left out.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from rich.table import Table
 from benchmarks.tpch import QUESTIONS, TABLES, generate
 from lancelet.spark.session import CATALOG, EXTENSIONS, bridge_jar
 
-PARTS = ("tpch", "names", "statements", "changes")
+PARTS = ("tpch", "names", "statements", "reads", "changes")
 COMMON = {
     "spark.driver.memory": "3g",
     "spark.sql.shuffle.partitions": "4",
@@ -44,7 +45,7 @@ COMMON = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
 }
-OURS, THEIRS, FRAMES = "SQL", "Iceberg", "LanceTable"
+OURS, THEIRS, DELTA, FRAMES = "SQL", "Iceberg", "Delta", "LanceTable"
 
 
 class Engine:
@@ -53,7 +54,7 @@ class Engine:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
-    def ask(self, question: Mapping[str, str]) -> dict[str, Any]:
+    def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps(question), file=self._process.stdin, flush=True)
@@ -110,6 +111,17 @@ def iceberg_settings(folder: Path, jar: str) -> dict[str, str]:
     }
 
 
+def delta_settings(folder: Path, jars: str) -> dict[str, str]:
+    return {
+        "spark.jars": jars,
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.sources.default": "delta",
+        "spark.sql.warehouse.dir": str(folder / "delta-warehouse"),
+        "spark.local.dir": str(folder / "delta-spark"),
+    }
+
+
 class Report:
     """Lines of medians, each against one other engine."""
 
@@ -129,7 +141,7 @@ class Report:
             for other in self._others
             for what in ("wall", "cpu")
         ]
-        line = (name, f"{median(ours, 'wall') * 1000:,.0f}", f"{median(ours, 'cpu') * 1000:,.0f}", *ratios)
+        line = (name, f"{median(ours, 'wall') * 1000:,.1f}", f"{median(ours, 'cpu') * 1000:,.1f}", *ratios)
         self._table.add_row(*line)
         print(*line, sep="  ", file=sys.stderr, flush=True)
 
@@ -215,25 +227,41 @@ STATEMENTS = (
     "ALTER TABLE lake.many.made{} SET TBLPROPERTIES ('a' = 'b')",
     "DROP TABLE lake.many.made{}",
 )
+_HISTORY = "SELECT * FROM lake.many.t0.history"
+AT_ONCE = 10
+
+
+def _in_words_of(name: str, text: str) -> str | None:
+    """Delta's tables are in Spark's own catalog, their history is a statement, and it does not show how they were created."""
+    if name != DELTA:
+        return text
+    if text.startswith("SHOW CREATE"):
+        return None
+    return "DESCRIBE HISTORY spark_catalog.many.t0" if text == _HISTORY else text.replace("lake", "spark_catalog", 1)
 
 
 def _numbered(engine: Engine, text: str, turn: int) -> dict[str, Any]:
-    return engine.sql(text.format(turn))
+    """As many statements as one sample has, with other tables in each turn."""
+    numbers = range(turn * AT_ONCE, (turn + 1) * AT_ONCE)
+    return engine.ask({"each": [text.format(number) for number in numbers]})
 
 
 def statements(engines: Mapping[str, Engine], repeats: int, tables: int = 50) -> None:
     """Statements that read and write metadata only."""
-    for each in engines.values():
-        each.sql("CREATE NAMESPACE lake.many")
+    for name, each in engines.items():
+        place = "spark_catalog" if name == DELTA else "lake"
+        each.sql(f"CREATE NAMESPACE {place}.many")
         for number in range(tables):
-            each.sql(f"CREATE TABLE lake.many.t{number} (id BIGINT, s STRING, x DOUBLE)")
+            each.sql(f"CREATE TABLE {place}.many.t{number} (id BIGINT, s STRING, x DOUBLE)")
         for number in range(20):
-            each.sql(f"INSERT INTO lake.many.t0 VALUES ({number}, 'a', 0.5)")
-    report = Report(f"statements, {tables} tables, median of {repeats} (at most 1.0)", [THEIRS])
+            each.sql(f"INSERT INTO {place}.many.t0 VALUES ({number}, 'a', 0.5)")
+    others = [name for name in engines if name != OURS]
+    report = Report(f"statements, {tables} tables, median of {repeats} times {AT_ONCE} (at most 1.0)", others)
     for text in STATEMENTS:
-        acts = {name: partial(_numbered, each, text) for name, each in engines.items()}
+        words = {name: _in_words_of(name, text) for name in engines}
+        acts = {name: partial(_numbered, engines[name], said) for name, said in words.items() if said is not None}
         if "{}" not in text:
-            in_turn(3, acts)
+            in_turn(10, acts)
         report.add(text.format(""), in_turn(repeats, acts))
     report.show()
 
@@ -242,6 +270,35 @@ ROWS = (
     "SELECT id, id % 1000 AS n, string(xxhash64(id)) AS s, double(id) / 7 AS x, timestamp_seconds(id) AS at "
     "FROM range(0, {}, 1, 4)"
 )
+READS = {
+    "sum of a column": "SELECT sum(n) FROM lake.reads.t",
+    "sum of doubles": "SELECT round(sum(x), 3) FROM lake.reads.t",
+    "group by": "SELECT count(*), sum(c), sum(i) FROM (SELECT n, count(*) AS c, sum(id) AS i FROM lake.reads.t GROUP BY n)",
+    "filter 1 %": "SELECT sum(id), max(s) FROM lake.reads.t WHERE n < 10",
+    "all columns": "SELECT max(id), max(n), max(s), max(x), max(at) FROM lake.reads.t",
+}
+
+
+def reads(engines: Mapping[str, Engine], repeats: int, count: int) -> None:
+    """Questions whose answers are a row; the first of them make the code warm."""
+    for each in engines.values():
+        each.sql("CREATE NAMESPACE lake.reads")
+        each.sql(f"CREATE TABLE lake.reads.t AS {ROWS.format(count)}")
+    report = Report(f"reads of {count:,} rows, median of {repeats} (at most 0.9)", [THEIRS])
+    for name, text in READS.items():
+        acts = {engine: partial(_asked, each, text) for engine, each in engines.items()}
+        answers = {engine: act(0)["rows"] for engine, act in acts.items()}
+        if len({str(rows) for rows in answers.values()}) != 1:
+            raise SystemExit(f"{name}: the answers differ: {answers}")
+        in_turn(repeats, acts)
+        report.add(name, in_turn(repeats, acts))
+    report.show()
+
+
+def _asked(engine: Engine, text: str, _: int) -> dict[str, Any]:
+    return engine.sql(text)
+
+
 CHANGES = {
     "UPDATE 1 %": "UPDATE lake.rows.{0} SET x = x + 1, s = 'new' WHERE id % 100 = {1}",
     "MERGE 1 %": (
@@ -310,6 +367,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--iceberg-python")
     parser.add_argument("--iceberg-jar")
+    parser.add_argument("--delta-python")
+    parser.add_argument("--delta-jars", help="of delta-spark and delta-storage, with a comma between them")
     given = parser.parse_args()
     chosen = given.parts or PARTS
     if not set(chosen) <= set(PARTS):
@@ -318,16 +377,22 @@ def main() -> None:
         folder = Path(name)
         ours = stack.enter_context(engine(sys.executable, lancelet_settings(folder), folder / "lancelet.log"))
         engines = {OURS: ours}
-        if given.iceberg_python and given.iceberg_jar and {"statements", "changes"} & set(chosen):
+        if given.iceberg_python and given.iceberg_jar and {"statements", "reads", "changes"} & set(chosen):
             settings = iceberg_settings(folder, given.iceberg_jar)
             engines[THEIRS] = stack.enter_context(engine(given.iceberg_python, settings, folder / "iceberg.log"))
+        beside = dict(engines)
+        if given.delta_python and given.delta_jars and "statements" in chosen:
+            settings = delta_settings(folder, given.delta_jars)
+            beside[DELTA] = stack.enter_context(engine(given.delta_python, settings, folder / "delta.log"))
         if "tpch" in chosen:
             source = generate(given.scale, given.data, given.generator).absolute()
             tpch(ours, source, folder, given.repeats, given.scale, given.questions)
         if "names" in chosen:
             names(ours, folder, max(given.repeats, 31))
         if "statements" in chosen:
-            statements(engines, max(given.repeats, 9))
+            statements(beside, max(given.repeats, 15))
+        if "reads" in chosen:
+            reads(engines, max(given.repeats, 15), given.rows)
         if "changes" in chosen:
             changes(engines, given.repeats, given.rows)
 

@@ -262,7 +262,7 @@ class LanceDataset:
         counts = manifest.fragments.row_counts
         # What old writers did not count is not read for a line of text.
         rows = f"{int(counts.sum()):,} rows" if (counts >= 0).all() else f"{len(manifest.fragments):,} fragments"
-        size = sum(file.file_size_bytes for fragment in manifest.message.fragments for file in fragment.files)
+        size = manifest.fragments.file_bytes
         shown = f"{rows}, {len(manifest.schema.fields):,} columns, {size:,} bytes"
         return f"<{type(self).__name__} {self._uri!r}, version {self.version}: {shown}>"
 

@@ -73,13 +73,13 @@ class CatalogEntry:
 class Catalog:
     """One version of the catalog."""
 
-    __slots__ = ("_claimed", "_names", "rows", "snapshot")
+    __slots__ = ("_children", "_claimed", "rows", "snapshot")
 
     def __init__(self, rows: pa.Table, snapshot: Snapshot | None) -> None:
         self.rows = rows
         self.snapshot = snapshot
         """None as long as there is no such table."""
-        self._names: dict[tuple[str, str], pa.Array] = {}
+        self._children: dict[tuple[str, str], pa.Table] = {}
         self._claimed: frozenset[str] | None = None
 
     def find(self, object_id: str) -> CatalogEntry | None:
@@ -94,14 +94,24 @@ class Catalog:
 
     def names(self, parent: str, kind: str) -> pa.Array:
         """The last names of all namespaces, or tables, directly in a namespace, sorted."""
-        known = self._names.get((parent, kind))
+        return self._direct(parent, kind)["name"].combine_chunks()
+
+    def locations(self, parent: str) -> pa.Array:
+        """The folders of all tables directly in a namespace, in the order of their names."""
+        return self._direct(parent, TABLE)["location"].combine_chunks()
+
+    def _direct(self, parent: str, kind: str) -> pa.Table:
+        known = self._children.get((parent, kind))
         if known is None:
-            ids = self.rows.filter(pc.equal(self.rows["object_type"], kind))["object_id"].combine_chunks()
+            rows = self.rows.filter(pc.equal(self.rows["object_type"], kind))
+            names = rows["object_id"]
             if parent:
                 prefix = parent + DELIMITER
-                ids = pc.utf8_slice_codeunits(ids.filter(pc.starts_with(ids, prefix)), len(prefix))
-            direct = ids.filter(pc.invert(pc.match_substring(ids, DELIMITER)))
-            known = self._names[parent, kind] = direct.take(pc.sort_indices(direct))
+                rows = rows.filter(pc.starts_with(names, prefix))
+                names = pc.utf8_slice_codeunits(rows["object_id"], len(prefix))
+            children = pa.table({"name": names, "location": rows["location"]})
+            children = children.filter(pc.invert(pc.match_substring(names, DELIMITER)))
+            known = self._children[parent, kind] = children.take(pc.sort_indices(children["name"]))
         return known
 
     def ids(self, kind: str) -> pa.Array:

@@ -160,12 +160,12 @@ class Root:
     def _written(self, ident: Identifier, catalog: Catalog, names: pa.Array) -> pa.Array:
         """Without the tables that are only declared."""
 
-        def written(name: str) -> bool:
-            entry = catalog.of_kind(object_id((*ident, name)), TABLE)
-            return entry is not None and is_written(self.store, location_of(entry))
+        def written(entry: tuple[str, str | None]) -> bool:
+            return is_written(self.store, checked_location(*entry))
 
+        entries = zip(names.to_pylist(), catalog.locations(object_id(ident)).to_pylist(), strict=True)
         with translated(self.store.uri):
-            mask = list(ordered_map(written, names.to_pylist(), 1 if self.store.is_local else _FOLDERS_AT_ONCE))
+            mask = list(ordered_map(written, entries, 1 if self.store.is_local else _FOLDERS_AT_ONCE))
         return names.filter(pa.array(mask, pa.bool_()))
 
     # Locations
@@ -189,9 +189,14 @@ class Root:
 
 def location_of(entry: CatalogEntry) -> str:
     """The folder that the catalog has for a table; never one outside the root."""
-    if not entry.location:
-        raise TableNotFoundError(f"table {entry.object_id} has no location in the catalog")
-    return check_location(entry.location)
+    return checked_location(entry.object_id, entry.location)
+
+
+def checked_location(name: str, location: str | None) -> str:
+    """See :func:`location_of`."""
+    if not location:
+        raise TableNotFoundError(f"table {name} has no location in the catalog")
+    return check_location(location)
 
 
 def only_root(ident: Identifier) -> UnsupportedOperationError:

@@ -308,8 +308,7 @@ def _facts(snapshot: Snapshot, options: ReadOptions) -> dict[str, Any]:
     fragments = snapshot.manifest.fragments
     counts = fragments.row_counts
     known = bool((counts >= 0).all()) and options.gives_all_rows
-    total = sum(file.size or 0 for fragment in fragments for file in fragment.files)
     rows = int(counts.sum()) if known else -1
     indexed = json.dumps(TableReader(snapshot).indices.columns())
-    values = (snapshot.uri, snapshot.version, rows, total, indexed, options.takes_conditions)
+    values = (snapshot.uri, snapshot.version, rows, fragments.file_bytes, indexed, options.takes_conditions)
     return dict(zip(bridge.FACTS, values, strict=True))

@@ -30,7 +30,7 @@ from lancelet.spark.named_tables import NamedTable
 from lancelet.spark.names import distinguishes_case
 from lancelet.spark.options import check_known, chosen_types, count, flag, size, storage_options, table_uri
 from lancelet.spark.sentences import in_a_sentence
-from lancelet.spark.sql.definition import Definition
+from lancelet.spark.sql.definition import Definition, has_wide_offsets
 from lancelet.spark.types import stored_columns, with_wide_offsets, written_schema
 from lancelet.spark.workers import a_task
 from lancelet.store import open_store
@@ -142,7 +142,7 @@ def _plan_write(
     keeps = appends or flag(options, bridge.KEEPS_COLUMNS)
     stored = stored_columns(snapshot.manifest.schema) if keeps and snapshot is not None else None
     arrow = written_schema(spark, chosen_types(options), stored, case_sensitive=distinguishes_case(options))
-    if flag(options, _WIDE_OFFSETS):
+    if _has_wide_offsets(options, {} if snapshot is None else snapshot.manifest.config):
         arrow = with_wide_offsets(arrow, () if stored is None else stored.names)
     version = None if snapshot is None else snapshot.version
     if snapshot is not None and chosen.checksums is None:
@@ -161,6 +161,11 @@ def _plan_write(
     stored_version = snapshot.manifest.data_storage_version
     schema = fitted_schema(widened(snapshot, new), arrow, plan.version, stored_version, snapshot.uri)
     return WriteJob(uri, storage, version, arrow, replace(plan, schema=schema), chosen, stem, new)
+
+
+def _has_wide_offsets(options: Mapping[str, str], config: Mapping[str, str]) -> bool:
+    """Whether new texts and bytes have 64-bit offsets: as the write says, or else the table."""
+    return flag(options, _WIDE_OFFSETS) if _WIDE_OFFSETS.lower() in options else has_wide_offsets(config)
 
 
 def _plan_definition(

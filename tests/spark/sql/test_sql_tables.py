@@ -410,6 +410,74 @@ def test_a_write_gives_texts_and_bytes_wide_offsets(spark, sql, space):
     assert space.pylance("u").to_table().to_pylist() == [{"s": "d", "more": "e"}]
 
 
+def test_a_table_gives_new_texts_and_bytes_wide_offsets(spark, sql, refused, space):
+    wide = "TBLPROPERTIES ('use_large_var_types' = 'true', 'kept.lance.type' = 'string')"
+    sql(f"CREATE TABLE {{ns}}.t (id INT, s STRING, n STRUCT<b: BINARY>, kept STRING) {wide}")
+    sql(f"CREATE TABLE {{ns}}.filled {wide} AS SELECT 1 AS id, 'a' AS s, named_struct('b', X'00') AS n, 'k' AS kept")
+    for name in ("t", "filled"):
+        theirs = space.pylance(name)
+        types = [pa.int32(), pa.large_string(), pa.struct([("b", pa.large_binary())]), pa.string()]
+        assert [str(one) for one in theirs.schema.types] == [str(one) for one in types]
+        assert theirs.config() == {"use_large_var_types": "true"}
+        assert theirs.version == 1
+    sql("INSERT INTO {ns}.t SELECT * FROM {ns}.filled")
+    sql("ALTER TABLE {ns}.t ADD COLUMNS (more STRING, n.s STRING)")
+    sql("ALTER TABLE {ns}.t ADD COLUMN city STRING DEFAULT 'here'")
+    spark.sql("SELECT 2 AS id, 'x' AS last").writeTo(f"{space}.t").option("mergeSchema", "true").append()
+    schema = space.pylance("t").schema
+    assert {schema.field(name).type for name in ("more", "city", "last")} == {pa.large_string()}
+    assert schema.field("n").type.field("s").type == pa.large_string()
+    assert sql("SELECT id, s, n.b, kept, more, city, last FROM {ns}.t ORDER BY id") == [
+        (1, "a", b"\0", "k", None, "here", None),
+        (2, None, None, None, None, "here", "x"),
+    ]
+    # A write may say otherwise, and the table may, from then on.
+    narrow = spark.sql("SELECT 3 AS id, 'y' AS narrow").write.format("lance").option("mergeSchema", "true")
+    narrow.option("use_large_var_types", "false").mode("append").save(space.location("t"))
+    sql("CREATE TABLE {ns}.like LIKE {ns}.filled")
+    assert space.pylance("like").schema.equals(space.pylance("filled").schema)
+    sql("ALTER TABLE {ns}.like UNSET TBLPROPERTIES ('use_large_var_types')")
+    sql("ALTER TABLE {ns}.like ADD COLUMN narrow STRING")
+    for name in ("t", "like"):
+        assert space.pylance(name).schema.field("narrow").type == pa.string()
+    assert "true or false" in str(refused("ALTER TABLE {ns}.t SET TBLPROPERTIES ('use_large_var_types' = 'yes')"))
+    assert "true or false" in str(
+        refused("CREATE TABLE {ns}.u (s STRING) TBLPROPERTIES ('use_large_var_types' = 'yes')")
+    )
+    # A catalog may want it for all its tables.
+    name = add_catalog(spark, space.root, use_large_var_types="true")
+    sql(f"CREATE TABLE {name}.ns.u (s STRING)")
+    assert space.pylance("u").schema.types == [pa.large_string()]
+
+
+def test_what_a_changed_table_shows_makes_it_again(sql, space):
+    sql(
+        "CREATE TABLE {ns}.t (id BIGINT NOT NULL, s STRING DEFAULT 'a', p STRUCT<a: STRING, b: INT>, m MAP<STRING, STRING>, "
+        "v ARRAY<FLOAT>, PRIMARY KEY (id) NOT ENFORCED) COMMENT 'it''s' TBLPROPERTIES ('v.arrow.fixed-size-list.size' = '2')"
+    )
+    for change in (
+        "ALTER COLUMN s COMMENT 'text'",
+        "ALTER COLUMN s SET DEFAULT 'b'",
+        "ADD COLUMNS (z STRING COMMENT 'new', p.c STRING)",
+        "RENAME COLUMN z TO y",
+        "ALTER COLUMN p.b TYPE BIGINT",
+        "ALTER COLUMN y AFTER id",
+        "SET TBLPROPERTIES ('s.lance.compression' = 'zstd', 'team' = 'red')",
+    ):
+        sql(f"ALTER TABLE {{ns}}.t {change}")
+    ((text,),) = sql("SHOW CREATE TABLE {ns}.t")
+    sql(text.replace(f"{space}.t", f"{space}.again"))
+    before, after = space.pylance("t"), space.pylance("again")
+    assert after.schema.equals(before.schema)
+    for field in before.schema:
+        kept = {**(field.metadata or {}), **({b"EXISTS_DEFAULT": b"'b'"} if field.name == "s" else {})}
+        assert after.schema.field(field.name).metadata == (kept or None), field.name
+    assert after.config() == before.config()
+    assert sql("SHOW CREATE TABLE {ns}.again") == [(text.replace(f"{space}.t", f"{space}.again"),)]
+    # Spark writes the collation out, of its own tables, too: the text means the same where another one is the default.
+    assert "y STRING COLLATE UTF8_BINARY COMMENT 'new'" in text
+
+
 def test_a_table_without_rows_is_made_or_replaced(sql, space):
     for columns in ("id INT", "id INT, n STRING"):
         sql(f"CREATE OR REPLACE TABLE {{ns}}.fresh ({columns})")

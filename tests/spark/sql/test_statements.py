@@ -81,6 +81,37 @@ def test_optimize(sql, refused, space, table):
     assert sql("OPTIMIZE {ns}.empty") == [(0, 0, 0, 0)]
 
 
+def test_optimize_of_fragments_with_some_rows(sql, refused, space):
+    sql("CREATE TABLE {ns}.t (id BIGINT, s STRING) TBLPROPERTIES ('enable_stable_row_ids' = 'true')")
+    for first in range(0, 80, 10):
+        sql(
+            f"INSERT INTO {{ns}}.t SELECT /*+ COALESCE(1) */ id, concat('it''s ', id) FROM range({first}, {first + 10})"
+        )
+    before = space.pylance("t").to_table().to_pylist()
+
+    def numbers() -> list[int]:
+        return sorted(fragment.fragment_id for fragment in space.pylance("t").get_fragments())
+
+    assert sql("OPTIMIZE {ns}.t WHERE id > 900") == [(0, 0, 0, 0)]
+    assert space.pylance("t").version == 9
+    condition = "s IN ('it''s 21', \"it's 35\") OR (id = 3 AND upper(s) LIKE 'IT%') -- of 0, 2 and 3\n"
+    assert sql(f"OPTIMIZE {{ns}}.t WHERE {condition} WITH (target_rows_per_fragment = 100)") == [(2, 1, 2, 1)]
+    assert numbers() == [0, 1, 4, 5, 6, 7, 8]
+    assert sql("CALL {c}.system.optimize(table => 'ns.t', where => '_fragid IN (5, 6) -- two')") == [(2, 1, 2, 1)]
+    assert numbers() == [0, 1, 4, 7, 8, 9]
+    assert space.pylance("t").to_table().sort_by("id").to_pylist() == before
+    assert "nope" in str(refused("OPTIMIZE {ns}.t WHERE nope = 1"))
+    for text in (
+        "OPTIMIZE {ns}.t WHERE",
+        "OPTIMIZE {ns}.t ZORDER BY (id)",
+        "OPTIMIZE {ns}.t WHERE id = 1 ZORDER BY (id)",
+    ):
+        assert refused(text).getCondition() == "PARSE_SYNTAX_ERROR", text
+    # What is said instead of ZORDER BY.
+    sql("INSERT OVERWRITE {ns}.t SELECT * FROM {ns}.t ORDER BY s DESC")
+    assert space.pylance("t").to_table().to_pylist() == sorted(before, key=lambda row: row["s"], reverse=True)
+
+
 def test_vacuum(sql, refused, space, table):
     sql("OPTIMIZE {ns}.t")
     newest = table().version

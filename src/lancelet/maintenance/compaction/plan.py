@@ -127,12 +127,13 @@ def even_parts(rows: int, target: int) -> tuple[int, ...]:
 def _bins(table: TableReader, settings: CompactionSettings) -> Iterator[list[WornFragment]]:
     """Neighbouring candidates under the same indices."""
     coverage = index_coverage(table.snapshot)
+    excluded = frozenset(settings.excluded_fragment_ids)
     current: list[WornFragment] = []
     indices: list[int] = []
     ids, following = table.snapshot.manifest.fragments.ids, -1
     for position in _possible(table, settings):
         number = int(ids[position])
-        candidate = None if number in settings.excluded_fragment_ids else _candidate(table, position, settings)
+        candidate = None if number in excluded else _candidate(table, position, settings)
         own = [which for which, covered in enumerate(coverage) if covered is ALL or number in covered]
         if current and (candidate is None or own != indices or position != following):
             yield current

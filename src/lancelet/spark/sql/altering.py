@@ -122,6 +122,8 @@ def _edit_property(
         raise NotSupported(f"'{key}' is chosen when a table is made; CREATE TABLE ... AS SELECT makes another one")
     if key in definition.RESERVED:
         raise NotSupported(f"'{key}' is not for TBLPROPERTIES")
+    if key == definition.WIDE_OFFSETS and value is not None:
+        definition.has_wide_offsets({key: value})
     found = definition.encoding_of(key, value, schema.names)
     if found is None:
         config[key] = value
@@ -181,8 +183,7 @@ def _add_columns(dataset: LanceDataset, changes: Sequence[Change]) -> Snapshot:
 def _new_field(column: st.StructField, config: Mapping[str, str], path: Sequence[str]) -> pa.Field:
     """A column with the properties that the table's config has for it."""
     said = definition.pending(config, column.name) if len(path) == 1 else {}
-    (field,) = definition.new_fields(st.StructType([column]), {column.name: said})
-    return field
+    return definition.new_field(column, said, wide=definition.has_wide_offsets(config))
 
 
 def _merged_field(fields: list[pa.Field], schema: Schema, path: Sequence[str], field: pa.Field) -> list[pa.Field]:

@@ -26,6 +26,7 @@ from lancelet.errors import InvalidInput, NotSupported, TableNotFound
 from lancelet.namespace_client.tables import located
 from lancelet.spark.option_names import KNOWN
 from lancelet.spark.options import TableRef
+from lancelet.spark.sql.definition import WIDE_OFFSETS
 from lancelet.store.limit import with_environment
 
 SINGLE = "default"
@@ -147,7 +148,7 @@ def _opened(name: str, text: str) -> Catalog:
         options,
         _flag(settings, "single_level_ns", name),
         () if not parent else tuple(parent.split(settings.get("parent_delimiter", "."))),
-        {key: settings[key] for key in _DEFAULTS if key in settings},
+        {key: settings[key] for key in (*_DEFAULTS, WIDE_OFFSETS) if key in settings},
         {key: value for key, value in settings.items() if key.lower() in KNOWN and key not in _DEFAULTS},
     )
 

@@ -12,10 +12,13 @@ property (``<col>`` is a top-level column)     values                           
 ``<col>.lance.compression`` and others         see ``_ENCODINGS``                     how its values are stored
 ``file_format_version``                        2.0, 2.1, 2.2, LEGACY, STABLE          version of the data files
 ``enable_stable_row_ids``                      true, false                            rows keep their ids
+``use_large_var_types``                        true, false                            new texts and bytes have 64-bit
+                                                                                      offsets
 =============================================  =====================================  ===========================
 
 All others are kept in the table's config, in its first version. Those of the table above are kept by what they cause:
-they are read back from the schema, so that they are told of any table, whoever made it.
+they are read back from the schema, so that they are told of any table, whoever made it. ``use_large_var_types`` is kept in the
+config, too, for the columns that are added later.
 """
 
 from __future__ import annotations
@@ -35,13 +38,14 @@ from lancelet.format.schema import BLOB_KEY, Schema, join_path
 from lancelet.format.schema_messages import PRIMARY_KEY, PRIMARY_KEY_POSITION
 from lancelet.spark.names import find_name
 from lancelet.spark.options import flag
-from lancelet.spark.types import written_schema
+from lancelet.spark.types import with_wide_offsets, written_schema
 
 COMMENT = "comment"
 """In the metadata of a field, and for the table in that of the schema."""
 DEFAULTS = ("CURRENT_DEFAULT", "EXISTS_DEFAULT")
 """In the metadata of a field: the default value as Spark keeps it, for new rows and for rows from before."""
 FILE_VERSION, STABLE_ROW_IDS = "file_format_version", "enable_stable_row_ids"
+WIDE_OFFSETS = "use_large_var_types"
 RESERVED = (COMMENT, "external", "is_managed_location", "location", "owner", "provider", "table_type", "collation")
 """Properties that Spark gives; they are not for the table's config."""
 
@@ -49,7 +53,8 @@ _VECTOR, _HALF, _LARGE = "arrow.fixed-size-list.size", "arrow.float16", "arrow.l
 _ENCODING, _JSON, _TYPE = "lance.encoding", "lance.json", "lance.type"
 _TYPES = (_VECTOR, _HALF, _LARGE, _ENCODING, _JSON, _TYPE)
 _ALIASES = {"arrow:large-var-char": _LARGE, "arrow.large-var-char": _LARGE, BLOB_KEY: _ENCODING}
-_FILE_VERSION_ALIASES = ("data_storage_version",)
+_PROPERTY_ALIASES = {"data_storage_version": FILE_VERSION, "useLargeVarTypes": WIDE_OFFSETS}
+_NARROW = ("string", "binary")
 _PREFIX = "lance-encoding:"
 
 
@@ -112,9 +117,9 @@ def define(
 ) -> Definition:
     """Check columns and properties; ``defaults`` are those that the catalog has for new tables."""
     plain = {**(defaults or {}), **{key: value for key, value in properties.items() if key not in RESERVED}}
-    for alias in _FILE_VERSION_ALIASES:
+    for alias, name in _PROPERTY_ALIASES.items():
         if alias in plain:
-            plain[FILE_VERSION] = plain.pop(alias)
+            plain[name] = plain.pop(alias)
     version = plain.pop(FILE_VERSION, None)
     stable = flag({STABLE_ROW_IDS: plain.pop(STABLE_ROW_IDS, "false")}, STABLE_ROW_IDS)
     of_columns, config = split_properties(plain, columns.names)
@@ -122,12 +127,23 @@ def define(
     if primary_key:
         fields = _with_key(fields, primary_key)
     comment = properties.get(COMMENT)
+    arrow = pa.schema(fields, None if comment is None else {COMMENT: comment})
     return Definition(
-        pa.schema(fields, None if comment is None else {COMMENT: comment}),
+        with_wide_offsets(arrow, _typed(of_columns)) if has_wide_offsets(config) else arrow,
         config,
         None if version is None else writable_version(version.lower()),
         stable,
     )
+
+
+def has_wide_offsets(config: Mapping[str, str]) -> bool:
+    """Whether new texts and bytes of a table are to have 64-bit offsets."""
+    return flag(config, WIDE_OFFSETS)
+
+
+def _typed(of_columns: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """The columns whose types are said."""
+    return [name for name, said in of_columns.items() if not said.keys().isdisjoint(_TYPES)]
 
 
 def with_shown_blobs(columns: st.StructType, properties: Mapping[str, str]) -> st.StructType:
@@ -209,7 +225,7 @@ def constant(text: str | None, field: pa.Field) -> pa.Scalar:
         return pa.scalar(int(text), pa.int64()).cast(pa.timestamp("us", field.type.tz)).cast(field.type)
     if (
         not pa.types.is_primitive(field.type)
-        and not pa.types.is_string(field.type)
+        and not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type))
         and not pa.types.is_decimal(field.type)
     ):
         raise NotSupported(
@@ -248,6 +264,14 @@ def new_fields(columns: st.StructType, of_columns: Mapping[str, Mapping[str, str
         }
         fields.append(_with_metadata(_commented(field, spark), encodings))
     return fields
+
+
+def new_field(column: st.StructField, said: Mapping[str, str], *, wide: bool) -> pa.Field:
+    """A column that a table gets; its texts and bytes are ``wide`` where nothing is said of its type."""
+    arrow = pa.schema(new_fields(st.StructType([column]), {column.name: said}))
+    if wide:
+        arrow = with_wide_offsets(arrow, _typed({column.name: said}))
+    return arrow.field(0)
 
 
 def _said(field: st.StructField, properties: Mapping[str, str]) -> dict[str, str]:
@@ -337,8 +361,9 @@ def key_metadata(place: int) -> dict[str, str]:
     return {PRIMARY_KEY: "true", PRIMARY_KEY_POSITION: str(place)}
 
 
-def shown_properties(schema: Schema, spark: st.StructType) -> dict[str, str]:
+def shown_properties(schema: Schema, spark: st.StructType, config: Mapping[str, str]) -> dict[str, str]:
     """The properties of columns that would make them as they are; ``spark`` are the columns without any."""
+    wide = config.get(WIDE_OFFSETS, "").lower() == "true"
     found = {}
     for field in schema.fields:
         for key, value in field.metadata.items():
@@ -351,6 +376,8 @@ def shown_properties(schema: Schema, spark: st.StructType) -> dict[str, str]:
             continue
         kept = column.metadata.get("lance.type")
         if kept is None:
+            if wide and field.logical_type in _NARROW:
+                found[f"{column.name}.{_TYPE}"] = field.logical_type
             continue
         if kept == "json":
             found[f"{column.name}.{_JSON}"] = "true"

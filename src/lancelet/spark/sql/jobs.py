@@ -6,7 +6,8 @@ with its next question, until the procedure has its rows::
     call_procedure      ->  {"job": 7, "command": function, "tasks": 12}
     continue_procedure  ->  {"records": [...]}       with the results of job 7
 
-A job may be a query, too, whose rows Java writes as a Lance table: ``{"job": 8, "query": ..., "uri": ..., "options": {...}}``.
+A job may be a query, too, whose rows Java writes as a Lance table: ``{"job": 8, "query": ..., "uri": ..., "options": {...}}``. Without
+a place for them, its rows are texts, which are the results.
 """
 
 from __future__ import annotations
@@ -98,6 +99,10 @@ class JobSession:
         """Numbers from 0, which stand for tasks."""
         assert (start, step) == (0, 1)
         return _Numbers(self.running, stop, partitions)
+
+    def texts(self, query: str) -> list[str]:
+        """The rows of a query, each of which is a text."""
+        return self.running.ask({"query": query})
 
     def save(
         self, query: str, uri: str, storage_options: Mapping[str, str], name: str, columns: StructType | None = None

@@ -56,7 +56,7 @@ def _procedure(
 
 _OPTIMIZE = _procedure(
     "upkeep.optimize",
-    (_OPTIONS,),
+    (_OPTIONS, ("where", "string", "NULL")),
     "fragments_removed bigint, fragments_added bigint, files_removed bigint, files_added bigint",
     "put small and worn fragments together",
     writes=True,

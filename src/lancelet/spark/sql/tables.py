@@ -198,7 +198,7 @@ def told(
         "uri": snapshot.uri,
         "version": snapshot.version,
         "rows": int(counts.sum()) if bool((counts >= 0).all()) else -1,
-        "bytes": sum(file.size or 0 for fragment in fragments for file in fragment.files),
+        "bytes": fragments.file_bytes,
         "indexed": list(TableReader(snapshot).indices.columns()),
         "columns": json.loads(columns.json()),
         "properties": properties_of(snapshot, columns, external=external),
@@ -221,7 +221,7 @@ def properties_of(snapshot: Snapshot, columns: st.StructType, *, external: bool)
     comment = manifest.schema.metadata.get(COMMENT)
     return {
         **manifest.config,
-        **shown_properties(manifest.schema, columns),
+        **shown_properties(manifest.schema, columns, manifest.config),
         FILE_VERSION: manifest.data_storage_version,
         STABLE_ROW_IDS: str(manifest.has_stable_row_ids).lower(),
         "provider": "lance",

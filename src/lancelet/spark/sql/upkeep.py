@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from lancelet.errors import InvalidInput
+from lancelet.spark.fragment_ids import FRAGMENT_ID
 from lancelet.spark.sql.statement_options import check_names, read_options, switch, whole_number
 from lancelet.spark.sql.tables import open_dataset, place_to_change
 
@@ -35,8 +36,19 @@ def optimize(table: Table, arguments: Mapping[str, Any], spark: Any) -> list[tup
     options = read_options(arguments.get("options"))
     if isinstance(options.get("materialize_deletions_threshold"), int):
         options["materialize_deletions_threshold"] = float(options["materialize_deletions_threshold"])
-    done = compact_table(spark, place_to_change(table), options)
+    place, where = place_to_change(table), arguments.get("where")
+    among = None if where is None else _fragments_with(table, where, spark)
+    done = compact_table(spark, place, options, among=among)
     return [(done.fragments_removed, done.fragments_added, done.files_removed, done.files_added)]
+
+
+def _fragments_with(table: Table, where: str, spark: Any) -> set[int]:
+    """Numbers of the fragments that have a row for which a condition of Spark's is true."""
+    names = (table.catalog.name, *table.namespace, table.name)
+    source = ".".join("`" + name.replace("`", "``") + "`" for name in names)
+    # A comment that the condition ends with goes as far as its line.
+    query = f"SELECT DISTINCT CAST({FRAGMENT_ID} AS STRING) FROM {source} WHERE ({where}\n)"  # noqa: S608 - the user's own words
+    return set(map(int, spark.texts(query)))
 
 
 def vacuum(table: Table, arguments: Mapping[str, Any], _: Any) -> list[tuple[int, int]]:

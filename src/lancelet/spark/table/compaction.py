@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -52,14 +52,23 @@ def rewrite(task: RewriteTask) -> tuple[Fragment, ...]:
 
 
 def compact_table(
-    spark: SparkSession, place: TableRef, options: Mapping[str, Any], where: Any = None
+    spark: SparkSession,
+    place: TableRef,
+    options: Mapping[str, Any],
+    where: Any = None,
+    *,
+    among: Collection[int] | None = None,
 ) -> CompactionMetrics:
-    """Rewrite small and worn fragments; with a condition only those that have a row for which it is true."""
+    """Rewrite small and worn fragments; with a condition only those that have a row for which it is true.
+
+    ``among`` are the fragments that may be rewritten, if it is known already which these are.
+    """
     table = TableReader(place.open())
     settings = compaction_settings(options, table.snapshot.manifest)
     if where is not None:
-        wanted = _fragments_with(spark, table.snapshot, place, where)
-        others = set(table.snapshot.manifest.fragments.ids.tolist()) - wanted
+        among = _fragments_with(spark, table.snapshot, place, where)
+    if among is not None:
+        others = set(table.snapshot.manifest.fragments.ids.tolist()).difference(among)
         settings = replace(settings, excluded_fragment_ids=tuple(sorted({*settings.excluded_fragment_ids, *others})))
     return compact(table, settings, partial(_rewrite_all, spark, place))[1]
 

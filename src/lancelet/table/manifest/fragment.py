@@ -279,6 +279,11 @@ class Fragments(Sequence[Fragment]):
         return np.array([fragment.physical_rows or -1 for fragment in self], np.int64)
 
     @cached_property
+    def file_bytes(self) -> int:
+        """Size of all data files together, as far as the manifest tells it."""
+        return sum(file.file_size_bytes for message in self._messages for file in message.files)
+
+    @cached_property
     def with_overlays(self) -> list[int]:
         """Places of the fragments that have overlays."""
         if self._surveyed is not None:

@@ -26,7 +26,7 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * A Spark job for the process that answers, which has no session of its own: tasks that are a function of Python's, or a
- * query whose rows become a table.
+ * query whose rows become a table, or are its results.
  */
 public final class Job {
   private static final StructType RESULT = new StructType().add("result", DataTypes.BinaryType);
@@ -36,9 +36,14 @@ public final class Job {
 
   private Job() {}
 
-  /** What the tasks returned, in their order; nothing for a query. */
+  /** What the tasks returned, in their order; of a query that is not written, the texts that are its rows. */
   static List<String> run(JsonNode told) {
     SparkSession session = SparkSession.active();
+    if (told.has(Details.QUERY) && !told.has(Details.URI)) {
+      List<String> texts = new ArrayList<>();
+      session.sql(told.get(Details.QUERY).asText()).collectAsList().forEach(row -> texts.add(row.getString(0)));
+      return texts;
+    }
     if (told.has(Details.QUERY)) {
       Map<String, String> options = new HashMap<>();
       told.get(Details.OPTIONS).fields().forEachRemaining(entry -> options.put(entry.getKey(), entry.getValue().asText()));

@@ -19,7 +19,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Spark's own scan of a Python source, which also knows how large the table is, and takes what joins find out. */
-final class LanceScan extends PythonScan implements SupportsReportStatistics, SupportsRuntimeV2Filtering {
+public final class LanceScan extends PythonScan implements SupportsReportStatistics, SupportsRuntimeV2Filtering {
   /** Values that a join found, written out; more are not handed to every task. */
   private static final int MOST_RUNTIME = 1 << 20;
 
@@ -86,6 +86,11 @@ final class LanceScan extends PythonScan implements SupportsReportStatistics, Su
   @Override
   public Statistics estimateStatistics() {
     return statistics;
+  }
+
+  /** Whether these are all rows of one version that its conditions let through, which never change. */
+  public boolean isPinned() {
+    return facts.uri() != null && facts.rows() >= 0 && limit < 0 && !handed.containsKey(Options.NEAREST);
   }
 
   /** Columns of which an index tells at once where some values are. */

@@ -2,6 +2,7 @@ package io.lancelet.spark.sql;
 
 import io.lancelet.spark.python.Python;
 import io.lancelet.spark.read.NullOperands;
+import io.lancelet.spark.rowlevel.FewMatches;
 import io.lancelet.spark.rowlevel.RowChanges;
 import io.lancelet.spark.search.BlobFunction;
 import io.lancelet.spark.search.Comparable;
@@ -40,6 +41,7 @@ public class LanceExtensions extends AbstractFunction1<SparkSessionExtensions, B
     extensions.injectPostHocResolutionRule(rule(session -> new RowChanges(Command.UPDATE, Command.MERGE)));
     extensions.injectPreCBORule(rule(session -> new NullOperands()));
     extensions.injectPreCBORule(rule(session -> new RowChanges(Command.DELETE)));
+    extensions.injectPreCBORule(rule(session -> new FewMatches()));
     extensions.injectTableFunction(
         new Tuple3<>(
             new FunctionIdentifier(TableChanges.NAME),

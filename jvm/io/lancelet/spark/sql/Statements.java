@@ -18,7 +18,7 @@ import org.apache.spark.sql.internal.VariableSubstitution;
  * in its namespace {@code system}, and is handed to Spark as such; but for the last two, which Spark has in other words.
  *
  * <pre>
- *   OPTIMIZE t [WITH (option = value, ...)]
+ *   OPTIMIZE t [WHERE condition] [WITH (option = value, ...)]
  *   VACUUM t [RETAIN n HOURS|DAYS] [DRY RUN] [WITH (...)]
  *   DESCRIBE|DESC HISTORY t [LIMIT n]              DESCRIBE|DESC DETAIL t
  *   RESTORE [TABLE] t TO VERSION AS OF v           RESTORE [TABLE] t TO TIMESTAMP AS OF expression
@@ -115,8 +115,13 @@ final class Statements extends Sentence {
 
   private Call optimize() throws Other, ParseException {
     Call call = new Call("optimize", ownTable());
-    if (peek().is("WHERE") || peek().is("ZORDER")) {
-      throw unexpected("OPTIMIZE takes the whole table; WHERE and ZORDER BY are not there");
+    if (taken("WHERE")) {
+      call.with("where", quote(until(Set.of("WITH", "ZORDER"), "a condition is expected")));
+    }
+    if (peek().is("ZORDER")) {
+      throw unexpected(
+          "OPTIMIZE leaves rows in their order, and there is no ZORDER BY; INSERT OVERWRITE t SELECT * FROM t ORDER BY columns"
+              + " puts them into another one");
     }
     return call.with("options", options("WITH"));
   }
