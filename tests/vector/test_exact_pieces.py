@@ -24,7 +24,7 @@ ROWS = 700
 def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Room for all of the files, or for none; pieces are of 16 rows or less."""
     if request.param == "copied":
-        monkeypatch.setattr(source, "HELD_SHARE", -1.0)
+        monkeypatch.setattr(source, "HELD_LIMIT", -1)
     monkeypatch.setattr(fragment_reader, "COPIED_AT_ONCE", 512)
     return str(request.param)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,9 +29,21 @@ Views: TypeAlias = Sequence[tuple[int, int]]
 # more than it asked for; measured, not promised by any system.
 RESIDENT_LIMIT = 320 << 20
 FAULT_AROUND = 160 << 10
-HELD_SHARE = 0.75
 _MOST_HELD = 256
 _MEMORY_STATUS = Path("/proc/self/statm")
+
+
+def held_limit() -> int:
+    """How much of files may stay in memory beyond that limit, as who looks at all of it again and again wishes: a sixteenth of
+    what the machine has, between 240 MiB and 1 GiB. They are pages of files, which the system takes back when it needs room."""
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        memory = 0
+    return min(max(memory // 16, 240 << 20), 1 << 30)
+
+
+HELD_LIMIT = held_limit()
 
 
 class Counters:
@@ -226,14 +239,17 @@ class HeldSource:
 class _Residency:
     """Keeps what is resident of all mapped files together below a limit, by dropping everything when it is reached.
 
+    What is held does not count, and has a limit of its own: it goes with the rest when all is dropped.
+
     Reads announce what they may touch. The sum only says when to look at what really is resident: pages that are
     touched again cost nothing. Threads may lose an update of the sum, which only moves the next look.
     """
 
-    __slots__ = ("expected", "others", "sources")
+    __slots__ = ("expected", "held", "others", "sources")
 
     def __init__(self) -> None:
         self.expected = 0
+        self.held = 0
         self.others = 0
         """Resident bytes of files that are not ours, such as libraries, as they were when all of ours was dropped."""
         self.sources: set[weakref.ref[MappedSource]] = set()
@@ -256,14 +272,18 @@ class _Residency:
     def most(self) -> int:
         """How much of our files may be resident."""
         # Large libraries leave us half of the limit: with less, what was just read would be dropped again and again.
-        return max(RESIDENT_LIMIT - self.others, RESIDENT_LIMIT // 2)
+        return max(RESIDENT_LIMIT - self.others, RESIDENT_LIMIT // 2) + self.held
 
     def admits(self, nbytes: int) -> bool:
-        """Whether so much more may become resident and stay, which leaves room for others; it counts from now on."""
-        resident = resident_file_bytes()
-        ours = self.expected if resident is None else resident - self.others
-        if ours + nbytes > HELD_SHARE * self.most:
-            return False
+        """Whether so much more may be held; it counts from now on."""
+        if self.held + nbytes > HELD_LIMIT:
+            # Files that were closed since hold nothing any more.
+            resident = resident_file_bytes()
+            if resident is not None:
+                self.held = min(self.held, max(resident - self.others, 0))
+            if self.held + nbytes > HELD_LIMIT:
+                return False
+        self.held += nbytes
         self.expected += nbytes
         return True
 
@@ -274,7 +294,7 @@ class _Residency:
             source = reference()
             if source is not None:
                 source.drop()
-        self.expected = 0
+        self.expected = self.held = 0
         self.others = resident_file_bytes() or 0
         return self.others
 

@@ -13,6 +13,7 @@ import pytest
 
 from lancelet.errors import CorruptFile, InvalidInput, MissingFile, StorageError
 from lancelet.store import LocalStore, MappedSource, drop_resident_files, open_store, release_views
+from lancelet.store import source as sources_of_files
 from lancelet.store.mapped import MappedFile
 
 
@@ -117,7 +118,10 @@ def test_all_files_leave_memory_before_other_work_and_come_back(store: LocalStor
     assert sources[0].mapped[7] == 1
 
 
-def test_what_is_held_leaves_room_and_comes_back_after_all_was_dropped(store: LocalStore) -> None:
+def test_what_is_held_leaves_room_and_comes_back_after_all_was_dropped(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources_of_files, "HELD_LIMIT", 240 << 20)
     drop_resident_files()
     size = 48 << 20
     for name in "abcdefghij":
@@ -131,11 +135,28 @@ def test_what_is_held_leaves_room_and_comes_back_after_all_was_dropped(store: Lo
             assert int(each.mapped.max()) == 0
     assert held[0]
     assert not held[-1]
-    assert held == sorted(held, reverse=True)
+    assert held == [True] * 5 + [False] * 5
     assert resident() - before < 320 << 20
     assert [each.hold(0, size) for each in sources] == held, "what is held stays so, and nothing else gets in"
+    # What is read beside it does not drive it out.
+    for _ in range(4):
+        assert int(sources[9].read([(0, size)])[0].max()) == 0
+    assert resident() - before < 640 << 20
+    assert [each.hold(0, size) for each in sources] == held
     drop_resident_files()
     assert sources[-1].hold(0, size)
+
+
+def test_what_closed_files_held_can_be_held_by_others(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources_of_files, "HELD_LIMIT", 100 << 20)
+    drop_resident_files()
+    size = 96 << 20
+    for name in "abc":
+        store.put(name, bytes(size))
+        one = store.open(name)
+        assert one.hold(0, size)
+        assert int(one.mapped.max()) == 0
+        del one
 
 
 def test_scattered_reads_over_many_files_stay_bounded(store: LocalStore) -> None:
