@@ -86,6 +86,11 @@ def engine(python: str, settings: Mapping[str, str], log: Path) -> Iterator[Engi
             process.wait()
 
 
+def _places(folder: Path) -> dict[str, str]:
+    """Where Spark itself puts files."""
+    return {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "spark")}
+
+
 def lancelet_settings(folder: Path) -> dict[str, str]:
     return {
         "spark.jars": str(bridge_jar()),
@@ -93,8 +98,7 @@ def lancelet_settings(folder: Path) -> dict[str, str]:
         "spark.sql.catalog.lance": CATALOG,
         "spark.sql.catalog.lake": CATALOG,
         "spark.sql.catalog.lake.root": str(folder / "lake"),
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.local.dir": str(folder / "spark"),
+        **_places(folder / "own"),
         "spark.pyspark.python": sys.executable,
     }
 
@@ -106,8 +110,7 @@ def iceberg_settings(folder: Path, jar: str) -> dict[str, str]:
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.lake.type": "hadoop",
         "spark.sql.catalog.lake.warehouse": str(folder / "iceberg"),
-        "spark.sql.warehouse.dir": str(folder / "iceberg-warehouse"),
-        "spark.local.dir": str(folder / "iceberg-spark"),
+        **_places(folder / "iceberg-own"),
     }
 
 
@@ -117,8 +120,7 @@ def delta_settings(folder: Path, jars: str) -> dict[str, str]:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.sources.default": "delta",
-        "spark.sql.warehouse.dir": str(folder / "delta-warehouse"),
-        "spark.local.dir": str(folder / "delta-spark"),
+        **_places(folder / "delta-own"),
     }
 
 

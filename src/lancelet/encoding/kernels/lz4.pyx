@@ -18,25 +18,30 @@ cdef enum:
     SPARE = 64  # bytes behind what was expanded, so that short pieces of it can be copied as long ones
 
 
+cdef inline bint _extended(const uint8_t *block, int64_t end, int64_t *at, int64_t *length) noexcept nogil:
+    """Add the bytes that go on with a length of 15; False where the block ends before they do."""
+    cdef uint8_t more = 255
+    while more == 255:
+        if at[0] >= end:
+            return False
+        more = block[at[0]]
+        at[0] += 1
+        length[0] += more
+    return True
+
+
 def block_size(const uint8_t[::1] block):
     """The expanded size, or -1 if the chain of sequences leaves the block."""
-    cdef Py_ssize_t at = 0, end = block.shape[0]
-    cdef int64_t total = 0, literals, match
-    cdef uint8_t token, more
+    cdef int64_t at = 0, end = block.shape[0], total = 0, literals, match
+    cdef uint8_t token
     with nogil:
         while at < end:
             token = block[at]
             at += 1
             literals = token >> 4
-            if literals == 15:
-                more = 255
-                while more == 255:
-                    if at >= end:
-                        with gil:
-                            return -1
-                    more = block[at]
-                    at += 1
-                    literals += more
+            if literals == 15 and not _extended(&block[0], end, &at, &literals):
+                with gil:
+                    return -1
             if literals > end - at:
                 with gil:
                     return -1
@@ -49,56 +54,37 @@ def block_size(const uint8_t[::1] block):
                     return -1
             at += 2
             match = token & 15
-            if match == 15:
-                more = 255
-                while more == 255:
-                    if at >= end:
-                        with gil:
-                            return -1
-                    more = block[at]
-                    at += 1
-                    match += more
+            if match == 15 and not _extended(&block[0], end, &at, &match):
+                with gil:
+                    return -1
             total += match + 4
     return total
 
 
-cdef bint _expand(const uint8_t *at, int64_t length, uint8_t *out, int64_t size) noexcept nogil:
+cdef bint _expand(const uint8_t *block, int64_t end, uint8_t *out, int64_t size) noexcept nogil:
     """Expand a block that holds just so many bytes."""
-    cdef const uint8_t *end = at + length
-    cdef int64_t done = 0, literals, match, back, k
-    cdef uint8_t token, more
+    cdef int64_t at = 0, done = 0, literals, match, back, k
+    cdef uint8_t token
     while at < end:
-        token = at[0]
+        token = block[at]
         at += 1
         literals = token >> 4
-        if literals == 15:
-            more = 255
-            while more == 255:
-                if at >= end:
-                    return False
-                more = at[0]
-                at += 1
-                literals += more
+        if literals == 15 and not _extended(block, end, &at, &literals):
+            return False
         if literals > end - at or literals > size - done:
             return False
-        memcpy(out + done, at, literals)
+        memcpy(out + done, block + at, literals)
         at += literals
         done += literals
         if at == end:
             break
         if end - at < 2:
             return False
-        back = word_at(at)
+        back = word_at(block + at)
         at += 2
         match = token & 15
-        if match == 15:
-            more = 255
-            while more == 255:
-                if at >= end:
-                    return False
-                more = at[0]
-                at += 1
-                match += more
+        if match == 15 and not _extended(block, end, &at, &match):
+            return False
         match += 4
         if back == 0 or back > done or match > size - done:
             return False

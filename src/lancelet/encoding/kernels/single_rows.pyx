@@ -9,7 +9,7 @@ stored in ways that are not known here, is left to the general decoders. Nothing
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t, uintptr_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from lancelet.encoding.kernels.arrow_c cimport ArrowArray, export_array
@@ -29,7 +29,16 @@ from lancelet.encoding.kernels.page_plans cimport (
     PagePlans,
 )
 from lancelet.encoding.kernels.pick cimport level_of, packed_item
-from lancelet.encoding.kernels.small_values cimport MOST_TEXT, SPARE, SYMBOLS_MARK, Piece, is_utf8
+from lancelet.encoding.kernels.small_values cimport (
+    MOST_TEXT,
+    SPARE,
+    SYMBOLS_MARK,
+    Piece,
+    Target,
+    clear_target,
+    grow,
+    is_utf8,
+)
 from lancelet.encoding.kernels.words cimport half_at, long_at, read_word, word_at
 
 cdef enum:
@@ -41,29 +50,6 @@ cdef struct Source:
     # A column in one file.
     const uint8_t *data
     Column *column
-
-
-cdef struct Answer:
-    # What the column's type wants: single bits, values of so many bytes, or strings.
-    bint is_bits
-    bint is_text
-    bint is_string
-    bint is_wide
-    int64_t item
-    # What there is so far.
-    int64_t count
-    int64_t nulls
-    uint8_t *validity
-    uint8_t *values
-    int64_t used
-    int64_t room
-    uint8_t *offsets
-
-
-cdef void _clear(Answer *answer) noexcept nogil:
-    free(answer.validity)
-    free(answer.values)
-    free(answer.offsets)
 
 
 cdef Page *_page_of(Column *column, int64_t row) noexcept nogil:
@@ -148,24 +134,12 @@ cdef bint _word(Coding *coding, Piece *pieces, int64_t count, int64_t index, uin
     return found and left == 0
 
 
-cdef bint _room(Answer *answer, int64_t more) noexcept nogil:
+cdef bint _room(Target *answer, int64_t more) noexcept nogil:
     """Room for more bytes of text."""
-    cdef int64_t room
-    cdef uint8_t *grown
-    if answer.used + more > MOST_TEXT and not answer.is_wide:
-        return False
-    if more <= answer.room - answer.used:
-        return True
-    room = max(answer.used + more, 2 * answer.room)
-    grown = <uint8_t *>realloc(answer.values, room + SPARE)
-    if grown == NULL:
-        return False
-    answer.values = grown
-    answer.room = room
-    return True
+    return (answer.is_wide or answer.used + more <= MOST_TEXT) and grow(answer, more)
 
 
-cdef bint _text(Answer *answer, const uint8_t *at, int64_t size) noexcept nogil:
+cdef bint _text(Target *answer, const uint8_t *at, int64_t size) noexcept nogil:
     if (answer.is_string and not is_utf8(at, size)) or not _room(answer, size):
         return False
     memcpy(answer.values + answer.used, at, size)
@@ -173,7 +147,7 @@ cdef bint _text(Answer *answer, const uint8_t *at, int64_t size) noexcept nogil:
     return True
 
 
-cdef bint _coded_text(Answer *answer, const uint8_t *symbols, const uint8_t *at, int64_t size) noexcept nogil:
+cdef bint _coded_text(Target *answer, const uint8_t *symbols, const uint8_t *at, int64_t size) noexcept nogil:
     """A string in FSST codes."""
     cdef int count = symbols[0], k
     cdef int64_t start = answer.used, done = 0
@@ -211,7 +185,7 @@ cdef inline int64_t _offset(const uint8_t *at, int64_t index, bint wide) noexcep
     return <int64_t>long_at(at + 8 * index) if wide else <int64_t>half_at(at + 4 * index)
 
 
-cdef bint _string(Coding *coding, Piece piece, int64_t count, int64_t index, Answer *answer) noexcept nogil:
+cdef bint _string(Coding *coding, Piece piece, int64_t count, int64_t index, Target *answer) noexcept nogil:
     """A string of a chunk: count + 1 offsets from the start of the piece, then the bytes."""
     cdef bint wide = coding.bits == 64
     cdef int64_t step = 8 if wide else 4, first, last
@@ -226,7 +200,7 @@ cdef bint _string(Coding *coding, Piece piece, int64_t count, int64_t index, Ans
     return _text(answer, piece.at + first, last - first)
 
 
-cdef bint _looked_up(const uint8_t *data, Page *page, Piece *pieces, int64_t count, int64_t index, Answer *answer) noexcept nogil:
+cdef bint _looked_up(const uint8_t *data, Page *page, Piece *pieces, int64_t count, int64_t index, Target *answer) noexcept nogil:
     """The item of the page's dictionary that a row names."""
     cdef Piece piece
     cdef uint64_t number = 0
@@ -253,7 +227,7 @@ cdef bint _looked_up(const uint8_t *data, Page *page, Piece *pieces, int64_t cou
     return _text(answer, piece.at + start + first, last - first)
 
 
-cdef bint _null(Answer *answer, int64_t rows) noexcept nogil:
+cdef bint _null(Target *answer, int64_t rows) noexcept nogil:
     """The next value is null; ``rows`` are wanted in all."""
     if answer.validity == NULL:
         answer.validity = <uint8_t *>malloc((rows + 7) // 8 + SPARE)
@@ -265,7 +239,7 @@ cdef bint _null(Answer *answer, int64_t rows) noexcept nogil:
     return True
 
 
-cdef bint _value(const uint8_t *data, Page *page, int64_t row, int64_t rows, Answer *answer) noexcept nogil:
+cdef bint _value(const uint8_t *data, Page *page, int64_t row, int64_t rows, Target *answer) noexcept nogil:
     """The value of a row of a page, behind those that are there."""
     cdef Chunk *chunk
     cdef Piece[2] pieces
@@ -318,7 +292,7 @@ cdef bint _value(const uint8_t *data, Page *page, int64_t row, int64_t rows, Ans
     return _word(&page.values, pieces, count, index, answer.values + answer.count * answer.item)
 
 
-cdef void _put_offset(Answer *answer) noexcept nogil:
+cdef void _put_offset(Target *answer) noexcept nogil:
     """Where the next text begins."""
     if answer.is_wide:
         (<int64_t *>answer.offsets)[answer.count] = answer.used
@@ -327,7 +301,7 @@ cdef void _put_offset(Answer *answer) noexcept nogil:
 
 
 cdef bint _fill(
-    const Source *sources, const int64_t *owners, const int64_t *rows, int64_t count, Answer *answer
+    const Source *sources, const int64_t *owners, const int64_t *rows, int64_t count, Target *answer
 ) noexcept nogil:
     """The values of all rows."""
     cdef Page *page
@@ -389,7 +363,7 @@ def pick_columns(
     cdef PagePlans plan
     cdef Column *column
     cdef Source *sources
-    cdef Answer answer
+    cdef Target answer
     cdef ArrowArray array
     cdef bint done
     cdef list made = []
@@ -428,7 +402,7 @@ def pick_columns(
             if not _opens(plans, sources + i * files, widths[i], owners, rows):
                 return None
         for i in range(n):
-            memset(&answer, 0, sizeof(Answer))
+            memset(&answer, 0, sizeof(Target))
             answer.is_bits = widths[i] == 1
             answer.is_text = widths[i] < 0
             answer.is_string = widths[i] == -33 or widths[i] == -65
@@ -440,7 +414,7 @@ def pick_columns(
                     answer.values if answer.is_text else NULL, count, 0, answer.nulls,
                 )
                 if not done:
-                    _clear(&answer)
+                    clear_target(&answer)
             if not done:
                 return None
             made.append(make(<uintptr_t>&array, dtypes[i]))
